@@ -18,32 +18,31 @@ from ..ports import PermissionSubject
 from .scopes import covers
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {
-    "ask": ("Ask", "What a model wants to do asks before it is done"),
-    "auto": ("Auto", "Statements run without asking, and change the session's directories"),
-    "plan": ("Plan", "Statements run without asking, but whatever would change something outside is refused"),
+    "ask": ("Ask", "Asks before a model changes something or runs a command"),
+    "auto": ("Auto", "Statements run without asking, and may change the session's directories"),
+    "plan": ("Plan", "Statements run without asking, and every change to your files is refused"),
 }
 """Name and description of each mode, the default first."""
 
 OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     "while_running": (
         "While running",
-        "What a prompt does that comes while a turn is running",
-        {"queue": "Wait for its own turn", "steer": "Join the turn that is running"},
+        "What happens to a prompt that comes while a turn is running",
+        {"queue": "It waits for its own turn", "steer": "It joins the turn that is running"},
     ),
     "ask_about": (
         "Ask about",
-        "What the mode Ask asks about: each statement that a model wrote, with all that it does, or each file that it"
-        " writes and each command that it runs. What its own code does beside that is held back by the sandbox, and"
-        " where there is none by nothing",
+        "What the mode Ask asks about: each statement that a model wrote, with everything that it does, or each "
+        "file that it writes and each command that it runs. Only a sandbox holds back what else its code does",
         {
-            "by_sandbox": "Each act where the sandbox holds, else each statement",
+            "by_sandbox": "Each act if there is a sandbox, else each statement",
             "statements": "Each statement, once",
             "acts": "Each act, sandbox or not",
         },
     ),
     "network": (
         "Network",
-        "Whether statements in the sandbox may connect and listen by TCP, and what they start",
+        "Whether statements in the sandbox, and what they start, may use TCP",
         {"off": "Off", "on": "On"},
     ),
 }

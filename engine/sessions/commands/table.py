@@ -41,8 +41,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "context",
             "[N | tail]",
             "number of a model call, or tail",
-            "Show what a model would now be sent, where its tokens go, and what changes that; with N what model call N "
-            "was sent, with tail all of the last part",
+            "Show what a model would be sent now, where its tokens go, and what changes that; with N, what model "
+            "call N was sent; with tail, all of the last part",
             context,
             context_glance,
             "call",
@@ -50,8 +50,9 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "views",
             "[all]",
-            "all, where there are many",
-            "List the handles: views of files, and groups with what is in them; of very many the newest, with all each",
+            "all, if there are many",
+            "List the handles: views of files, and groups with their members; if there are very many, the newest, "
+            "or with all every one",
             views,
             views_glance,
         ),
@@ -59,7 +60,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "timeline",
             "[N]",
             "number of a statement",
-            "List the statements that ran; with N show statement N and what came of it",
+            "List the statements that ran; with N, show statement N and its result",
             glancing(timeline_glance),
             timeline_glance,
             "statement",
@@ -68,7 +69,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "run",
             "STATEMENT",
             "a Python statement",
-            "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`; no model is called",
+            "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`, without calling a model",
             None,
             takes="source",
         ),
@@ -76,16 +77,16 @@ COMMANDS: Final[dict[str, Command]] = {
             "omit",
             "[N]",
             "number of a statement",
-            "Leave statement N out of the namespace, or take it in again; alone, list those that are left out",
+            "Leave statement N out of the namespace, or put it back; alone, list those that are left out",
             omit,
             takes="statement",
         ),
         Command(
             "rewind",
             f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
-            "number of a statement, 0 for the beginning",
-            "Go back to where statement K had ended, on a new branch: the conversation, the namespace, and the files "
-            "that statements wrote since",
+            "the number of a statement, 0 for the beginning",
+            "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files "
+            "that statements have written since",
             rewind,
             takes="statement",
             moves_head=True,
@@ -94,8 +95,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "branch",
             f"[NAME [{KEEP_FILES}]]",
             "name of a branch",
-            "Switch to another branch: its conversation, its namespace, and files as they were when it was left; "
-            "alone, list the branches",
+            "Switch to another branch, with its conversation, its namespace, and the files as they were when it was "
+            "left; alone, list the branches",
             branch,
             takes="branch",
             moves_head=True,
@@ -103,8 +104,8 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "diff",
             "A [B]",
-            "names of one or two branches",
-            "Compare two branches, or one with the active one: their statements, names and files",
+            "the names of one or two branches",
+            "Compare two branches, or one with the active one: statements, names and files",
             glancing(diff_glance),
             diff_glance,
             "branch",
@@ -112,9 +113,9 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "replay",
             "K [J] [--live | --dry]",
-            "number of a statement, perhaps that of a later one",
-            "Run the statements K to J again, with the recorded answers to what they ask for, and say what comes out "
-            "differently; with --live they act again, with --dry as far as the first that would",
+            "the number of a statement, and optionally of a later one",
+            "Run statements K to J again, with the recorded answers of their tools, and report what comes out "
+            "differently; with --live they act again, --dry stops at the first that would",
             replay,
             takes="statement",
             torn=False,
@@ -122,17 +123,17 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "edit",
             "K [J] [--live]",
-            "the number of a statement, and on the next lines what is to be in its place",
-            "Run another statement in the place of K, on a new branch, then those behind it, to J or the last; with "
-            "the recorded answers to what they ask for, or with --live acting again",
+            "the number of a statement, and on the next lines the statement to run in its place",
+            "Run another statement in place of K, on a new branch, then those after it, up to J or the last; with "
+            "the recorded answers of their tools, or with --live acting again",
             edit,
             takes="edit",
             moves_head=True,
             torn=False,
             is_said=True,
         ),
-        Command("compact", "", "", "Replace the conversation so far by a summary of it", compact),
-        Command("tick", "", "", "Have handles that follow their files catch up with them now", tick),
+        Command("compact", "", "", "Replace the conversation so far with a summary", compact),
+        Command("tick", "", "", "Bring handles that follow their files up to date now", tick),
         Command("help", "", "", "List these commands", glancing(_help), _help),
     )
 }

@@ -61,6 +61,6 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         for text, answer in (
             ("/diff x", "x is none of the session's branches; there are main, b1"),
             ("/diff a b c", "`/diff` takes two branches, or one to be compared with the active one."),
-            ("/diff", "`/diff` needs names of one or two branches: `/diff A [B]`."),
+            ("/diff", "`/diff` needs the names of one or two branches: `/diff A [B]`."),
         ):
             assert await said(session, text) == answer

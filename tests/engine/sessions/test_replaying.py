@@ -319,7 +319,7 @@ async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> N
 # --- what cannot be asked ---------------------------------------------------------------------------------------------
 
 WRONG = {
-    "": "`/replay` needs number of a statement, perhaps that of a later one: `/replay K [J] [--live | --dry]`.",
+    "": "`/replay` needs the number of a statement, and optionally of a later one: `/replay K [J] [--live | --dry]`.",
     "9": "There is no statement 9; they are numbered from 1 to 2.",
     "0": "There is no statement 0; they are numbered from 1 to 2.",
     "1 9": "There is no statement 9; they are numbered from 1 to 2.",
