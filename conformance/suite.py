@@ -70,10 +70,6 @@ class Suite:
     foreign: Callable[[Traffic], str] = lambda _: ""
     """Why traffic is of another version, of which only the requirements of its scenario hold; empty where it is not."""
 
-    def calibration_of(self, opening: Transcript) -> dict[str, Any]:
-        """What the opening's transcript tells about the program's undisturbed turns."""
-        return self.calibration(Traffic(opening))
-
     def every_scenario(self) -> tuple[Scenario, ...]:
         return self.opening, *self.scenarios
 

@@ -17,6 +17,7 @@ from conformance.requirements.vectors import REQUIREMENTS
 from conformance.runner import Run, Start, run_scenario
 from conformance.suite import Suite
 from conformance.suites import SUITES
+from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 
 PEERS = Path(__file__).parent / "peers"
@@ -126,7 +127,7 @@ def conforming(of: str = "acp") -> Peer:
 @cache
 def calibration(of: str = "acp") -> dict[str, Any]:
     opening = run_scenario(suite(of).opening, in_memory(conforming(of), of), SUBJECTS[of].options, {})
-    return suite(of).calibration_of(opening)
+    return suite(of).calibration(Traffic(opening))
 
 
 def transcript_of(scenario: str, peer: Peer | None = None, of: str = "acp") -> Transcript:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
-from .proc import pids, read, stat_of
+from .proc import read, stat_of
 
 _SOFT_FLAG: Final = 1 << 61
 _HARD_FLAG: Final = 1 << 62
@@ -63,11 +63,6 @@ def brand_of(pid: int) -> Brand | None:
         return None
     brand = Brand(*map(int, values))
     return brand if brand.soft & _SOFT_FLAG and brand.hard & _HARD_FLAG else None
-
-
-def branded(brand: Brand) -> list[int]:
-    """The processes with that brand."""
-    return [pid for pid in pids() if brand_of(pid) == brand]
 
 
 def host_is_dead(brand: Brand) -> bool:
