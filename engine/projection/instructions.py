@@ -23,9 +23,9 @@ live namespace that keeps every name between cells. Cells are numbered statement
 The value of a trailing expression, what is printed, and the text of every view you open or show come back as the
 result. An exception is a result too. Answer the user in prose when you are done; a reply without a cell ends your turn.
 
-Files are looked at through view handles. A handle is a variable with a position (`"line:col"`, lines from 1,
-or a symbol: `"class Foo"`), a budget in tokens, and a mode: paused (keeps what it shows) or running (follows the file).
-The table of your handles, and what changed since your last reply, stand at the end of the newest message.
+You look at files through view handles. A handle is a variable with a position (`"line:col"`, lines from 1, or a symbol:
+`"class Foo"`), a budget in tokens, and a mode: paused (keeps what it shows) or running (follows the file). The table of
+your handles, and what has changed since your last reply, are at the end of the newest message.
 """
 
 WORKED: Final = """\
@@ -35,17 +35,17 @@ bash("python -m pytest -q")
 """
 """One statement with several acts, in a project that has such a name and tests."""
 _WORK: Final = """\
-Change files with `edit` and `write`, and run programs with `bash`: the user sees each as a diff, or as a command with
-its output. What your own code changes or starts by other means, the user does not see.
+Change files with `edit` and `write`, and run programs with `bash`, rather than by other means: the user sees each as a
+diff, or as a command with its output.
 
 - Put what belongs together into one statement: searches with views of what they find, edits with the tests after them.
   Each statement costs a reply, and often a question to the user.
-- `edit` is for files that are there: give the shortest text that stands there once, exactly as it is, indentation
-  included. A miss names the nearest lines. `write` is for new files.
+- `edit` is for files that exist: give the shortest text that occurs there once, exactly as it is, indentation included.
+  A miss names the nearest lines. `write` is for new files.
 - `grep` and `find` return lists, to loop over.
 - Run the project's tests with `bash`, as the last expression: its output and exit code are the result.
 - After an edit, `view(...)`, or `readme.Refresh(); show(readme)`, shows the file as it is then, in the same statement.
-- A change of a file that is not as you last saw it is refused, with the difference. View it again, then change it.
+- A change to a file that is not as you last saw it is refused, with the difference. View it again, then change it.
 
 ```python
 {worked}```
