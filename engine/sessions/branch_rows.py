@@ -85,7 +85,7 @@ def branch_named(branches: Branches, name: str) -> Branch:
     found = branches.named(name)
     if found is None:
         shown = cut_line(printable(name), _SHOWN_CHARS)
-        raise InvalidRequestError(f"{shown} is none of the session's branches; there are {names_of(branches)}")
+        raise InvalidRequestError(f"There is no branch {shown}; the session has {names_of(branches)}.")
     return found
 
 

@@ -32,6 +32,8 @@ def diff_glance(context: CommandContext, argument: str) -> str:
 def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
     """Headings and lists: what is in common, the statements of each, the names and the files that differ."""
     left, right = (code_span(printable(name)) for name in (diff.left, diff.right))
+    if left == right:
+        return (f"{left} cannot be compared with itself; name another branch.",)
     common = (
         "no statement" if not diff.shared else "statement 1" if diff.shared == 1 else f"statements 1 to {diff.shared}"
     )
@@ -66,5 +68,5 @@ def _name(each: Differing, left: str, right: str) -> str:
 def _file(each: Differing, left: str, right: str, cwd: str) -> str:
     path = code_span(printable(os.path.relpath(each.name, cwd)))
     if each.left is not None and each.right is not None:
-        return f"{path}: another content"
+        return f"{path}: different content"
     return f"{path}: on {left if each.right is None else right} alone"

@@ -39,9 +39,11 @@ def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayM
     for mode in modes:
         if mode not in known:
             ways = ", ".join(f"`--{each}`" for each in known)
-            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no way to do that; there is {ways}.")
+            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no option of it; there are {ways}.")
     if len(numbers) not in (1, 2) or len(modes) > 1:
-        raise InvalidRequestError("Give the number of a statement, perhaps that of a later one, and one mode at most.")
+        raise InvalidRequestError(
+            "Give the number of a statement, optionally that of a later one, and at most one mode."
+        )
     first, *last = (_number(cells, word) for word in numbers)
     mode = cast("ReplayMode", modes[0]) if modes else "recorded"
     return ReplayRequest(first, last[0] if last else None, mode)

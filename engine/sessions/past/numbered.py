@@ -31,5 +31,5 @@ def no_statement(cells: Sequence[Cell], text: str) -> str:
     """One sentence for somebody who named a statement that there is not."""
     if not cells:
         return "No statement has run yet."
-    there = "there is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
+    there = "the only one is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
     return f"There is no statement {cut_line(printable(text), _SHOWN_CHARS)}; {there}."

@@ -107,7 +107,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     [
         (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3."),
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
-        (["diff", "ses_", "b7"], "b7 is none of the session's branches; there are main"),
+        (["diff", "ses_", "b7"], "There is no branch b7; the session has main."),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -8,6 +8,9 @@ import pytest
 
 from engine import Session
 from engine.events.conversation import AgentText
+from engine.ids import BranchId
+from engine.sessions.commands.diff import diff_lines
+from engine.sessions.past.branch_diff import BranchDiff
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -30,10 +33,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         session = await sessions.create(str(tmp_path / "project"))
         await ran(session, "same = 1; x = [1]; gone = 1\nw = write('same', '1'); w = write('a', '1'); w = None")
         await ran(session, "x.append(2); own = 'main'\nw = write('a', 'main'); w = write('only', '1'); w = None")
-        assert (
-            await said(session, "/diff main")
-            == "`main` and `main` have statements 1 to 2 in common.\nThey differ in nothing."
-        )
+        assert await said(session, "/diff main") == "`main` cannot be compared with itself; name another branch."
         await session.rewind(1)
         await ran(session, "x.append(3); del gone\nw = write('a', 'b1'); w = write('b', '1'); w = None")
         lines = (await said(session, "/diff main")).splitlines()
@@ -51,7 +51,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
             "",
             "Files that differ:",
             "",
-            "- `a`: another content",
+            "- `a`: different content",
             "- `b`: on `b1` alone",
             "- `only`: on `main` alone",
         ]
@@ -59,8 +59,13 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         assert swapped[-3:] == [lines[-3], "- `b`: on `b1` alone", "- `only`: on `main` alone"]
         assert swapped[-7] == "- `x`: `[1, 3]` on `b1`, `[1, 2]` on `main`"
         for text, answer in (
-            ("/diff x", "x is none of the session's branches; there are main, b1"),
+            ("/diff x", "There is no branch x; the session has main, b1."),
             ("/diff a b c", "`/diff` takes two branches, or one to be compared with the active one."),
             ("/diff", "`/diff` needs the names of one or two branches: `/diff A [B]`."),
         ):
             assert await said(session, text) == answer
+
+
+async def test_branches_that_are_alike_differ_in_nothing() -> None:
+    alike = BranchDiff(BranchId("main"), BranchId("b1"), 2, (), (), (), ())
+    assert diff_lines(alike, "/") == ["`main` and `b1` have statements 1 to 2 in common.", "They differ in nothing."]

@@ -235,7 +235,7 @@ async def test_a_way_to_edit_that_there_is_not_is_answered_with_those_there_are(
     async with opened() as session:
         await session.accept("/edit 1 --dry\nx = 3").end()
         said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
-        assert said == "'--dry' is no way to do that; there is `--recorded`, `--live`."
+        assert said == "'--dry' is no option of it; there are `--recorded`, `--live`."
 
 
 async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:

@@ -83,18 +83,18 @@ async def test_what_names_no_statement_or_branch_changes_nothing_and_says_what_t
         session = await sessions.create(str(tmp_path))
         await session.cell("x = 1")
         for text, answer in (
-            ("/rewind 2", "There is no statement 2; there is 1."),
-            ("/rewind -1", "There is no statement -1; there is 1."),
-            ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; there is 1."),
-            ("/rewind \x1b[2J", "There is no statement \\x1b[2J; there is 1."),
-            ("/branch b1", "b1 is none of the session's branches; there are main"),
-            ("/branch \x1b[2J", "\\x1b[2J is none of the session's branches; there are main"),
+            ("/rewind 2", "There is no statement 2; the only one is 1."),
+            ("/rewind -1", "There is no statement -1; the only one is 1."),
+            ("/rewind " + "9" * 40, "There is no statement 9999999999999999999…; the only one is 1."),
+            ("/rewind \x1b[2J", "There is no statement \\x1b[2J; the only one is 1."),
+            ("/branch b1", "There is no branch b1; the session has main."),
+            ("/branch \x1b[2J", "There is no branch \\x1b[2J; the session has main."),
             ("/branch main", "main is active already; there are main"),
         ):
             assert await said(session, text) == answer
         with pytest.raises(InvalidRequestError, match="There is no statement 2"):
             await session.rewind(2)
-        with pytest.raises(InvalidRequestError, match="none of the session's branches"):
+        with pytest.raises(InvalidRequestError, match="There is no branch"):
             await session.switch("b1")
         assert not [event for event in session.events if isinstance(event, BranchCreated | HeadMoved)]
         assert not cycles_of(session.events).anomalies

@@ -326,9 +326,9 @@ WRONG = {
     "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
     "x": "There is no statement x; they are numbered from 1 to 2.",
     "-1": "There is no statement -1; they are numbered from 1 to 2.",
-    "1 --all": "'--all' is no way to do that; there is `--recorded`, `--live`, `--dry`.",
-    "1 2 3": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
-    "--dry": "Give the number of a statement, perhaps that of a later one, and one mode at most.",
+    "1 --all": "'--all' is no option of it; there are `--recorded`, `--live`, `--dry`.",
+    "1 2 3": "Give the number of a statement, optionally that of a later one, and at most one mode.",
+    "--dry": "Give the number of a statement, optionally that of a later one, and at most one mode.",
     "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",
 }
 
