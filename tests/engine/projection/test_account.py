@@ -1,11 +1,15 @@
-"""Where tokens go: by which names handles are called."""
+"""Where tokens go: by which names handles are called, and whose renders are in a result."""
 
 from __future__ import annotations
 
-from engine.events.execution import ExecutionFinished
+from msgspec.structs import replace
+
+from engine.events import Event
+from engine.events.conversation import ToolCall, ToolResult
+from engine.events.execution import ExecutionFinished, StatementRecorded
 from engine.events.nodes import NodeMade
-from engine.execution import ChangeInfo, NamespaceDiff, TypeInfo
-from engine.ids import ExecutionId, ObjId, StatementId
+from engine.execution import ChangeInfo, Display, NamespaceDiff, TypeInfo
+from engine.ids import ExecutionId, ObjId, Seq, StatementId, ToolCallId
 from engine.projection.account import Account
 from tests.support.timelines import timeline_of
 
@@ -51,3 +55,35 @@ def test_a_name_is_one_handles() -> None:
     assert (account.name(FIRST), account.name(SECOND)) == (FIRST, "v")
     again = account_after((FIRST, ADDED), (None, NamespaceDiff(deleted=("v",))), (SECOND, ADDED))
     assert (again.name(FIRST), again.name(SECOND)) == (FIRST, "v")
+
+
+def ran(tokens: int, **fields: object) -> ExecutionFinished:
+    """An execution of the statement `s1` that showed a handle."""
+    done = ExecutionFinished(
+        execution_id=ExecutionId("x"),
+        statement_id=StatementId("s1"),
+        status="ok",
+        started_at=0,
+        ended_at=0,
+        displays=(Display(obj_id=FIRST, title="t", text="x", tokens=tokens),),
+    )
+    return replace(done, **fields)
+
+
+def renders_after(*events: Event) -> dict[ObjId, int]:
+    """What handles took of the result of the call `c1`, whose statement is `s1`, after these."""
+    call, result = ToolCallId("c1"), ToolResult(tool_call_id=ToolCallId("c1"), status="ok", text="x")
+    asked = ToolCall(tool_call_id=call, tool="python", arguments={})
+    statement = StatementRecorded(statement_id=StatementId("s1"), index=1, source="v", tool_call_id=call)
+    path = [replace(event, seq=Seq(seq)) for seq, event in enumerate((asked, statement, *events, result))]
+    account = Account(timeline_of(path))
+    for event in path:
+        account.apply(event)
+    return account.nodes([result], lambda _: 1_000, {})
+
+
+def test_a_result_has_the_renders_of_the_first_run_of_its_statement_and_of_no_later_one() -> None:
+    assert renders_after(ran(7)) == {FIRST: 7}
+    assert renders_after(ran(7), ran(30, mode="live")) == {FIRST: 7}
+    assert renders_after(ran(7, displays=()), ran(30, mode="live")) == {}
+    assert renders_after(ran(30, mode="dry"), ran(7)) == {FIRST: 7}

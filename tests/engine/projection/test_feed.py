@@ -93,6 +93,12 @@ def shown_by(number: int, text: str) -> ExecutionFinished:
     return ended(f"s{number}", displays=(display,))
 
 
+def test_what_the_session_shows_by_itself_is_no_expansion() -> None:
+    by_user, by_session = recorded(1, "c1"), replace(recorded(2, "c2"), statement_kind="meta")
+    news = Log(by_user, shown_by(1, "x"), by_session, shown_by(2, "y")).feed.news
+    assert [item.obj_id for item in news.expansions] == ["view-1.1"]
+
+
 def test_a_rebuild_is_news_until_a_call_that_carried_it_begins_to_answer() -> None:
     assert Log(RESTORED).texts == NEWS
     assert Log(RESTORED, RESTORED).texts == NEWS * 2

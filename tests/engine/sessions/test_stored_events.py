@@ -158,3 +158,14 @@ async def test_a_head_that_cannot_be_moved_because_the_store_fails_stays_where_i
     log.append(move)
     assert (texts, log.branches.active) == (before[:3], "b1")
     assert [event.seq for event in log.path] == [0, 1, 2, there]
+
+
+async def test_nothing_is_let_go_of_before_the_journal_has_heard_of_its_commit(store: SqliteStore) -> None:
+    opened = Opened(store)
+    for _ in range(2):
+        first = opened.log.at(opened.log.append(UserMessage(message_id=MessageId("m"), text="first")))
+        for _ in range(MANY):
+            last = opened.log.append(UserMessage(message_id=MessageId("m"), text="another"))
+        assert opened.log.at(first.seq) is first
+        await opened.journal.durable(last)
+        assert opened.journal.kept == len(opened.log)
