@@ -1143,9 +1143,13 @@ ASKED_CHARS: Final = 1_000_000
 
 
 class StatementSubject(Struct, frozen=True):
-    """A statement that would run."""
+    """A statement that would run.
+
+    `note` says that it ran with fewer rights before, and which it would have. No remembered answer is one to that.
+    """
 
     source: str
+    note: str = ""
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):

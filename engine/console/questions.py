@@ -65,8 +65,8 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
     match subject:
         case RebuildSubject():
             return [("", f"{rebuild_sentence(subject)}\n")]
-        case StatementSubject(source=source):
-            return [*highlight(source_text(source, ASKED_CHARS)), ("", "\n")]
+        case StatementSubject(source=source, note=note):
+            return [*highlight(source_text(source, ASKED_CHARS)), ("", f"\n{note}\n" if note else "\n")]
         case FileSubject(path=path, changes=changes, note=note):
             return diff(path, changes, note)
         case TreeSubject(act=act, paths=paths, changes=changes, note=note):

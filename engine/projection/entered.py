@@ -12,6 +12,7 @@ from ..cutting import plural
 from ..events.session import DomainEntered
 from ..ports import RebuildSubject
 from ..text import visible
+from ..timeline.domains import Rights
 
 _SHOWN: Final = 50
 """Numbers of statements in a question."""
@@ -22,7 +23,7 @@ _IN_ASK: Final = (
 _IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
 
 
-def rights_phrase(rights: DomainEntered | RebuildSubject) -> str:
+def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
     """What statements may do by themselves, as the end of "statements run"."""
     if not rights.held:
         return "with your own rights"
@@ -51,6 +52,11 @@ def rebuild_sentence(subject: RebuildSubject) -> str:
         f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}. To have the names"
         " that were bound then, they would run again with these rights. Otherwise these names are lost."
     )
+
+
+def gained_sentence(rights: Rights) -> str:
+    """What is said to the question about one statement that had fewer rights than these."""
+    return f"It ran with fewer rights than statements have now: they run {rights_phrase(rights)}."
 
 
 def _joined(places: Sequence[str]) -> str:

@@ -165,9 +165,9 @@ class Confinement:
         """The rights of what ran at that position of the path that is active now."""
         return tuple(self._domains.given_to(seq))
 
-    def exceed(self, given: Iterable[Rights]) -> bool:
-        """Whether the rights that were entered allow anything that none of these does."""
-        return not any(map(self._rights.within, given))
+    def beyond(self, given: Iterable[Rights]) -> Rights | None:
+        """The rights that were entered, if they allow anything that none of these does."""
+        return None if any(map(self._rights.within, given)) else self._rights
 
     def may_allow(self, seq: int) -> bool:
         """The same with those of the domain that is wanted now, as far as that is known before there is a worker."""

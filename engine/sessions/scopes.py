@@ -50,8 +50,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
     match subject:
         case RebuildSubject():
             return ""
-        case StatementSubject():
-            return STATEMENTS
+        case StatementSubject(note=note):
+            return "" if note else STATEMENTS
         case FileSubject(path=path):
             directory = os.path.dirname(path)
             return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
@@ -70,8 +70,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
     match subject:
         case RebuildSubject():
             return False
-        case StatementSubject():
-            return scope == STATEMENTS
+        case StatementSubject(note=note):
+            return scope == STATEMENTS and not note
         case FileSubject(path=path):
             prefix = scope.removeprefix(_FILES)
             return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))

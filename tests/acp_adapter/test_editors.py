@@ -69,6 +69,13 @@ def announced(title: str, noun: str) -> int:
     return int(found[1].replace(",", "")) if found else 0
 
 
+def test_a_question_says_what_is_said_of_the_rights() -> None:
+    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x", "It had fewer rights."), seq=Seq(0))
+    shown = CODEC.permissions.write_question("session", asked, LoggedFacts())["toolCall"]
+    assert [each["content"]["text"] for each in shown["content"]][1:] == ["```\nIt had fewer rights.\n```"]
+    assert len(question("x")["content"]) == 1
+
+
 @pytest.mark.parametrize("editor", EDITORS)
 def test_what_each_editor_shows_is_as_recorded(editor: str) -> None:
     drawn = [f"=== {name}\n{EDITORS[editor](question(source))}\n" for name, source in HIDING.items()]

@@ -73,13 +73,13 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 status="pending",
                 content=[text_block(rebuild_sentence(subject))],
             )
-        case StatementSubject(source=source):
+        case StatementSubject(source=source, note=note):
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
                 title=source_title(source),
                 kind="execute",
                 status="pending",
-                content=[source_block(source)],
+                content=[source_block(source), *([text_block(note)] if note else [])],
                 raw_input=source_input(source),
             )
         case FileSubject(path=real, changes=changes, note=note):

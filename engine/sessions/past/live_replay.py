@@ -20,7 +20,9 @@ from ...ids import ToolCallId
 from ...log import EventLog
 from ...minter import Minter
 from ...ports import StatementSubject
+from ...projection.entered import gained_sentence
 from ...timeline.cells import Cell
+from ...timeline.domains import Rights
 from ..acts.questions import Questions, Verdict
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
@@ -132,23 +134,25 @@ class Consent:
             acts: what it asks for is done.
         """
         statement = cell.statement
-        if await self._gains_rights(cell, cancellation):
-            return await self._asked(statement.source, shown, cancellation), True
+        gained = await self._gained(cell, cancellation)
+        if gained is not None:
+            subject = StatementSubject(statement.source, gained_sentence(gained))
+            return await self._asked(subject, shown, cancellation), True
         if not acts or statement.tool_call_id not in self._written or statement.statement_kind == "meta":
             return Verdict("allowed"), True
         if self._policy.asks_about(held=self._environment.is_held) != "statements":
             return Verdict("allowed"), False
-        return await self._asked(statement.source, shown, cancellation), True
+        return await self._asked(StatementSubject(statement.source), shown, cancellation), True
 
-    async def _gains_rights(self, cell: Cell, cancellation: Cancellation) -> bool:
+    async def _gained(self, cell: Cell, cancellation: Cancellation) -> Rights | None:
         given = self._given.get(cell.statement.statement_id)
         if given is None:
-            return False
+            return None
         await cancellation.guard(self._environment.ready)  # because what holds a worker is known when there is one
-        return self._environment.confinement.exceed(given)
+        return self._environment.confinement.beyond(given)
 
-    async def _asked(self, source: str, shown: ToolCallId, cancellation: Cancellation) -> Verdict:
-        return await cancellation.guard(lambda: self._questions.decide(shown, StatementSubject(source)))
+    async def _asked(self, subject: StatementSubject, shown: ToolCallId, cancellation: Cancellation) -> Verdict:
+        return await cancellation.guard(lambda: self._questions.decide(shown, subject))
 
 
 def fault_of(finished: ExecutionFinished, number: int) -> str:

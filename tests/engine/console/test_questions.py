@@ -40,3 +40,8 @@ def test_names_and_contents_have_no_power_over_the_screen(subject: PermissionSub
     assert all(char == "\n" or char.isprintable() for char in text)
     assert "\\x1b[2K" in text
     assert [line for line in text.split("\n") if line.startswith("  y ")] == ["  y    yes, this once"]
+
+
+def test_a_statement_is_shown_with_what_is_said_of_its_rights() -> None:
+    shown = subject_shown(StatementSubject("x = 1", "It had fewer rights."), lambda source: [("", source)])
+    assert painted(shown, in_colour=False) == "x = 1\nIt had fewer rights.\n"

@@ -41,8 +41,10 @@ class User:
 
     def __init__(self) -> None:
         self.allows: tuple[type[PermissionSubject], ...] = ()
+        self.asked: list[PermissionSubject] = []
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        self.asked.append(question.subject)
         return PermissionAnswer(outcome="allowed") if isinstance(question.subject, self.allows) else NO
 
 
@@ -183,6 +185,12 @@ async def test_an_edit_before_it_runs_it_with_more_rights_after_a_yes_alone(
             "failed",
             "statement 2 was not allowed to run again",
             [],
+        )
+        (asked,) = user.asked
+        assert isinstance(asked, StatementSubject)
+        assert asked.note == (
+            "It ran with fewer rights than statements have now: they run in a sandbox, without a network: by themselves"
+            f" they write only in their scratch directory and {work}."
         )
         assert await rebuilt(session) == "[]"
         await session.switch("main", files=False)

@@ -27,6 +27,7 @@ def names(*paths: str) -> TreeSubject:
     [
         (StatementSubject("x = 1"), StatementSubject("y = 2"), True),
         (StatementSubject("x = 1"), command("ls"), False),
+        (StatementSubject("x = 1"), StatementSubject("x = 1", "It ran with fewer rights."), False),
         (file("/work/src/a.py"), file("/work/src/b.py"), True),
         (file("/work/src/a.py"), file("/work/src/deep/c.py"), True),
         (file("/work/src/a.py"), file("/work/source.py"), False),
