@@ -46,14 +46,14 @@ def rewind(
         print_json({"branch": branch, "statement": to, **files}, ("branch",))
         return
     typer.echo(
-        f"The session is after statement {to} now, on branch {branch}."
+        f"The session is now at the end of statement {to}, on branch {branch}."
         if to
-        else f"The session is at its beginning now, on branch {branch}."
+        else f"The session is now at its beginning, on branch {branch}."
     )
     if rewound is not None:
         typer.echo(visible("\n".join(rewound_lines(rewound, lambda path: os.path.relpath(path, cwd)))))
     elif not keep_files:
-        typer.echo("No file that statements wrote is otherwise.")
+        typer.echo("No file that statements wrote has changed.")
 
 
 def _paths(files: tuple[FileToRestore | FileLeft, ...]) -> list[str]:

@@ -19,12 +19,12 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
         shown: how a path is spelled for whoever reads it.
     """
     count, names = len(event.restored), _names(event.restored, shown)
-    files, hold = plural(count, "file"), "holds" if count == 1 else "hold"
+    files = plural(count, "file")
     if event.cancelled:
         back = f" {count} {files} could not be brought back to that: {names}." if count else ""
         return (f"The rewind was given up, and the files are as they were before it.{back}",)
     when = f"after statement {event.statement}" if event.statement else "at the beginning"
-    lines = [f"{count} {files} {hold} again what was there {when}: {names}."] * bool(count)
+    lines = [f"Restored {count} {files} to what was there {when}: {names}."] * bool(count)
     lines += [f"{_name(left, shown)} is left as it is: {left.reason}." for left in event.left[:SHOWN_FILES]]
     if len(event.left) > SHOWN_FILES:
         lines.append(more(len(event.left) - SHOWN_FILES, "file", "that are left as they are"))

@@ -21,7 +21,7 @@ from .workspace import Workspace
 
 _PERMISSIONS: Final = 0o777
 _REPLACED: Final = "\ufffd"
-_CHANGED: Final = "it is not as the session last wrote it"
+_CHANGED: Final = "it has changed since the session last wrote it"
 _REMOVED: Final = "it was removed since the session last wrote it"
 _UNKNOWN: Final = "its name is no text, and there is no such file any more"
 

@@ -311,14 +311,14 @@ async def test_a_client_goes_back_with_views_variables_and_files_or_without_file
         back = await caller.text("rewind", to=1)
         assert back.split("\n") == [
             "after statement 1  branch b1",
-            "1 file holds again what was there after statement 1: new.txt.",
+            "Restored 1 file to what was there after statement 1: new.txt.",
         ]
         assert (project / "new.txt").read_text() == "1"
         assert (await caller.text("run", code="n")).endswith("\n1")
         assert [line.split("  ")[0] for line in (await caller.text("view")).split("\n")] == ["1 handle", "a"]
         (project / "new.txt").write_text("by hand")
         assert (await caller.text("rewind", to=0)).split("\n")[1:] == [
-            "new.txt is left as it is: it is not as the session last wrote it."
+            "new.txt is left as it is: it has changed since the session last wrote it."
         ]
         assert await caller.text("view") == "No handles. `view` with a path opens one."
         assert await caller.text("rewind", to=0, files=False) == "after statement 0  branch b3"

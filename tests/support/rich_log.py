@@ -382,7 +382,7 @@ _BETWEEN: tuple[Item, ...] = (
 )
 
 _BACK = FileToRestore(path="/work/b.py", present_digest="b", wanted_digest="a")
-_LEFT = FileLeft(path="/else/c.txt", reason="it is not as the session last wrote it")
+_LEFT = FileLeft(path="/else/c.txt", reason="it has changed since the session last wrote it")
 
 _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     UserMessage(message_id=_message(40), text="search"),

@@ -56,7 +56,7 @@ def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
 
 def _where(context: CommandContext) -> str:
     row = next(row for row in context.branches() if row.is_active)
-    return f"This is branch {code_span(printable(row.name))} now, {_extent(row)}; {_REBUILT}"
+    return f"This is now branch {code_span(printable(row.name))}, {_extent(row)}; {_REBUILT}"
 
 
 def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
@@ -65,7 +65,7 @@ def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
     if not ran:
         return ""
     which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
-    return f"{which} ran again since then, which is undone, too. "
+    return f"{which} ran again after that, which is undone, too. "
 
 
 def _left_out(statement: int, last: int) -> str:
@@ -73,7 +73,7 @@ def _left_out(statement: int, last: int) -> str:
         return f"No statement comes after {statement}"
     which = f"Statement {last} is" if last == statement + 1 else f"Statements {statement + 1} to {last} are"
     again = code_span(f"/omit {statement + 1}")
-    return f"{which} left out, and {_REBUILT} ({again} takes one in again)"
+    return f"{which} left out, and {_REBUILT} ({again} puts one back)"
 
 
 def _files(gone: Gone) -> str:
@@ -84,10 +84,10 @@ def _files(gone: Gone) -> str:
         return f"{sentence}, and {left} could not." if left else f"{sentence}."
     written = len(gone.written.files) + len(gone.written.left)
     if not written:
-        return "No file that statements wrote is otherwise."
+        return "No file that statements wrote has changed."
     if written == 1:
-        return "1 file was written since, and stays as it is."
-    return f"{written} files were written since, and stay as they are."
+        return "1 file has been written since, and stays as it is."
+    return f"{written} files have been written since, and stay as they are."
 
 
 def _line(row: BranchRow) -> str:

@@ -52,9 +52,9 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
     done = empty.run("rewind", session[:12], "--to", "2")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "The session is after statement 2 now, on branch b1.",
-        "1 file holds again what was there after statement 2: x.txt.",
-        "only-3 is left as it is: it is not as the session last wrote it.",
+        "The session is now at the end of statement 2, on branch b1.",
+        "Restored 1 file to what was there after statement 2: x.txt.",
+        "only-3 is left as it is: it has changed since the session last wrote it.",
     ]
     assert (project / "x.txt").read_text() == "2\n"
     back = empty.run("rewind", session, "--to", "0", "--json", "--keep-files")

@@ -52,7 +52,7 @@ async def test_a_rewind_keeps_the_statement_and_what_was_before_it_and_a_switch_
         for source in ("x = [1]", "x.append(2)", "x.append(3)"):
             await session.cell(source)
         cells = session.cells
-        assert "is branch `b1` now, with 2 statements" in await said(session, "/rewind 2")
+        assert "is now branch `b1`, with 2 statements" in await said(session, "/rewind 2")
         assert [cell.statement for cell in session.cells] == [cell.statement for cell in cells[:2]]
         assert await value(session, "x") == "[1, 2]"
         assert session.cells[-1].statement.index == 3

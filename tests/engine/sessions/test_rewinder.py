@@ -79,7 +79,7 @@ async def test_conversation_namespace_and_files_go_back_together_and_over_again(
     async with written(tmp_path) as session:
         assert files(session) == AFTER[3]
         assert await said(session, "/rewind 1") == (
-            "This is branch `b1` now, with 1 statement; the namespace is rebuilt when it is needed next. "
+            "This is now branch `b1`, with 1 statement; the namespace is rebuilt when it is needed next. "
             "3 files went back."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
@@ -121,9 +121,9 @@ async def test_a_later_live_replay_of_the_statement_is_undone_with_all_that_came
         assert (await session.cell("where")).value == "5"
         assert "Statements 2 to 3 ran" not in await said(session, "/rewind 1")
         await session.switch("main")
-        assert "Statement 2 ran again since then, which is undone, too. " in await said(session, "/rewind 2")
+        assert "Statement 2 ran again after that, which is undone, too. " in await said(session, "/rewind 2")
         await session.switch("main")
-        assert "Statements 4 to 5 ran again since then" in await said(session, "/rewind 5")
+        assert "Statements 4 to 5 ran again after that" in await said(session, "/rewind 5")
         assert (await session.cell("where")).value == "4"
 
 
@@ -141,8 +141,8 @@ async def test_going_back_twice_to_a_statement_in_the_middle_of_a_run_leaves_fil
 async def test_files_can_stay(tmp_path: Path, k: int) -> None:
     async with written(tmp_path) as session:
         answer = await said(session, f"/rewind --keep-files {k}")
-        count = {0: "4 files were written since, and stay as they are.", 2: "2 files were written since, and stay"}
-        assert count.get(k, "No file that statements wrote is otherwise.") in answer
+        count = {0: "4 files have been written since, and stay as they are.", 2: "2 files have been written since"}
+        assert count.get(k, "No file that statements wrote has changed.") in answer
         assert files(session) == AFTER[3]
         assert not [event for event in session.events if isinstance(event, RewindBegun | Rewound)]
         # They can follow later, and the way back is to where the head was.
@@ -156,7 +156,7 @@ async def test_the_conversation_can_stay(tmp_path: Path) -> None:
     async with written(tmp_path) as session:
         assert await said(session, "/rewind 1 --keep-conversation") == (
             "Statements 2 to 3 are left out, and the namespace is rebuilt when it is needed next "
-            "(`/omit 2` takes one in again); the conversation stays as it is. 3 files went back."
+            "(`/omit 2` puts one back); the conversation stays as it is. 3 files went back."
         )
         assert (files(session), await n(session)) == (AFTER[1], "1")
         assert [cell.omitted for cell in session.cells[:3]] == [False, True, True]
@@ -180,8 +180,8 @@ async def test_a_file_that_somebody_else_has_changed_is_left_and_a_model_hears_o
         assert files(session) == {"a": "by hand", "b": "1"}
         await session.accept("and now?").end()
         tail = model.prompts[-1].tail
-        assert f"{tmp_path}/project/a is left as it is: it is not as the session last wrote it." in tail
-        assert "1 file holds again what was there after statement 1" in tail
+        assert f"{tmp_path}/project/a is left as it is: it has changed since the session last wrote it." in tail
+        assert "Restored 1 file to what was there after statement 1" in tail
 
 
 async def test_what_is_no_option_or_no_statement_changes_nothing(tmp_path: Path) -> None:

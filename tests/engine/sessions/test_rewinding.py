@@ -166,7 +166,7 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk)
     (desk.project / "removed").unlink()
     ended = await desk.rewind(at)
     assert {os.path.basename(left.path): left.reason for left in ended.left} == {
-        "changed": "it is not as the session last wrote it",
+        "changed": "it has changed since the session last wrote it",
         "removed": "it was removed since the session last wrote it",
         "damaged": "what it held then is not in the store",
         "hidden": "a secret in its path is not kept, so which file it is nobody knows",

@@ -19,11 +19,11 @@ SAID: dict[str, tuple[Rewound, list[str]]] = {
     "nothing": (Rewound(statement=1), []),
     "one": (
         Rewound(statement=3, restored=files("/work/a")),
-        ["1 file holds again what was there after statement 3: a."],
+        ["Restored 1 file to what was there after statement 3: a."],
     ),
     "two": (
         Rewound(statement=0, restored=files("a", "b\n")),
-        ["2 files hold again what was there at the beginning: a, b\\n."],
+        ["Restored 2 files to what was there at the beginning: a, b\\n."],
     ),
     "left": (Rewound(statement=3, left=(LEFT,)), ["mine is left as it is: it has unsaved changes in the editor."]),
     "given up": (
@@ -59,6 +59,6 @@ def test_a_model_is_told_in_the_feed() -> None:
     feed = Feed(timeline_of())
     feed.apply(Rewound(statement=3, restored=files("/work/a"), left=(LEFT,)))
     assert [item.text for item in feed.news.items] == [
-        "1 file holds again what was there after statement 3: /work/a.",
+        "Restored 1 file to what was there after statement 3: /work/a.",
         "/work/mine is left as it is: it has unsaved changes in the editor.",
     ]

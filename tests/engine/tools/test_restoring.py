@@ -16,7 +16,7 @@ from engine.ids import BlobDigest
 from engine.pinned import LARGEST, pinned
 from engine.tools import Replaced, Workspace, restore
 
-CHANGED: Final = "it is not as the session last wrote it"
+CHANGED: Final = "it has changed since the session last wrote it"
 REMOVED: Final = "it was removed since the session last wrote it"
 
 
