@@ -177,7 +177,7 @@ def run(project: Path) -> str:
     where: Message = {"cwd": str(project), "mcpServers": []}
     session = editor.call("session/new", where)["sessionId"]
 
-    say("Each prompt is a statement, as a model would write it. A view has a budget")
+    say("Each prompt is a statement, as a model would write it. A view stays within its budget")
     editor.prompt(session, 'orders = view("orders.csv", tokens=30)')
 
     say("Tools are shown as what they are: a search, a change, a command")
@@ -185,7 +185,7 @@ def run(project: Path) -> str:
     editor.prompt(session, 'edit("notes.md", "with tax", "with the tax")')
     editor.prompt(session, 'bash("wc -l orders.csv").code')
 
-    say("A view follows its file: somebody saves notes.md, and that is told")
+    say("A view follows its file: somebody saves notes.md, and the change is reported")
     editor.prompt(session, 'notes = view("notes.md").Run(freq="Sync")')
     with (project / "notes.md").open("a") as file:
         file.write("It is made anew each month.\n")
@@ -203,7 +203,7 @@ def run(project: Path) -> str:
     editor.prompt(session, 'write("report.md", f"Total: {total:.2f}\\n")')
     travel(editor, session)
 
-    say("The agent is killed; the next process has the names, and does nothing twice")
+    say("The agent is killed; the next process has the names again, and does nothing twice")
     editor.agent.kill()
     editor.agent.wait(10)
     editor = Editor()
@@ -214,9 +214,9 @@ def run(project: Path) -> str:
 
 
 def travel(editor: Editor, session: str) -> None:
-    say("Another statement in the place of an earlier one, and what came behind it")
+    say("An earlier statement is replaced, and what came after it runs again")
     editor.prompt(session, "/edit 8 --live\nrate = 0.07")
-    say("That is a branch of its own; what was there before is there, with its files")
+    say("That made a branch of its own; the old one is still there, with its files")
     editor.prompt(session, "/branch main")
     editor.prompt(session, 'total, read("report.md")')
     editor.prompt(session, "/diff main b1")
