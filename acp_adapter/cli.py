@@ -58,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(error)
     sys.stderr = without_secrets(sys.stderr, host.redactor)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rewindow-acp: %(message)s")
+    if os.isatty(read_fd):
+        sys.stderr.write("rewindow-acp: waiting for an editor's messages; `rewindow run` is a session in a terminal\n")
     if host.model_setup is not None and not host.model_setup.is_done:
         sys.stderr.write(f"rewindow-acp: {host.model_setup.sentence}\n")
     try:

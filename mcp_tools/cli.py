@@ -37,6 +37,9 @@ _NO_SANDBOX: Final = """\
 rewindow-mcp: --allow-run needs a sandbox, and {reason}. --allow-run=unsandboxed lets clients run Python with
 your own rights: it reaches every file and program that you reach, whatever --root says.
 """
+_ON_TERMINAL: Final = (
+    "rewindow-mcp: waiting for an MCP client's messages; --print-config CLIENT prints how to have yours start it\n"
+)
 _UNHELD: Final = "rewindow-mcp: clients run Python with your rights; --root does not limit that\n"
 _HELD: Final = (
     "rewindow-mcp: clients run Python in a sandbox: it can write only in the session's directories and a scratch"
@@ -106,6 +109,8 @@ def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None
         from mcp_tools.http import serve_until_signal
 
         return anyio.run(serve_until_signal, lambda: _host(settings, zygote, os.environ), service, access, listening)
+    if os.isatty(0):
+        sys.stderr.write(_ON_TERMINAL)
     anyio.run(serve_stdio, lambda: _host(settings, zygote, os.environ), service)
     return 0
 
