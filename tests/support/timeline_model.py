@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from engine.execution import WORKER_DIED
 from tests.support.timeline_space import OWN, REFUSED, Ask, Outcome, Space
 from tests.support.timeline_world import World
 
@@ -37,6 +38,11 @@ class Step:
         return self.outcome.status in ("cancelled", "timeout")
 
     @property
+    def ended_its_worker(self) -> bool:
+        """It has left nothing then, and only what acts runs it again."""
+        return self.outcome.exception == WORKER_DIED
+
+    @property
     def acts(self) -> bool:
         """Whether it asks a tool for something, or writes by itself."""
         return self.outcome.exception.startswith(REFUSED) or any(ask.what in _ACTS for ask in self.outcome.asked)
@@ -49,7 +55,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Ticked:
-    """Views that run have caught up with these contents; None where nobody can say with which."""
+    """Views that run have caught up with these contents; None where nobody can say with which.
+
+    A view of another file was left out at that time: once it is taken in again it sees whatever was seen of it last.
+    """
 
     files: Mapping[str, str] | None
 
@@ -163,7 +172,7 @@ def played(space: Space, parts: Sequence[Step | Ticked]) -> Iterator[tuple[Step,
     for part in parts:
         if isinstance(part, Ticked):
             space.tick(part.files)
-        elif not part.omitted and not (part.is_stopped and part.stale):
+        elif not part.omitted and not part.ended_its_worker and not (part.is_stopped and part.stale):
             yield part, space.stopped(part.outcome) if part.is_stopped else space.again(part.source, part.outcome)
 
 

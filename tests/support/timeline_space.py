@@ -78,7 +78,7 @@ class View:
 
     def tick(self, files: Mapping[str, str] | None) -> None:
         if self.is_running:
-            self.text = None if files is None else files[self.path]
+            self.text = None if files is None else files.get(self.path)
 
     def __repr__(self) -> str:
         return f"<view {self.path} {'running' if self.is_running else 'paused'} tokens=2000>"
@@ -122,8 +122,14 @@ class Space:
         """Those that a name is bound to."""
         return {name: value for name, value in self.names.items() if isinstance(value, View)}
 
+    def followed(self) -> Mapping[str, str]:
+        """What the files hold now that views follow which a name or a group has. Only these look at a tick."""
+        groups = [value.members for value in self.names.values() if isinstance(value, Group)]
+        views = [*self.views().values(), *(view for members in groups for view in members)]
+        return {view.path: self._world.files[view.path] for view in views if view.is_running}
+
     def tick(self, files: Mapping[str, str] | None) -> None:
-        """Views that run show these contents from now on; None where nobody can say which."""
+        """Views that run show these contents from now on; None where nobody can say which, as for a file not told."""
         for view in self._views:
             view.tick(files)
 

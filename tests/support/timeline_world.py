@@ -20,10 +20,6 @@ class World:
     def written(self) -> dict[str, str]:
         return {name: text for name, text in self.files.items() if name.startswith("out-")}
 
-    @property
-    def given(self) -> dict[str, str]:
-        return {name: text for name, text in self.files.items() if not name.startswith("out-")}
-
     def put_back(self, written: Mapping[str, str]) -> None:
         for name in self.written:
             del self.files[name]

@@ -15,7 +15,7 @@ import signal
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from typing import Any, ClassVar, Final, Literal
 
@@ -30,7 +30,7 @@ from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events.execution import ExecutionFinished
 from engine.events.replays import Diverged, ReplayEnded
 from engine.events.session import EnvironmentRestored
-from engine.execution import INTERRUPTED
+from engine.execution import INTERRUPTED, WORKER_DIED
 from tests.engine.sessions.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples
@@ -219,6 +219,8 @@ class TimelineMachine(RuleBasedStateMachine):
                 report = self.life.wait(lambda: self.life.session.edit(k, source, last, mode))
             except StatementWithdrawnError:
                 ended.append("cancelled")
+            else:
+                self._note_failure(report, runs[1:], ended)
         finished = self._finished()
         assert len(finished) == len(runs) or ended, (report, finished)
         self.path = model.before(self.path, k)
@@ -229,7 +231,7 @@ class TimelineMachine(RuleBasedStateMachine):
             asks = () if step.is_stopped else [ask for ask in step.outcome.asked if ask.what not in (*OWN, "view")]
             self._tick()
             new = self._ran(text, ran, None if live else asks, by_model=step.by_model and step is not edited)
-            if not _is_interrupted(ran):
+            if not _is_interrupted(ran) and not new.ended_its_worker:
                 self._sort(step, new.index, model.differs(step.outcome, new.outcome), certain, possible)
             self._not_rebuilt.add(new.index)
         self._compare(None if ended else report, certain, possible)
@@ -256,10 +258,11 @@ class TimelineMachine(RuleBasedStateMachine):
         first = 1 + first % count
         last = first + last % (count - first + 1)
         steps = self._steps()
-        meant = [step for step in steps if first <= step.index <= last and not step.omitted and not step.is_stopped]
         if mode == "live" and any(step.may_act for step in steps if step.index > last):
             last = count
-            meant = [step for step in steps if first <= step.index <= last and not step.omitted and not step.is_stopped]
+        meant = [step for step in steps if first <= step.index <= last and not step.omitted and not step.is_stopped]
+        if mode != "live":
+            meant = [step for step in meant if not step.ended_its_worker]
         if not meant:
             with pytest.raises(InvalidRequestError, match="Nothing can run again"):
                 self.life.wait(lambda: self.life.session.replay(first, last, mode))
@@ -271,7 +274,7 @@ class TimelineMachine(RuleBasedStateMachine):
             if report.outcome == "cancelled":
                 ended.append("cancelled")
             else:
-                assert report.outcome == "completed", report
+                self._note_failure(report, meant, ended)
         if mode == "live":
             self._replayed_live(first, last, meant, report, ended)
         else:
@@ -289,11 +292,12 @@ class TimelineMachine(RuleBasedStateMachine):
         possible: set[int] = set()
         new: list[Step | Ticked] = []
         for step, ran in zip(meant, finished, strict=False):
-            new.append(Ticked(self.world.given))
-            space.tick(self.world.given)
-            outcome = space.now(step.source, ran.status, _drawn(ran), asks=step.by_model)
-            if _is_interrupted(ran):
+            if followed := space.followed():
+                new.append(Ticked(followed))
+                space.tick(followed)
+            if _is_interrupted(ran) or step.ended_its_worker:
                 break
+            outcome = space.now(step.source, ran.status, _drawn(ran), asks=step.by_model)
             _assert_alike(ran, outcome)
             without = model.left_out(self._steps(), step.index)
             new.append(Step(step.index, step.source, outcome, without, step.by_model))
@@ -341,6 +345,14 @@ class TimelineMachine(RuleBasedStateMachine):
         if self.life.reopen_killed():
             ended[:] = ["killed"]
             assert not isinstance(self._last_replay(), ReplayEnded) or self._last_replay().outcome == "interrupted"
+
+    def _note_failure(self, report: ReplayReport, ran: Sequence[Step], ended: list[str]) -> None:
+        """What ends its worker ends what runs it again, and nothing else does."""
+        if any(step.ended_its_worker for step in ran):
+            assert report.outcome == "failed", report
+            ended.append("failed")
+        else:
+            assert report.outcome == "completed", report
 
     def _last_replay(self) -> Any:
         since = self.life.session.since(self._told)
@@ -499,9 +511,9 @@ class TimelineMachine(RuleBasedStateMachine):
         return model.steps_of(self.path)
 
     def _tick(self) -> None:
-        """Views that run have caught up, in a namespace that has seen a statement."""
-        if self._steps():
-            self.path = (*self.path, Ticked(self.world.given))
+        """Views that run have caught up. Where there are none, nothing was seen, and nothing is on the log."""
+        if followed := model.space_of(self.path, self.world).followed():
+            self.path = (*self.path, Ticked(followed))
 
     def _active(self) -> str:
         return next(row.name for row in self.life.session.branches if row.is_active)
@@ -522,13 +534,15 @@ class TimelineMachine(RuleBasedStateMachine):
     ) -> Step:
         """A statement has run at the end of the path."""
         space = model.space_of(self.path, self.world)
-        if recorded is None:
+        if _ended_worker(finished):
+            outcome = Outcome("error", WORKER_DIED, "", {}, {}, frozenset(), ())
+        elif recorded is None:
             outcome = space.now(source, finished.status, _drawn(finished), asks=by_model)
         else:
             outcome = space.instead(source, finished.status, _drawn(finished), recorded)
         if _is_interrupted(finished):
             outcome = Outcome("cancelled", "", "", {}, {}, frozenset(), ())
-        else:
+        elif not _ended_worker(finished):
             _assert_alike(finished, outcome)
         index, steps = model.count_of(self.path) + 1, self._steps()
         step = Step(index, source, outcome, model.left_out(steps, index), by_model)
@@ -565,6 +579,10 @@ def _is_interrupted(finished: ExecutionFinished) -> bool:
     return finished.exception is not None and finished.exception.type == INTERRUPTED
 
 
+def _ended_worker(finished: ExecutionFinished) -> bool:
+    return finished.exception is not None and finished.exception.type == WORKER_DIED
+
+
 def _drawn(finished: ExecutionFinished) -> Mapping[str, str]:
     """What was drawn for a statement, by what that was drawn by."""
     diff = finished.diff
@@ -588,10 +606,26 @@ class WorkerMachine(TimelineMachine):
     def environment(self, watch: Watch) -> Environment:
         return WatchedWorker(watch)
 
+    @rule(x=_x, c=_c, by_model=st.booleans())
+    def run_what_ends_its_worker(self, x: str, c: int, by_model: bool) -> None:
+        source = f"x{x} = {c}; __import__('os')._exit(3)"
+        if by_model:
+            self.life.say_as_model(source)
+            self._tick()
+        else:
+            self.life.say(f"/run {source}")
+        (finished,) = self._finished()
+        step = self._ran(source, finished, by_model=by_model)
+        assert step.ended_its_worker, finished
+        if by_model:
+            self._tick()
+        self._end("run_what_ends_its_worker", "by model" if by_model else "")
+
     async def _end_worker(self) -> None:
         environment = self.life.environment if self.life.has_environment else None
         if isinstance(environment, WorkerEnvironment) and environment.pid is not None:
-            os.kill(environment.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(environment.pid, signal.SIGKILL)
             await gone(environment.pid)
 
 
@@ -676,3 +710,28 @@ def test_every_rule_of_the_machine_comes_to_every_end_that_it_can_have() -> None
     rules = {name for name, value in vars(TimelineMachine).items() if hasattr(value, "hypothesis_stateful_rule")}
     assert rules == {what.split()[0] for what in TimelineMachine.reached} - {"other"}
     assert TimelineMachine.reached.keys() >= _ENDS
+
+
+@pytest.mark.slow
+def test_what_ends_its_worker_is_passed_over_or_ends_what_runs_it_again() -> None:
+    """A recorded replay passes it over, because it left nothing; a live one, and an edit, end there."""
+    WorkerMachine.reached.clear()
+    machine = WorkerMachine()
+    modes: tuple[ReplayMode, ...] = ("recorded", "dry", "live")
+    try:
+        machine.begin()
+        machine.run(["x0 = 1", "x1 = 2"], "cell", killed=False)
+        machine.run_what_ends_its_worker("0", 3, by_model=False)
+        machine.run(["x2 = x0"], "model", killed=False)
+        for mode in modes:
+            machine.replay(0, 3, mode, None)
+        machine.open_again()
+        for live in (False, True):
+            machine.edit(0, "x0 = 7", None, live, None)
+        machine.edit(2, "x0 = 8", None, live=False, breach=None)
+        machine.run_what_ends_its_worker("0", 3, by_model=True)
+        machine.rewind(2, files=True, conversation=True)
+    finally:
+        machine.teardown()
+    ends = {"replay recorded", "replay dry", "replay live failed", "edit recorded failed", "edit live failed"}
+    assert ends <= WorkerMachine.reached.keys()
