@@ -29,15 +29,19 @@ def configuration() -> Iterator[Finding]:
     path = config_path(os.environ)
     from_file = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     yield Finding("ok", f"{'config file' if path.exists() else 'no config file at'} {shown(str(path))}")
+    unset = 0
     for option in SETTINGS:
         if os.environ.get(option.variable):
             origin = f"from {option.variable}"
         elif from_file.get(option.name):
             origin = "from the config file"
         else:
-            origin = "by default"
+            unset += 1
+            continue
         value: object = getattr(values, option.name)
         yield Finding("ok", f"{option.name} = {shown(_text(value))}  ({origin})")
+    which = "the other" if unset < len(SETTINGS) else "all"
+    yield Finding("ok", f"{which} {unset} settings have their defaults (docs/configuration.md)")
 
 
 def _text(value: object) -> str:
