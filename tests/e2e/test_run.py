@@ -174,7 +174,7 @@ def test_shift_tab_changes_the_mode_and_so_does_a_command(tmp_path: Path) -> Non
         terminal.type(SHIFT_TAB)
         terminal.until("ask (Shift-Tab)")
         terminal.type("/mo" + TAB + " au" + TAB + ENTER)
-        terminal.until("/mode auto\nAuto: Statements run without asking.", "auto (Shift-Tab)")
+        terminal.until("/mode auto\nAuto: Statements run without asking, and may change", "auto (Shift-Tab)")
         terminal.type("/mode never" + ENTER)
         terminal.until("rewindow: there is no mode 'never'; there is ask, auto, plan")
         terminal.type("/exit" + ENTER)
