@@ -30,6 +30,8 @@ from .live_nodes import LiveNodes
 
 _TYPE: Final = "type"
 _MEMBERS: Final = "members"
+_SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
+"""Of a digest. That a node is paused tells of a change all the same."""
 
 
 class HandleStates:
@@ -67,11 +69,13 @@ class HandleStates:
         if make is None:
             raise ValueError("no state of a handle: one of no type that is known")
         before = self._nodes.get(obj_id)
-        seen = None if before is None else (before.changed, before.digest())
+        seen = None if before is None else (before.changed, before.running, _shown(before))
         node = make(obj_id, known)
-        if seen is not None and node is before and seen != (False, node.digest()):
+        if seen is not None and node is before:
+            was_changed, was_running, shown = seen
             # The state is of another moment, so whether it was read then says nothing of what was read since.
-            node.mark_changed()
+            if was_changed or (was_running and not node.running) or shown != _shown(node):
+                node.mark_changed()
         if node.pinned is not None:
             self._nodes.pin(node, node.pinned)
         if self._nodes.get(obj_id) is not node:
@@ -136,6 +140,11 @@ class HandleStates:
         if shown.text is not None or state.path is None:
             return ShownRevision(from_text(shown.text or "", shown.first_line), shown.statement)
         return ShownRevision(self._looks.known(state.path, state.title, shown), shown.statement)
+
+
+def _shown(node: NodeBase) -> dict[str, object]:
+    """What makes a node another one for who has read it. How often it is ticked does not."""
+    return {key: value for key, value in node.GetDigest().items() if key not in _SCHEDULE}
 
 
 def _given(obj_id: ObjId, _: str) -> ObjId:

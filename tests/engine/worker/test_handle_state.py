@@ -94,6 +94,33 @@ def test_a_state_of_an_earlier_moment_does_not_pass_for_what_the_model_has_read(
     assert [node.changed for node in board.handles()] == [False] * len(states)
 
 
+@pytest.mark.parametrize(
+    ("source", "is_changed"),
+    [
+        ("a.min_turn_interval = 2", False),
+        ("a.Run(('Periodic', 5.0))", False),
+        ("a.Pause()", True),
+        ("a.SetLod(1)", True),
+    ],
+)
+def test_a_state_with_another_schedule_alone_is_no_news_but_for_a_pause(
+    desk: Desk, source: str, is_changed: bool
+) -> None:
+    desk.run("a = view('a.py', freq='Sync')")
+    desk.board.read()
+    before = desk.board.state_of(_handle(desk))
+    desk.run(source)
+    assert _handle(desk).changed is is_changed
+    desk.board.read()
+    after = desk.board.state_of(_handle(desk))
+    desk.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
+    desk.board.read()
+    desk.board.node_from("view-1.1", before)
+    desk.board.read()
+    desk.board.node_from("view-1.1", after)
+    assert _handle(desk).changed is is_changed
+
+
 def test_a_handle_made_again_has_nothing_new_where_its_document_has_not(desk: Desk) -> None:
     desk.run("a = view('none'); b = view('none'); a.rendered")
     states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
