@@ -8,8 +8,9 @@ events; `sessions.live_environment` does both.
 
 What a recorded or a dry replay has found is a report, and no part of it. From the beginning of a live replay on, the
 steps of the statements that run again are set aside, and so is what came after those: new ones join what stands before
-them. When it has completed, the statements behind its last one follow again, without the values that were kept of them;
-at any other end everything is as it was. A little over 300 lines, because a fold and its plan stand side by side.
+them. When it has completed, the statements behind its last one follow again, without the values that were kept of
+them, and with the ticks around them; at any other end everything is as it was. A little over 300 lines, because a fold
+and its plan stand side by side.
 """
 
 from __future__ import annotations
@@ -218,10 +219,7 @@ class History:
                 del self._steps[place:]
             case ReplayEnded(outcome="completed") if replay is not None:
                 self._pass(replay, replay.last)
-                for step in replay.aside:
-                    if isinstance(step, ExecutionStep):
-                        step.is_stale = True
-                self._steps += (step for step in replay.aside if not isinstance(step, Rebuild))
+                self._steps += _behind(replay.aside)
             case ReplayEnded() if replay is not None:
                 self._steps, self._statements, self._present = replay.steps, replay.statements, None
             case _:
@@ -307,6 +305,20 @@ class History:
                 steps.append(PastLooks(revisions=tuple(map(past_revision, step.revisions))))
         after_reading = bool(steps) and self.reads > reads
         return RestorePlan(steps=tuple(steps), after_reading=after_reading, tiers=dict(self._tiers))
+
+
+def _behind(aside: Collection[_Step]) -> Sequence[_Step]:
+    """What follows the statements of a live replay that has completed.
+
+    Where no statement does, the namespace is the one that they ran in, which has had none of these ticks: a node would
+    go back to what it saw before.
+    """
+    if not any(isinstance(step, ExecutionStep) for step in aside):
+        return ()
+    for step in aside:
+        if isinstance(step, ExecutionStep):
+            step.is_stale = True
+    return [step for step in aside if not isinstance(step, Rebuild)]
 
 
 def _number(step: _Step) -> int:

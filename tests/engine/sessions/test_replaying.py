@@ -24,6 +24,7 @@ from engine.timeline.index import Timeline
 from engine.timeline.replay import History
 from tests.engine.sessions.test_rebuilt_values import ORDINARY, blocks
 from tests.support.fixed import FixedClock
+from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -273,6 +274,17 @@ async def test_behind_a_live_replay_the_other_statements_run_on_what_came_of_it(
         (project / "a.txt").write_text("longer")
         await session.replay(2, 2, mode="live")
         assert await value_of(session, "n, m") == "(6, 12)"
+
+
+async def test_a_rebuild_after_a_live_replay_does_not_go_back_to_what_a_view_saw_before_it(project: Path) -> None:
+    model = AnsweringModel(says("Done."))
+    async with opened(project, "v = view('a.txt', freq='Sync')", model=model) as session:
+        for text in ("before it", "in it"):
+            (project / "a.txt").write_text(text)
+            await (session.accept("hello").end() if text == "before it" else session.replay(1, mode="live"))
+        for _ in range(2):
+            assert await value_of(session, "v.rendered.text") == repr("1\tin it\n")
+            await session.rest()
 
 
 async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.events import Event
 from engine.events.execution import (
@@ -18,6 +19,7 @@ from engine.events.execution import (
     ValuesKept,
 )
 from engine.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
+from engine.events.replays import ReplayBegun, ReplayEnded
 from engine.events.session import UsageReported
 from engine.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
 from engine.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
@@ -237,3 +239,22 @@ def test_a_plan_says_what_outlined_each_content_last() -> None:
     made = [OutlineMade(digest=digest, tier=tier) for digest, tier in (("d1", "tree-sitter"), ("d2", "ctags"))]
     plan = plan_of(*began(1), *made, ended(1), OutlineMade(digest="d2", tier="indentation"))
     assert plan.tiers == {"d1": "tree-sitter", "d2": "indentation"}
+
+
+@pytest.mark.parametrize(("behind", "follow"), [((), []), ((*began(2), ended(2)), ["tick", "s2", "tick"])])
+def test_ticks_from_before_a_live_replay_follow_it_with_the_statements_behind_it_alone(
+    behind: tuple[Event, ...], follow: list[str]
+) -> None:
+    again = ExecutionStarted(execution_id=ExecutionId("e1b"), statement_id=StatementId("s1"), mode="live")
+    tick = NodesTicked(round_id=1, now=1.0, nodes=1)
+    plan = plan_of(
+        *(*began(1), ended(1), tick, SEEN, *behind, *((tick, SEEN) if behind else ())),
+        *(ReplayBegun(first=1, last=1, mode="live", statements=1), again),
+        replace(ended(1), execution_id=ExecutionId("e1b")),
+        ReplayEnded(outcome="completed"),
+    )
+    first, *others = plan.steps
+    assert isinstance(first, PastExecution)
+    assert first.request.execution_id == "e1b"
+    names = ["tick" if isinstance(step, PastTick) else "s2" for step in others]
+    assert names == follow
