@@ -6,7 +6,13 @@ boundary each. Every error carries its facts as fields and says in its message w
 
 from __future__ import annotations
 
+from typing import Final
+
+from .cutting import cut_line
 from .ids import SessionId
+
+_SHOWN_CHARS: Final = 80
+"""Of an id that somebody has given."""
 
 
 class EngineError(Exception):
@@ -35,7 +41,8 @@ class SessionNotFoundError(EngineError):
     """Raised where a session is named that the store does not hold."""
 
     def __init__(self, session_id: SessionId) -> None:
-        super().__init__(f"no session {session_id}; list the sessions there are with `rewindow sessions`")
+        shown = cut_line(session_id, _SHOWN_CHARS)
+        super().__init__(f"no session {shown}; list the sessions there are with `rewindow sessions`")
         self.session_id = session_id
 
 

@@ -46,7 +46,7 @@ def replay(
     """Run statements again and report what comes out differently."""
     if mode not in MODES:
         raise typer.BadParameter(f"--mode is {' or '.join(MODES)}")
-    source = None if edit is None else edit.read()
+    source = None if edit is None else _text_of(edit)
     if source is not None and mode not in EDIT_MODES:
         raise typer.BadParameter(f"with --edit, --mode is {' or '.join(EDIT_MODES)}")
 
@@ -69,6 +69,16 @@ def replay(
         typer.echo(visible(replay_text(report)))
     if report.outcome != "completed":
         raise typer.Exit(_NOT_ENDED)
+
+
+def _text_of(file: typer.FileText) -> str:
+    """What it holds. Raises typer.BadParameter."""
+    try:
+        return file.read()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"the file of --edit is not text in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise typer.BadParameter(f"the file of --edit cannot be read: {error.strerror}") from None
 
 
 def _fields(report: ReplayReport) -> dict[str, object]:

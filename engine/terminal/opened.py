@@ -52,8 +52,10 @@ def find(opened: Store, start: str) -> SessionRow:
 
     Raises:
         SessionNotFoundError: there is none.
-        InvalidRequestError: there are several.
+        InvalidRequestError: there are several, or nothing is said of it: an empty start is a variable that was not set.
     """
+    if not start:
+        raise InvalidRequestError("the session's id is empty; list the sessions there are with `rewindow sessions`")
     rows = [row for row in opened.rows() if row.session_id.startswith(start)]
     if not rows:
         raise SessionNotFoundError(SessionId(start))

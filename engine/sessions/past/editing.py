@@ -90,7 +90,10 @@ class Editing:
     def _meant(self, request: EditRequest, first: int, last: int) -> Sequence[Cell]:
         """The statements that run again, of which the first has another source. Raises InvalidRequestError."""
         if not request.source.strip():
-            raise InvalidRequestError("Give the statement that is to be in the place of the other, on the next lines.")
+            raise InvalidRequestError(
+                f"There is nothing to run in place of statement {first}: give it on the lines after `/edit {first}`, "
+                "or in the file of `--edit`."
+            )
         try:
             compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:

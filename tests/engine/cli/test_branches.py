@@ -108,6 +108,9 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
         (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3."),
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
         (["diff", "ses_", "b7"], "There is no branch b7; the session has main."),
+        (["rewind", "s" * 500, "--to", "1"], f"no session {'s' * 79}…; list"),
+        (["rewind", "", "--to", "1"], "the session's id is empty"),
+        (["delete", "", "--yes"], "the session's id is empty"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -131,6 +134,17 @@ def test_a_session_that_is_in_use_is_not_rewound(empty: Home, tmp_path: Path) ->
     store.close()
     assert done.returncode == 1
     assert "in use" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"x = '\xff'", b"\0", b"x = (", b" \n"])
+def test_a_file_that_is_no_statement_changes_nothing(empty: Home, tmp_path: Path, content: bytes) -> None:
+    session = session_of(empty, tmp_path / "project")
+    (tmp_path / "new.py").write_bytes(content)
+    done = empty.run("replay", session, "--from", "3", "--edit", str(tmp_path / "new.py"))
+    assert (done.returncode, done.stdout) == (2 if b"\xff" in content else 1, "")
+    assert len(done.stderr.splitlines()) <= 4
+    assert "Traceback" not in done.stderr
+    assert len(empty.run("branches", session).stdout.splitlines()) == 2
 
 
 def test_a_rewind_without_a_statement_is_a_wrong_usage(empty: Home) -> None:
