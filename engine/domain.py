@@ -7,16 +7,23 @@ sessions decide which one holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, Literal, get_args
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from .paths import is_inside
 
-Layer = Literal["landlock", "seccomp", "mounts"]
-"""A mechanism of the kernel: rights on paths, ports and signals; a filter of system calls; a view of the file tree."""
-LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
+Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "sockets"]
+"""A mechanism of the kernel: rights on paths and ports; a filter of system calls; a view of the file tree. The others
+are `PARTS` of the first."""
+LAYERS: Final[tuple[Layer, ...]] = ("landlock", "seccomp", "mounts")
+PARTS: Final[Mapping[Layer, str]] = {
+    "devices": "control devices that they may open, by ioctl",
+    "processes": "send signals to your other processes, and connect to their abstract Unix sockets",
+    "sockets": "connect to Unix sockets in the file tree, such as those of D-Bus, Docker or tmux",
+}
+"""What later versions of Landlock brought to it, by what statements can do where the kernel has an earlier one."""
 _HOLDING: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
 """Without mounts metadata outside (modes, owners, times, attributes) can be changed, and what is hidden can be read."""
 
@@ -27,7 +34,8 @@ class Domain(Struct, frozen=True, kw_only=True):
     `scratch` is a directory of the session, for files that nobody misses; a statement that has it hold more than
     `scratch_bytes`, and more than before, is ended. `writable` are further directories and files;
     of what is in them `read_only` cannot be changed, and `hidden` directories are empty to statements, where mounts are
-    permitted. `network` allows TCP. `without` are layers that are not entered, as if the kernel lacked them.
+    permitted. `network` allows TCP. `without` are layers, and parts of them, that are not entered, as if the kernel
+    lacked them.
     """
 
     scratch: str

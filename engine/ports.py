@@ -1193,7 +1193,8 @@ class RebuildSubject(Struct, frozen=True, kw_only=True):
     """Statements by their numbers, which are to run again for the names they bound, with more rights than they had.
 
     These are the user's own where they are not `held`; else they may write below `writable`, have TCP with `network`,
-    and change modes, owners and times of all files where they are `bare`.
+    change modes, owners and times of all files where they are `bare`, and do what parts of the sandbox would hold that
+    the kernel `lacks`. `before` says which they had, as the end of "they ran".
     """
 
     statements: tuple[int, ...]
@@ -1201,6 +1202,8 @@ class RebuildSubject(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     network: bool = False
     bare: bool = False
+    lacks: tuple[Layer, ...] | None = None
+    before: str = ""
 
 
 PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
+from ..domain import Layer
 from ..ids import BlobDigest, EventId, MessageId, ObjId, ToolCallId
 from ..text import Exact
 from .base import Event
@@ -258,8 +259,9 @@ class DomainEntered(Event, frozen=True, kw_only=True):
     """From here on statements run in a fresh worker with these rights: held by the kernel, or with the user's own.
 
     What is held may write in its scratch directory and below `writable`, and has TCP with `network`; where it has no
-    file tree of its own, it is `bare`: modes, owners and times of files elsewhere are not held. `reason` says why one
-    is not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
+    file tree of its own, it is `bare`: modes, owners and times of files elsewhere are not held. It `lacks` parts of the
+    layers (`domain.PARTS`) that the kernel is too old for; None is what logs of before say. `reason` says why one is
+    not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
     has allowed, as the answer to `call`, that they run again with these.
     """
 
@@ -271,6 +273,7 @@ class DomainEntered(Event, frozen=True, kw_only=True):
     writable: tuple[Exact, ...] = ()
     network: bool = False
     bare: bool = False
+    lacks: tuple[Layer, ...] | None = None
     reason: str = ""
     statements: int = 0
 

@@ -5,10 +5,11 @@ Pure. Used by the feed, and by whoever shows the log or a question to a person.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ..cutting import plural
+from ..domain import PARTS
 from ..events.session import DomainEntered
 from ..ports import RebuildSubject
 from ..text import visible
@@ -16,6 +17,8 @@ from ..timeline.domains import Rights
 
 _SHOWN: Final = 50
 """Numbers of statements in a question."""
+_BEFORE: Final = 3
+"""Kinds of rights that are said of statements from before."""
 _IN_ASK: Final = (
     "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
     " databases, C code and programs that they start do not write elsewhere."
@@ -29,8 +32,16 @@ def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
         return "with your own rights"
     places = ["their scratch directory", *map(visible, rights.writable)]
     network = "with TCP" if rights.network else "without a network"
-    bare = ", and can change modes, owners and times of files elsewhere" if rights.bare else ""
-    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{bare}"
+    return (
+        f"in a sandbox, {network}: by themselves they {_joined([f'write only in {_joined(places)}', *_open(rights)])}"
+    )
+
+
+def before_phrase(given: Collection[Rights | None]) -> str:
+    """The rights with which statements ran, as the end of "they ran"; None: they were imported."""
+    held = [rights_phrase(rights) for rights in given if rights is not None]
+    imported = ["elsewhere (they were imported, and nothing was allowed to them here)"] if None in given else []
+    return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
 
 
 def entered_sentence(entered: DomainEntered) -> str:
@@ -48,15 +59,23 @@ def rebuild_sentence(subject: RebuildSubject) -> str:
     count = len(subject.statements)
     shown = ", ".join(map(str, subject.statements[:_SHOWN])) + (", ..." if count > _SHOWN else "")
     which = f"{plural(count, 'Statement')} {shown}"
+    before = f" Before, they ran {subject.before}." if subject.before else ""
     return (
-        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}. To have the names"
-        " that were bound then, they would run again with these rights. Otherwise these names are lost."
+        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To have"
+        " the names that were bound then, they would run again with more rights. Otherwise these names are lost."
     )
 
 
-def gained_sentence(rights: Rights) -> str:
-    """What is said to the question about one statement that had fewer rights than these."""
-    return f"It ran with fewer rights than statements have now: they run {rights_phrase(rights)}."
+def gained_sentence(rights: Rights, before: str) -> str:
+    """What is said to the question about one statement that had fewer rights than these, which it ran with `before`."""
+    now = rights_phrase(rights)
+    return f"It ran with fewer rights than statements have now: they run {now}. Before, they ran {before}."
+
+
+def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
+    if rights.bare:
+        yield "change modes, owners and times of files elsewhere"
+    yield from (PARTS[part] for part in rights.lacks or ())
 
 
 def _joined(places: Sequence[str]) -> str:

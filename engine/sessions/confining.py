@@ -16,12 +16,13 @@ from functools import cached_property
 from typing import Final
 
 from ..config.settings import SandboxRule
-from ..domain import Domain, Layer, is_held, lacking
+from ..domain import LAYERS, PARTS, Domain, Layer, is_held, lacking
 from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
 from ..log import EventLog
 from ..paths import is_inside
 from ..ports import RebuildSubject
+from ..projection.entered import before_phrase
 from ..repositories import places_that_run
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
@@ -58,9 +59,14 @@ def domain_of(
     )
 
 
-def rights_in(domain: Domain, *, bare: bool = False) -> Rights:
-    """What a log says of a domain; `bare` is one without a file tree of its own."""
-    return Rights(writable=domain.writable, network=domain.network, bare=bare)
+def rights_in(domain: Domain, layers: Collection[Layer]) -> Rights:
+    """What a log says of a domain that is held by these layers."""
+    return Rights(
+        writable=domain.writable,
+        network=domain.network,
+        bare="mounts" not in layers,
+        lacks=tuple(part for part in PARTS if part not in layers),
+    )
 
 
 class Confinement:
@@ -151,7 +157,7 @@ class Confinement:
         is_in = domain is not None and is_held(layers, domain)
         if domain is not None and not is_in and self._rule == "required":
             raise EnvironmentUnavailableError(f"statements have to be held here, and cannot be: {_why(layers, domain)}")
-        self._rights = rights_in(domain, bare="mounts" not in layers) if is_in and domain is not None else UNHELD
+        self._rights = rights_in(domain, layers) if is_in and domain is not None else UNHELD
         if self._is_news(domain):
             self._record(domain, layers, history)
         if self._domains.asks:
@@ -165,6 +171,10 @@ class Confinement:
         """The rights of what ran at that position of the path that is active now."""
         return tuple(self._domains.given_to(seq))
 
+    def ran_with(self, seq: int) -> str:
+        """The rights that what is at that position had when it ran, as the end of "they ran"."""
+        return before_phrase([self._domains.ran_with(seq)])
+
     def beyond(self, given: Iterable[Rights]) -> Rights | None:
         """The rights that were entered, if they allow anything that none of these does."""
         return None if any(map(self._rights.within, given)) else self._rights
@@ -172,7 +182,7 @@ class Confinement:
     def may_allow(self, seq: int) -> bool:
         """The same with those of the domain that is wanted now, as far as that is known before there is a worker."""
         wanted = self.wanted()
-        return self._domains.allows(seq, UNHELD if wanted is None else rights_in(wanted))
+        return self._domains.allows(seq, UNHELD if wanted is None else rights_in(wanted, (*LAYERS, *PARTS)))
 
     def _is_news(self, domain: Domain | None) -> bool:
         latest = self._domains.latest
@@ -188,6 +198,7 @@ class Confinement:
             writable=rights.writable,
             network=rights.network,
             bare=rights.bare,
+            lacks=rights.lacks,
             reason=reason,
             statements=len(history.beyond(self.allows)),
         )
@@ -197,12 +208,15 @@ class Confinement:
         """Has the user decide about what was entered last; the answer is on the log, where `domains` finds it."""
         entered = self._domains.latest
         assert entered is not None
+        beyond = history.beyond(self.allows)
         subject = RebuildSubject(
-            statements=tuple(history.beyond(self.allows)),
+            statements=tuple(beyond.values()),
             held=entered.held,
             writable=entered.writable,
             network=entered.network,
             bare=entered.bare,
+            lacks=entered.lacks,
+            before=before_phrase([self._domains.ran_with(seq) for seq in beyond]),
         )
         verdict = await self._questions.decide(entered.call, subject)
         if verdict.outcome == "cancelled":

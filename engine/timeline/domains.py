@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from ..domain import Layer
 from ..events import Event
 from ..events.session import DomainEntered, PermissionAnswered, PermissionOutcome
 from ..ids import ToolCallId
@@ -26,20 +27,23 @@ class Rights(Struct, frozen=True):
     """What statements may do outside beside what they ask for: nothing is in their way, or where they may write.
 
     `writable` are absolute, without the scratch directory, which every session has of its own. `bare`: metadata of
-    files is not held, wherever they are.
+    files is not held, wherever they are. It `lacks` these parts of the layers; None: whatever a kernel lacks, which is
+    what there is to say of statements of others and of logs that do not say it.
     """
 
     held: bool = True
     writable: tuple[str, ...] = ()
     network: bool = False
     bare: bool = False
+    lacks: tuple[Layer, ...] | None = None
 
     def within(self, other: Rights) -> bool:
         """Whether they allow nothing that `other` does not allow."""
         if not other.held:
             return True
         places = all(is_inside(path, other.writable) for path in self.writable)
-        return self.held and places and self.network <= other.network and self.bare <= other.bare
+        parts = other.lacks is None or set(self.lacks or ()) <= set(other.lacks)
+        return self.held and places and parts and self.network <= other.network and self.bare <= other.bare
 
 
 UNHELD: Final = Rights(held=False)
@@ -90,6 +94,10 @@ class Domains:
         """Whether what ran at that position may run again with these rights."""
         return any(map(rights.within, self.given_to(seq)))
 
+    def ran_with(self, seq: int) -> Rights | None:
+        """The rights that what is at that position of the path had when it ran; None where it was imported."""
+        return None if seq <= self._provenance.imported_at else next(self.given_to(seq))
+
     def given_to(self, seq: int) -> Iterator[Rights]:
         """The rights that were given to what ran at that position of the path: when it ran, and by the user since."""
         imported = self._provenance.imported_at
@@ -105,4 +113,4 @@ class Domains:
 
 def rights_of(event: DomainEntered) -> Rights:
     """What the event says was entered."""
-    return Rights(held=event.held, writable=event.writable, network=event.network, bare=event.bare)
+    return Rights(held=event.held, writable=event.writable, network=event.network, bare=event.bare, lacks=event.lacks)

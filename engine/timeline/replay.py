@@ -16,7 +16,7 @@ and its plan stand side by side.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -273,13 +273,14 @@ class History:
         records = [step.finished for step in self._omitted.values()]
         return {name for record in records if record is not None for name in bound_names(record.diff)}
 
-    def beyond(self, allows: Callable[[int], bool]) -> Sequence[int]:
-        """The numbers of statements that would run again, or whose values would be loaded, and are not allowed to."""
-        return [
-            step.statement.index
+    def beyond(self, allows: Callable[[int], bool]) -> Mapping[int, int]:
+        """The numbers of statements that would run again, or whose values would be loaded, and are not allowed to, by
+        the positions at which they ran."""
+        return {
+            step.position: step.statement.index
             for step in self._steps
             if isinstance(step, ExecutionStep) and step.leaves_anything and not allows(step.position)
-        ]
+        }
 
     def plan(self, time_limit: float, allows: Callable[[int], bool] = _everything) -> RestorePlan:
         """The steps so far; each statement may take so many seconds.

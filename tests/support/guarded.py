@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.domain import Domain, Layer
+from engine.domain import LAYERS, PARTS, Domain, Layer
 from engine.ports import (
     Comparison,
     Contents,
@@ -21,7 +21,7 @@ from engine.ports import (
 )
 from tests.support.hollow import HollowEnvironment
 
-HELD: tuple[Layer, ...] = ("landlock", "seccomp", "mounts")
+HELD: tuple[Layer, ...] = (*LAYERS, *PARTS)
 
 
 class GuardedEnvironment(HollowEnvironment):

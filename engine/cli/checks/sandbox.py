@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from ...config.secrets import allowed_variables
-from ...domain import LAYERS, Domain, Layer, is_held
+from ...domain import LAYERS, PARTS, Domain, Layer, is_held
 from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ports import EnvironmentSpec
@@ -39,7 +39,7 @@ def sandbox() -> Iterator[Finding]:
 
 
 def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
-    """The findings where these layers hold a worker, and the setting `sandbox` is `rule`."""
+    """The findings where these layers, and parts of them, hold a worker, and the setting `sandbox` is `rule`."""
     yield _in_short(is_held(layers), rule)
     for layer in LAYERS:
         if layer in layers:
@@ -48,8 +48,9 @@ def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
             reason = MISSING[layer]() or "it could not be entered"
             yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
     if "landlock" in layers:
-        for since, what in landlock.LACKS:
-            if landlock.version() < since:
+        for part, what in PARTS.items():
+            if part not in layers:
+                since = landlock.SINCE[part]
                 yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
 
 

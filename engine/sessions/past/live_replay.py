@@ -109,11 +109,10 @@ class Consent:
     def __init__(self, runs: RunsAgain, cells: Sequence[Cell]) -> None:
         calls = {cell.statement.tool_call_id for cell in cells}
         # Now, because on another branch positions of this path mean nothing.
-        self._given = {
-            cell.statement.statement_id: runs.environment.confinement.given_to(cell.current.started.seq)
-            for cell in cells
-            if cell.current is not None
-        }
+        confinement = runs.environment.confinement
+        ran_at = {cell.statement.statement_id: cell.current.started.seq for cell in cells if cell.current is not None}
+        self._given = {statement: confinement.given_to(seq) for statement, seq in ran_at.items()}
+        self._ran_with = {statement: confinement.ran_with(seq) for statement, seq in ran_at.items()}
         self._written = {
             event.tool_call_id
             for event in runs.log.path
@@ -136,7 +135,8 @@ class Consent:
         statement = cell.statement
         gained = await self._gained(cell, cancellation)
         if gained is not None:
-            subject = StatementSubject(statement.source, gained_sentence(gained))
+            before = self._ran_with[statement.statement_id]
+            subject = StatementSubject(statement.source, gained_sentence(gained, before))
             return await self._asked(subject, shown, cancellation), True
         if not acts or statement.tool_call_id not in self._written or statement.statement_kind == "meta":
             return Verdict("allowed"), True

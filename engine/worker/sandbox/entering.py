@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from ...domain import LAYERS, Domain, Layer
+from ...domain import LAYERS, PARTS, Domain, Layer
 from . import capabilities, kernel, landlock, mounts, seccomp
 
 
 def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     """Holds this process to the domain, for good, and ends what gains privileges by being started (`sudo`).
 
-    Returns the layers that hold it. Raises OSError where the process is of no use any more.
+    Returns the layers that hold it, and the parts of them. Raises OSError where the process is of no use any more.
 
     Args:
         shared_bytes: what the memory may hold that its processes share by name, where that is their own.
@@ -33,7 +33,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in domain.without:
         with suppress(OSError):
-            landlock.enter(writable, network=domain.network)
+            entered.update(landlock.enter(writable, network=domain.network, without=domain.without))
             entered.add("landlock")
     if "seccomp" not in domain.without:
         with suppress(OSError):
@@ -41,7 +41,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
             entered.add("seccomp")
     # Its memory is counted from outside, as that of all workers.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    return tuple(layer for layer in LAYERS if layer in entered)
+    return tuple(layer for layer in (*LAYERS, *PARTS) if layer in entered)
 
 
 def prepare(domain: Domain) -> None:

@@ -2,8 +2,8 @@
 
 A ruleset handles rights, and allows some of them below paths; what is handled and not allowed is denied. Reading is not
 handled: rules only add, so there is no way to allow all but one folder, and files that are created or replaced later
-would be missing. What each version of Landlock brought is in `RIGHTS` and below it, and what its lack leaves open, in
-words; without version 3 a file could be emptied, so older ones are not taken for this layer.
+would be missing. What each version of Landlock brought is in `RIGHTS` and below it; without version 3 a file could be
+emptied, so older ones are not taken for this layer.
 
 Where a mount namespace could not be had, `/dev/shm` and `/dev/pts` are the user's, with the shared memory and the
 terminals of other programs. Called by `entering`, and by `privileges` for a domain that restricts next to nothing.
@@ -12,11 +12,12 @@ terminals of other programs. Called by `entering`, and by `privileges` for a dom
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from struct import Struct
 from typing import Final
 
+from ...domain import Layer
 from . import kernel
 
 _VERSION: Final = 1
@@ -63,15 +64,13 @@ RIGHTS: Final[tuple[tuple[int, int], ...]] = (
 )
 """The rights on paths that are handled, by the version that brought them."""
 _NETWORK_VERSION: Final = 4
-_SCOPES_VERSION: Final = 6
+"""TCP is refused by the filter too, so its lack leaves nothing open."""
 OLDEST: Final = 3
 """The first version with which nothing outside changes its content. Linux 6.2."""
-LACKS: Final[tuple[tuple[int, str], ...]] = (
-    (5, "control devices that they may open, by ioctl"),
-    (6, "send signals to your other processes, and connect to their abstract Unix sockets"),
-    (9, "connect to Unix sockets in the file tree, such as those of D-Bus, Docker or tmux"),
-)
-"""What statements can do before a version, in words. TCP, the business of version 4, is refused by the filter too."""
+SINCE: Final[Mapping[Layer, int]] = {"devices": 5, "processes": 6, "sockets": 9}
+"""The versions that brought the parts without which something is open."""
+_PART_RIGHTS: Final[Mapping[Layer, int]] = {"devices": IOCTL_DEV, "processes": 0, "sockets": RESOLVE_UNIX}
+"""Those on paths that are of a part."""
 
 _WRITABLE: Final = (
     WRITE_FILE
@@ -122,20 +121,23 @@ def missing() -> str:
     return f"this kernel has {what} (Linux 6.2 or later)"
 
 
-def enter(writable: Iterable[str], *, network: bool) -> None:
-    """Enters a domain in which what is below these paths can be changed, and the devices used.
+def enter(writable: Iterable[str], *, network: bool, without: Collection[Layer] = ()) -> tuple[Layer, ...]:
+    """Enters a domain in which what is below these paths can be changed, and the devices used; the parts that it has.
 
     Left out are paths that do not exist, or lead elsewhere by a link, which may have been put there since somebody
-    decided. Raises OSError, also where the kernel's version is too old.
+    decided; and the parts `without`. Raises OSError, also where the kernel's version is too old.
     """
     if lack := missing():
         raise OSError(lack)
     found = version()
-    rights = sum(right for since, right in RIGHTS if since <= found)
+    parts: tuple[Layer, ...] = tuple(each for each in SINCE if SINCE[each] <= found and each not in without)
+    left_out = sum(rights for part, rights in _PART_RIGHTS.items() if part not in parts)
+    rights = sum(right for since, right in RIGHTS if since <= found) & ~left_out
     ports = 0 if network or found < _NETWORK_VERSION else BIND_TCP | CONNECT_TCP
-    scopes = ABSTRACT_SOCKETS | SIGNALS if found >= _SCOPES_VERSION else 0
+    scopes = ABSTRACT_SOCKETS | SIGNALS if "processes" in parts else 0
     rules = [*DEVICES.items(), *((path, _WRITABLE) for path in writable)]
     restrict(_RULESET.pack(rights, ports, scopes)[: _size(found)], [(path, right & rights) for path, right in rules])
+    return parts
 
 
 def enter_unrestricted() -> None:

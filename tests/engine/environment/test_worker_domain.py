@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from ast import literal_eval
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from itertools import combinations
 from pathlib import Path
@@ -15,10 +15,11 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from engine.domain import LAYERS, Domain, Layer
+from engine.domain import LAYERS, PARTS, Domain, Layer
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.ports import EnvironmentSpec, RestorePlan
+from engine.worker.sandbox import landlock
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, past, refuse, spec_for, until
 from tests.support.workers import gone, shared_zygote
 
@@ -54,11 +55,24 @@ async def held(spec: EnvironmentSpec, zygote: Zygote | None = None) -> AsyncGene
             await environment.close()
 
 
+def there(without: Collection[Layer]) -> tuple[Layer, ...]:
+    """The layers that a worker has, and the parts of Landlock that this kernel has, but for some."""
+    later = {part for part, since in landlock.SINCE.items() if "landlock" in without or landlock.version() < since}
+    every: tuple[Layer, ...] = (*LAYERS, *PARTS)
+    return tuple(layer for layer in every if layer not in without and layer not in later)
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_worker_says_which_parts_of_landlock_it_has(tmp_path: Path, part: Layer) -> None:
+    async with held(spec_in(tmp_path, without=(part,))) as b:
+        assert b.environment.layers == there((part,))
+
+
 @pytest.mark.parametrize("without", [each for count in range(4) for each in combinations(LAYERS, count)], ids="-".join)
 @pytest.mark.slow
 async def test_a_worker_says_which_layers_hold_it(tmp_path: Path, without: tuple[Layer, ...]) -> None:
     async with held(spec_in(tmp_path, without=without)) as b:
-        assert b.environment.layers == tuple(layer for layer in LAYERS if layer not in without)
+        assert b.environment.layers == there(without)
         await b.run(TRY)
         assert await b.value(f"tried(write, {str(tmp_path / 'scratch/file')!r})") is None
         refused = await b.value("tried(write, 'file') is not None")
@@ -126,7 +140,7 @@ async def test_a_checkpoint_of_a_worker_in_a_domain_gives_workers_in_it(tmp_path
         with anyio.fail_after(PATIENCE):
             restored = await b.environment.restore(RestorePlan(steps=(step,)), contents, ended_otherwise)
         assert restored.checkpoint == step.request.execution_id
-        assert b.environment.layers == LAYERS
+        assert b.environment.layers == there(())
         await b.run(TRY)
         assert await b.value("kept, tried(write, 'file') in (13, 30)") == "(7, True)"
 

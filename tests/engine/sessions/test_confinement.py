@@ -9,16 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine import Session, Sessions, Store
 from engine.config.settings import SandboxRule
+from engine.domain import PARTS, Layer
 from engine.errors import EnvironmentUnavailableError
 from engine.events.session import DomainEntered
 from engine.ports import PermissionAnswer, RebuildSubject, StatementAsked, StatementSubject, TextDelta
 from engine.projection.entered import rebuild_sentence
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
-from tests.support.guarded import Kernel
+from tests.support.guarded import HELD, Kernel
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.anyio
 YES = PermissionAnswer(outcome="allowed")
 NO = PermissionAnswer(outcome="rejected")
 ESCAPED = PermissionAnswer(outcome="cancelled")
+LEAST = "in a sandbox, without a network: by themselves they write only in their scratch directory"
 
 
 def writes(*sources: str) -> Answer:
@@ -172,7 +175,7 @@ async def test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_
         session.set_mode("auto")
         await turns(session, 2)
         assert [question.subject for question in user.questions] == [
-            RebuildSubject(statements=(1, 2), held=True, writable=(str(tmp_path),))
+            RebuildSubject(statements=(1, 2), held=True, writable=(str(tmp_path),), lacks=(), before=LEAST)
         ]
         assert kernel.rerun == [again]
         await session.rest()
@@ -247,13 +250,15 @@ async def test_a_session_that_was_held_is_told_where_it_is_no_more_and_asked_bef
             loaded = await sessions.load(session.session_id)
             loaded.attach(user)
             await loaded.accept("y = 2").end()
-            assert [question.subject for question in user.questions] == [RebuildSubject(statements=(1,), held=False)]
+            assert [question.subject for question in user.questions] == [
+                RebuildSubject(statements=(1,), held=False, before=LEAST)
+            ]
             assert other.rerun == [[]]
             assert entered(loaded)[1:] == [(False, (), False, 1)]
 
 
 async def test_the_state_directory_in_the_workspace_is_not_written_where_nothing_keeps_it(tmp_path: Path) -> None:
-    bare = Kernel(("landlock", "seccomp"))
+    bare = Kernel(("landlock", "seccomp", *PARTS))
     (tmp_path / "home").mkdir()
     async with sessions_of(
         tmp_path / "home/state",
@@ -276,20 +281,59 @@ async def test_a_system_without_file_trees_of_one_s_own_has_more_rights_and_is_a
     async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as sessions:
         session = await sessions.create(str(tmp_path))
         await turns(session)
-    bare, user = Kernel(("landlock", "seccomp")), FixedPermissions([NO])
+    bare, user = Kernel(("landlock", "seccomp", *PARTS)), FixedPermissions([NO])
     async with served(tmp_path, bare, writes("y = 2"), store=store) as sessions:
         loaded = await sessions.load(session.session_id)
         loaded.attach(user)
         await turns(loaded)
         (asked,) = (question.subject for question in user.questions)
         assert isinstance(asked, RebuildSubject)
-        assert asked == RebuildSubject(statements=(1,), held=True, bare=True)
-        assert "can change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
+        assert asked == RebuildSubject(statements=(1,), held=True, bare=True, lacks=(), before=LEAST)
+        assert "scratch directory and change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
     back = Kernel()
     async with served(tmp_path, back, None, store=store) as sessions:
         loaded = await sessions.load(session.session_id)
         await loaded.accept("z = 3").end()
     assert (bare.rerun, back.rerun) == ([[]], [["x = 1", "y = 2"]])
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_kernel_with_less_of_landlock_has_more_rights_and_is_asked_about(tmp_path: Path, part: Layer) -> None:
+    store = MemoryStore(FixedClock())
+    async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await turns(session)
+    older, user = Kernel([each for each in HELD if each != part]), FixedPermissions([NO])
+    async with served(tmp_path, older, writes("y = 2"), store=store) as sessions:
+        loaded = await sessions.load(session.session_id)
+        loaded.attach(user)
+        await turns(loaded)
+        assert [question.subject for question in user.questions] == [
+            RebuildSubject(statements=(1,), held=True, lacks=(part,), before=LEAST)
+        ]
+        assert PARTS[part] in rebuild_sentence(user.questions[0].subject)  # type: ignore[arg-type]
+    newer, nobody = Kernel(), FixedPermissions([])
+    async with served(tmp_path, newer, None, store=store) as sessions:
+        loaded = await sessions.load(session.session_id)
+        loaded.attach(nobody)
+        await loaded.accept("z = 3").end()
+    assert (older.rerun, newer.rerun, nobody.questions) == ([[]], [["x = 1", "y = 2"]], [])
+
+
+async def test_a_log_that_does_not_say_what_its_kernel_lacked_is_not_asked_about_for_that(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    async with served(tmp_path, Kernel(), writes("x = 1"), store=store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await turns(session)
+    before = MemoryStore(FixedClock())
+    said = [replace(event, lacks=None) if isinstance(event, DomainEntered) else event for event in session.events]
+    before.add(store.row(session.session_id), said)
+    older, nobody = Kernel(("landlock", "seccomp", "mounts")), FixedPermissions([])
+    async with served(tmp_path, older, None, store=before) as sessions:
+        loaded = await sessions.load(session.session_id)
+        loaded.attach(nobody)
+        await loaded.accept("z = 3").end()
+    assert (older.rerun, nobody.questions) == ([["x = 1"]], [])
 
 
 async def test_another_directory_is_more_rights_in_the_mode_auto(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from engine.domain import Domain
+from engine.domain import LAYERS, PARTS, Domain
 from engine.events.session import Mode
 from engine.sessions.confining import domain_of, rights_in
 from engine.timeline.domains import Rights
@@ -28,7 +28,7 @@ def test_auto_adds_the_session_s_directories_but_not_what_git_would_run() -> Non
     found = domain("auto")
     assert found.writable == ROOTS
     assert found.read_only == KEPT
-    assert rights_in(found) == Rights(writable=ROOTS)
+    assert rights_in(found, (*LAYERS, *PARTS)) == Rights(writable=ROOTS, lacks=())
 
 
 def test_a_state_directory_is_not_covered_where_the_session_is_in_it() -> None:
@@ -41,4 +41,4 @@ def test_a_state_directory_is_not_covered_where_the_session_is_in_it() -> None:
 def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
     assert not domain(mode).network
     assert domain(mode, network=True).network
-    assert rights_in(domain(mode, network=True)).network
+    assert rights_in(domain(mode, network=True), LAYERS).network

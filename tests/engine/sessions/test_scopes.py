@@ -26,6 +26,8 @@ def names(*paths: str) -> TreeSubject:
     ("remembered", "other", "covered"),
     [
         (StatementSubject("x = 1"), StatementSubject("y = 2"), True),
+        (StatementSubject("x = 1"), StatementSubject("x = 1", note="It ran"), False),
+        (StatementSubject("x = 1", note="It ran"), StatementSubject("x = 1"), False),
         (StatementSubject("x = 1"), command("ls"), False),
         (StatementSubject("x = 1"), StatementSubject("x = 1", "It ran with fewer rights."), False),
         (file("/work/src/a.py"), file("/work/src/b.py"), True),
