@@ -181,7 +181,9 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
 def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
     script = "import sys; from engine import Settings\nprint(sorted(m for m in sys.modules if m.startswith('engine.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
-    assert done.stdout.strip() == "['engine.config', 'engine.config.settings', 'engine.errors', 'engine.ids']"
+    assert done.stdout.strip() == (
+        "['engine.config', 'engine.config.settings', 'engine.cutting', 'engine.errors', 'engine.ids']"
+    )
 
 
 PUBLIC = [
