@@ -55,10 +55,12 @@ async def loaded(tmp_path: Path, store: Store, session_id: SessionId) -> AsyncIt
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes with a time stamp of its own, so that no clock granularity hides the change."""
+    """Writes at once, so that nobody sees it empty, and with a time stamp that no clock granularity hides."""
     stamp = path.stat().st_mtime_ns + 10**9 if path.exists() else 10**18
-    path.write_bytes(data)
-    os.utime(path, ns=(stamp, stamp))
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(data)
+    os.utime(new, ns=(stamp, stamp))
+    new.replace(path)
 
 
 def of(session: Session, kind: type[E]) -> list[E]:
