@@ -32,9 +32,9 @@ def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
         return "with your own rights"
     places = ["their scratch directory", *map(visible, rights.writable)]
     network = "with TCP" if rights.network else "without a network"
-    return (
-        f"in a sandbox, {network}: by themselves they {_joined([f'write only in {_joined(places)}', *_open(rights)])}"
-    )
+    beyond = list(_open(rights))
+    can = f", and can {_joined(beyond)}" if beyond else ""
+    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{can}"
 
 
 def before_phrase(given: Collection[Rights | None]) -> str:

@@ -16,7 +16,11 @@ from engine.timeline.domains import UNHELD, Rights
         (DomainEntered(held=True), "asks in the mode ask and is refused in plan", "outside=True"),
         (DomainEntered(held=True, writable=("/work",)), "their scratch directory and /work. Commands run", "asks in"),
         (DomainEntered(held=True, network=True), "with TCP", "without a network"),
-        (DomainEntered(held=True, bare=True, lacks=("devices",)), "scratch directory, change modes", "asks in auto"),
+        (
+            DomainEntered(held=True, bare=True, lacks=("devices",)),
+            "scratch directory, and can change modes",
+            "asks in auto",
+        ),
         (DomainEntered(held=False, reason="it is old"), "no sandbox here: it is old. Statements can do", "scratch"),
     ],
 )

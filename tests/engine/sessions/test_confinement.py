@@ -289,7 +289,7 @@ async def test_a_system_without_file_trees_of_one_s_own_has_more_rights_and_is_a
         (asked,) = (question.subject for question in user.questions)
         assert isinstance(asked, RebuildSubject)
         assert asked == RebuildSubject(statements=(1,), held=True, bare=True, lacks=(), before=LEAST)
-        assert "scratch directory and change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
+        assert "scratch directory, and can change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
     back = Kernel()
     async with served(tmp_path, back, None, store=store) as sessions:
         loaded = await sessions.load(session.session_id)
