@@ -32,8 +32,9 @@ TITLE = "\x1b]0;owned\x07"
 
 
 def on_terminal(home: Home, *arguments: str, lines: int = 60, columns: int = 170, **variables: str) -> Terminal:
+    """`rewindow run` on a terminal of its own, where each statement asks, because there is no sandbox."""
     environ = {name: value for name, value in home.variables.items() if name != "COLUMNS"}
-    environ |= {"TERM": "xterm-256color", **variables}
+    environ |= {"TERM": "xterm-256color", "REWINDOW_SANDBOX": "off", **variables}
     return Terminal([*COMMAND, "run", *arguments], environ, str(home.path), lines=lines, columns=columns)
 
 
