@@ -151,6 +151,8 @@ class Preparer:
         started = time.perf_counter_ns()
         try:
             made = await row(want, self._sources)
+            if made is not None and not made.tokens and want not in self._wants:
+                return  # a tick has come meanwhile, or another branch; tokens of a model are counted on the log
             done = None if made is None else _Done(want.basis, made.mark)
             if made is None or self._done.get((want.obj_id, want.work)) == done:
                 return

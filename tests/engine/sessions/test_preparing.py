@@ -90,6 +90,28 @@ def of(log: EventLog, kind: type[E]) -> list[E]:
     return [event for event in log.events if isinstance(event, kind)]
 
 
+@pytest.mark.parametrize("tokens", [0, 5])
+async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens(tmp_path: Path, tokens: int) -> None:
+    begun, go = anyio.Event(), anyio.Event()
+
+    async def slow(want: Want, _: Sources) -> Made | None:
+        if want == WANT:
+            begun.set()
+            await go.wait()
+        return Made(payload_kind="other", data=b"x", mark="m", tokens=tokens)
+
+    later = replace(WANT, basis=PayloadBasis(obj_digest_hash="11"))
+    async with preparing(tmp_path, {"summary": slow}) as (preparer, log, _):
+        preparer.want([WANT])
+        await begun.wait()
+        preparer.want([later])
+        go.set()
+        while later.basis not in [event.basis for event in of(log, AsyncPayloadPrepared)]:  # noqa: ASYNC110 -- no event
+            await anyio.sleep(0.001)
+    kept = [event.basis for event in of(log, AsyncPayloadPrepared)]
+    assert kept == ([WANT.basis] if tokens else []) + [later.basis]
+
+
 async def test_no_tree_is_listed_for_a_wish_and_no_page_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     for path in (glob_path(str(tmp_path), "*.py"), page_path(str(tmp_path / "a.py"), 0, 6, 1)):
