@@ -308,10 +308,10 @@ async def test_a_kernel_with_less_of_landlock_has_more_rights_and_is_asked_about
         loaded = await sessions.load(session.session_id)
         loaded.attach(user)
         await turns(loaded)
-        assert [question.subject for question in user.questions] == [
-            RebuildSubject(statements=(1,), held=True, lacks=(part,), before=LEAST)
-        ]
-        assert PARTS[part] in rebuild_sentence(user.questions[0].subject)  # type: ignore[arg-type]
+        (asked,) = (question.subject for question in user.questions)
+        assert isinstance(asked, RebuildSubject)
+        assert asked == RebuildSubject(statements=(1,), held=True, lacks=(part,), before=LEAST)
+        assert PARTS[part] in rebuild_sentence(asked)
     newer, nobody = Kernel(), FixedPermissions([])
     async with served(tmp_path, newer, None, store=store) as sessions:
         loaded = await sessions.load(session.session_id)

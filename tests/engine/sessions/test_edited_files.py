@@ -22,7 +22,6 @@ from tests.support.workers import shared_zygote
 
 pytestmark = pytest.mark.anyio
 
-IN_PROCESS: Callable[[], Environment] = lambda: InProcessEnvironment(len)  # noqa: E731
 STATEMENTS = (
     "x = 1",
     "with open('a', 'w') as f: wrote = f.write(f'{x}\\n')",
@@ -36,9 +35,13 @@ STATEMENTS = (
 NAMES = "wrote, place, found, changed, new, many, more"
 
 
+def in_process() -> Environment:
+    return InProcessEnvironment(len)
+
+
 @pytest.fixture(params=["a thread", pytest.param("a process", marks=pytest.mark.slow)])
 def environments(request: pytest.FixtureRequest) -> Callable[[], Environment]:
-    return IN_PROCESS if request.param == "a thread" else workers(shared_zygote())
+    return in_process if request.param == "a thread" else workers(shared_zygote())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -127,7 +130,7 @@ async def test_what_nobody_is_asked_for_is_refused_in_the_words_of_an_edit_also_
     store: Store = MemoryStore(SystemClock())
     entropy = CountingEntropy()
     made = tmp_path / "made"
-    async with sessions_of(tmp_path / "state", store, environments=IN_PROCESS, entropy=entropy) as sessions:
+    async with sessions_of(tmp_path / "state", store, environments=in_process, entropy=entropy) as sessions:
         session = await sessions.create(str(tmp_path))
         await session.cell("x = 1")
         await session.cell(f"import os\ntry: os.mkdir({str(made)!r})\nexcept OSError as e: said = str(e)")
@@ -138,7 +141,7 @@ async def test_what_nobody_is_asked_for_is_refused_in_the_words_of_an_edit_also_
             "an edit without --live changes nothing outside; this statement was kept from os.mkdir"
         )
         known = session.session_id
-    async with sessions_of(tmp_path / "state", store, environments=IN_PROCESS, entropy=entropy) as sessions:
+    async with sessions_of(tmp_path / "state", store, environments=in_process, entropy=entropy) as sessions:
         session = await sessions.load(known)
         assert (await session.cell("said")).value == said
         (restored,) = [event for event in session.events if isinstance(event, EnvironmentRestored)]

@@ -92,7 +92,8 @@ def of(log: EventLog, kind: type[E]) -> list[E]:
 
 @pytest.mark.parametrize("tokens", [0, 5])
 async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens(tmp_path: Path, tokens: int) -> None:
-    begun, go = anyio.Event(), anyio.Event()
+    begun, go, done = anyio.Event(), anyio.Event(), anyio.Event()
+    later = replace(WANT, basis=PayloadBasis(obj_digest_hash="11"))
 
     async def slow(want: Want, _: Sources) -> Made | None:
         if want == WANT:
@@ -100,14 +101,17 @@ async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens
             await go.wait()
         return Made(payload_kind="other", data=b"x", mark="m", tokens=tokens)
 
-    later = replace(WANT, basis=PayloadBasis(obj_digest_hash="11"))
+    def hear(event: Event) -> None:
+        if isinstance(event, AsyncPayloadPrepared) and event.basis == later.basis:
+            done.set()
+
     async with preparing(tmp_path, {"summary": slow}) as (preparer, log, _):
+        log.follow(hear, (AsyncPayloadPrepared,))
         preparer.want([WANT])
         await begun.wait()
         preparer.want([later])
         go.set()
-        while later.basis not in [event.basis for event in of(log, AsyncPayloadPrepared)]:  # noqa: ASYNC110 -- no event
-            await anyio.sleep(0.001)
+        await done.wait()
     kept = [event.basis for event in of(log, AsyncPayloadPrepared)]
     assert kept == ([WANT.basis] if tokens else []) + [later.basis]
 
