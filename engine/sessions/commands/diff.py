@@ -32,8 +32,6 @@ def diff_glance(context: CommandContext, argument: str) -> str:
 def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
     """Headings and lists: what is in common, the statements of each, the names and the files that differ."""
     left, right = (code_span(printable(name)) for name in (diff.left, diff.right))
-    if left == right:
-        return (f"{left} cannot be compared with itself; name another branch.",)
     common = (
         "no statement" if not diff.shared else "statement 1" if diff.shared == 1 else f"statements 1 to {diff.shared}"
     )

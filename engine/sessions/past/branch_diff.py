@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ...branches import Branches
+from ...errors import InvalidRequestError
 from ...event_list import lookup_in
 from ...events import Event
 from ...events.execution import ExecutionFinished
@@ -52,9 +53,11 @@ def diff(events: Sequence[Event], branches: Branches, left: str, right: str) -> 
     """Compares the ends of two branches of a whole log.
 
     Raises:
-        InvalidRequestError: there is no such branch.
+        InvalidRequestError: there is no such branch, or it is one and the same.
     """
     first, second = branch_named(branches, left), branch_named(branches, right)
+    if first.name == second.name:
+        raise InvalidRequestError(f"{first.name} cannot be compared with itself; name another branch.")
     cells, others = (_cells(branches.path(events, branch.name)) for branch in (first, second))
     pairs = zip(cells, others, strict=False)
     shared = next((at for at, (a, b) in enumerate(pairs) if a.statement != b.statement), min(len(cells), len(others)))

@@ -33,7 +33,7 @@ async def test_statements_names_and_files_that_differ_are_listed(tmp_path: Path)
         session = await sessions.create(str(tmp_path / "project"))
         await ran(session, "same = 1; x = [1]; gone = 1\nw = write('same', '1'); w = write('a', '1'); w = None")
         await ran(session, "x.append(2); own = 'main'\nw = write('a', 'main'); w = write('only', '1'); w = None")
-        assert await said(session, "/diff main") == "`main` cannot be compared with itself; name another branch."
+        assert await said(session, "/diff main") == "main cannot be compared with itself; name another branch."
         await session.rewind(1)
         await ran(session, "x.append(3); del gone\nw = write('a', 'b1'); w = write('b', '1'); w = None")
         lines = (await said(session, "/diff main")).splitlines()
