@@ -15,10 +15,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ...domain import Layer
 from . import kernel
+
+if TYPE_CHECKING:  # whoever starts loads this module, and not what domains are made of
+    from ...domain import Layer
 
 _VERSION: Final = 1
 """Asks `landlock_create_ruleset` which version there is."""
