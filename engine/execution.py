@@ -146,15 +146,23 @@ class Display(Struct, frozen=True, kw_only=True):
     given: bool = False
 
 
-class TextChange(Struct, frozen=True, kw_only=True):
+class LeftOut(Struct, frozen=True):
+    """How many lines of a change are added and removed behind the last that is shown."""
+
+    added: int
+    removed: int
+
+
+class TextChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One region of a file that changes, with lines around it: its first line before, counted from 1, and both texts.
 
-    `old` is None where there was no file.
+    `old` is None where there was no file. With `left_out` it is the last that is shown of a change, and may be cut.
     """
 
     line: int
     old: str | None
     new: str
+    left_out: LeftOut | None = None
 
 
 class Artifact(Struct, frozen=True, kw_only=True):

@@ -1139,7 +1139,7 @@ class Environment(Protocol):
 
 
 ASKED_CHARS: Final = 1_000_000
-"""The longest text that a user is asked about; one of that length can be shown whole in one message."""
+"""The longest text that a user is shown when they are asked; one of that length can be in one message."""
 
 
 class StatementSubject(Struct, frozen=True):
@@ -1211,7 +1211,8 @@ PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubjec
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """May this be done? Whoever asks shows all of `subject`, whose texts have at most `ASKED_CHARS` characters.
+    """May this be done? Whoever asks shows all of `subject`, whose texts have at most `ASKED_CHARS` characters: of a
+    longer change of a file the beginning, which its `note` says, and its last `TextChange`.
 
     `seq` is the event that announced the call; whoever asks shows everything up to it first. `always` says in a few
     words what a remembered answer would cover; where it is empty, none may be offered. `rest`: an answer may allow all

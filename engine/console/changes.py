@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..execution import TextChange
+from ..execution import LeftOut, TextChange
 from ..legible import legible_line
 from ..timeline.diff import Opcode, hunks, opcodes
 from .fragments import Fragment
@@ -22,7 +22,7 @@ _MARKS: Final = {"removed": "-", "added": "+", "": " "}
 
 
 def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragment]:
-    """The change of the file `name`, complete: every line that differs.
+    """The change of the file `name`: every line that differs, as far as `changes` have them.
 
     Args:
         note: what has to be said of it besides, such as that its content is no text.
@@ -30,7 +30,9 @@ def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragm
     hunks_shown = list(_hunks(changes))
     styles = [style for hunk in hunks_shown for style, _, _ in hunk]
     is_new = any(change.old is None for change in changes)
-    counts = f"  +{styles.count('added')} -{styles.count('removed')}" if changes else ""
+    more = next((change.left_out for change in changes if change.left_out), LeftOut(0, 0))
+    added, removed = styles.count("added") + more.added, styles.count("removed") + more.removed
+    counts = f"  +{added} -{removed}" if changes else ""
     result: list[Fragment] = [("strong", f"{legible_line(name)}{' (new file)' if is_new else ''}{counts}\n")]
     result += [("notice", legible_line(line) + "\n") for line in filter(None, note.split("\n"))]
     width = max((len(str(at)) for hunk in hunks_shown for _, at, _ in hunk), default=1)

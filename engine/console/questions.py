@@ -1,6 +1,6 @@
 """A question for permission as a person reads it in a terminal, and the keys that answer it.
 
-What would happen is shown whole before its question, because a person decides by what is on the screen. Whatever is no
+What would happen is shown before its question, because a person decides by what is on the screen. Whatever is no
 key of an option is no answer. Pure; the asking is in `permissions`.
 """
 
@@ -25,6 +25,7 @@ from ..ports import (
     TreeSubject,
 )
 from ..projection.entered import rebuild_sentence
+from ..timeline.changed import is_cut
 from .changes import diff
 from .fragments import Fragment
 from .highlighting import Highlight
@@ -61,7 +62,7 @@ def options(question: PermissionQuestion) -> tuple[Option, ...]:
 
 
 def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Fragment]:
-    """What would happen, whole."""
+    """What would happen; of a long change of a file the beginning, and how much more there is."""
     match subject:
         case RebuildSubject():
             return [("", f"{rebuild_sentence(subject)}\n")]
@@ -94,8 +95,11 @@ def _sentence(subject: PermissionSubject) -> str:
             return f"Run {len(statements):,} earlier {plural(len(statements), 'statement')} again?"
         case StatementSubject(source=source):
             return f"Run this statement? It has {_lines(source)}, all shown above."
-        case FileSubject():
-            return "Write this file? The change is shown above, whole."
+        case FileSubject(changes=changes):
+            part = (
+                "The beginning of the change is shown above" if is_cut(changes) else "The change is shown above, whole"
+            )
+            return f"Write this file? {part}."
         case TreeSubject():
             return "Do this to the files?"
         case CommandSubject(command=command, cwd=cwd, outside=outside):

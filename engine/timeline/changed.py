@@ -8,13 +8,15 @@ records them.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, NamedTuple
 
-from ..cutting import plural
-from ..execution import TextChange
+from msgspec.structs import replace
+
+from ..execution import LeftOut, TextChange
 from ..legible import legible_line
 from .diff import Opcode, opcodes
 
@@ -48,14 +50,11 @@ class _Line(NamedTuple):
 
 
 def change_size(changes: Sequence[TextChange]) -> Size:
-    """How many lines the changes add and remove; a line that changes counts as both."""
-    added = removed = 0
-    for change in changes:
-        for code in _codes(change):
-            if code.tag != "equal":
-                added += code.j2 - code.j1
-                removed += code.i2 - code.i1
-    return Size(added, removed)
+    """How many lines the changes add and remove, shown or not; a line that changes counts as both."""
+    sizes = [_size_of(_codes(change)) for change in changes]
+    left_out = [change.left_out for change in changes if change.left_out is not None]
+    added = sum(size.added for size in (*sizes, *left_out))
+    return Size(added, sum(size.removed for size in (*sizes, *left_out)))
 
 
 def first_changed_line(changes: Sequence[TextChange]) -> int | None:
@@ -81,22 +80,79 @@ def unseen_changes(changes: Sequence[TextChange]) -> str:
     return "\n".join([*said, *filter(None, map(_newline_at_end, changes))])
 
 
+def is_cut(changes: Sequence[TextChange]) -> bool:
+    """Whether they are only the beginning of what changes."""
+    return any(change.left_out is not None for change in changes)
+
+
+def text_size(changes: Sequence[TextChange]) -> int:
+    """How many characters the changes have, before and after."""
+    return sum(len(change.old or "") + len(change.new) for change in changes)
+
+
 def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[TextChange, ...], str]:
-    """The first changes that have `limit` characters together, and the note with a sentence on the others."""
+    """The beginning of the changes where they have more than `limit` characters, and the note with a sentence on that.
+
+    A secret that is cut is not recognized any more, so the changes have to be without secrets by now.
+    """
+    total = text_size(changes)
+    if total <= limit:
+        return tuple(changes), note
     kept: list[TextChange] = []
     room = limit
     for change in changes:
-        room -= len(change.old or "") + len(change.new)
-        if room < 0:
+        if text_size([change]) > room:
             break
         kept.append(change)
-    left = changes[len(kept) :]
-    if not left:
-        return tuple(changes), note
-    size = change_size(left)
-    count = f"{len(left):,} {'more ' if kept else ''}changed {plural(len(left), 'region')}"
-    said = f"{count} not shown: {size.added:,} lines added, {size.removed:,} removed"
+        room -= text_size([change])
+    first, left = _beginning(changes[len(kept)], room)
+    more = change_size(changes[len(kept) + 1 :])
+    if text_size([first]) or not kept:
+        kept.append(first)
+    left_out = LeftOut(left.added + more.added, left.removed + more.removed)
+    kept[-1] = replace(kept[-1], left_out=left_out)
+    said = f"only the beginning is shown: {text_size(kept):,} of {total:,} characters"
+    if left_out.added or left_out.removed:
+        said += f", without {left_out.added:,} of the lines added and {left_out.removed:,} of those removed"
     return tuple(kept), "\n".join(filter(None, (note, said)))
+
+
+def _beginning(change: TextChange, room: int) -> tuple[TextChange, Size]:
+    """The first `room` characters of both texts together, in which no line looks added or removed that is not; and how
+    many lines are behind them that are."""
+    old, new = (io.StringIO(text or "", newline="\n").readlines() for text in (change.old, change.new))
+    codes = _codes(change)
+    added, removed = _size_of(codes)
+    kept_old: list[str] = []
+    kept_new: list[str] = []
+    for in_old, in_new in _steps(codes):
+        line_old = old[len(kept_old)] if in_old else ""
+        line_new = new[len(kept_new)] if in_new else ""
+        size = len(line_old) + len(line_new)
+        if size > room and in_old and in_new:
+            break
+        kept_old += [line_old[:room]] * in_old
+        kept_new += [line_new[:room]] * in_new
+        removed, added = removed - (not in_new), added - (not in_old)
+        room -= size
+        if room <= 0:
+            break
+    texts = None if change.old is None else "".join(kept_old), "".join(kept_new)
+    return replace(change, old=texts[0], new=texts[1]), Size(added, removed)
+
+
+def _steps(codes: Sequence[Opcode]) -> Iterator[tuple[bool, bool]]:
+    """Line by line in which of both texts it stands; where lines are replaced, one of each by turns."""
+    for code in codes:
+        removed, added = code.i2 - code.i1, code.j2 - code.j1
+        if code.tag == "equal":
+            yield from repeat((True, True), removed)
+            continue
+        for at in range(max(removed, added)):
+            if at < removed:
+                yield True, False
+            if at < added:
+                yield False, True
 
 
 def _lines(changes: Sequence[TextChange], end: str) -> Iterator[_Line]:
@@ -123,6 +179,11 @@ def _codes(change: TextChange) -> Sequence[Opcode]:
     return [Opcode("replace", 0, old, 0, new)] if old or new else []
 
 
+def _size_of(codes: Sequence[Opcode]) -> Size:
+    changed = [code for code in codes if code.tag != "equal"]
+    return Size(sum(code.j2 - code.j1 for code in changed), sum(code.i2 - code.i1 for code in changed))
+
+
 def _count(text: str) -> int:
     return text.count("\n") + (text[-1:] not in ("", "\n"))
 
@@ -144,7 +205,12 @@ def _ends(texts: Sequence[str]) -> str:
 
 def _newline_at_end(change: TextChange) -> str:
     """What is said of a text that gets or loses the newline at its end, which no diff of lines shows."""
-    if not change.old or not change.new or change.old.endswith("\n") == change.new.endswith("\n"):
+    if (
+        change.left_out is not None
+        or not change.old
+        or not change.new
+        or change.old.endswith("\n") == change.new.endswith("\n")
+    ):
         return ""
     return f"the last line {'gets a' if change.new.endswith(chr(10)) else 'loses its'} newline"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.events.conversation import ToolCall
 from engine.events.execution import FileWritten, StatementRecorded
-from engine.execution import TextChange
+from engine.execution import LeftOut, TextChange
 from engine.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.tools.changes import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone, title_up_to_a_colon
@@ -201,14 +201,15 @@ def test_a_title_of_a_change_names_the_file_on_one_line(name: str) -> None:
 
 
 def test_a_file_is_named_as_the_editor_knows_it() -> None:
-    subject = FileSubject(path="/real/src/a.py", changes=(TextChange(line=1, old=None, new="x\n"),))
+    change = TextChange(line=1, old=None, new="x\n", left_out=LeftOut(1_000, 0))
+    subject = FileSubject(path="/real/src/a.py", changes=(change,))
     asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
     call = CODEC.permissions.write_question("s", asked, LoggedFacts())["toolCall"]
     written = FileWritten(
         execution_id=ExecutionId("e"), tool_call_id=CALL, path=subject.path, changes=subject.changes, after_digest="a"
     )
     for shown in (call, *updates_of(written)):
-        assert shown["title"] == "Create src/a.py (+1)"
+        assert shown["title"] == "Create src/a.py (+1,001)"
         assert (shown["content"][0]["path"], shown["locations"][0]["path"]) == ("/w/src/a.py", "/w/src/a.py")
 
 

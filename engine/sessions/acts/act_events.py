@@ -6,6 +6,7 @@ Pure. Must not know how acts are done or who is asked. Used by `acts`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
@@ -15,11 +16,13 @@ import xxhash
 from ...cutting import cut_end, cut_line, cut_middle, plural
 from ...events.conversation import ResultStatus, ToolCall
 from ...events.execution import CommandEnded, EffectRequested
-from ...execution import Captured, ExceptionInfo
+from ...execution import Captured, ExceptionInfo, TextChange
 from ...ids import ExecutionId, ToolCallId
 from ...plain_data import argument_digest
 from ...ports import CommandOutcome, CommandOutput, EffectAnswer, EffectRequest
+from ...redaction import Redactor, redact_struct
 from ...text import valid_text
+from ...timeline.changed import text_size, within
 from ...tool_values import shown_value
 
 SHOWN_CHARS: Final = 2_000
@@ -114,6 +117,15 @@ def wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
 def digest_of(data: bytes | None) -> str:
     """xxh3 hex of a content; empty for none."""
     return "" if data is None else xxhash.xxh3_64_hexdigest(data)
+
+
+def beginning(
+    redactor: Redactor, changes: Sequence[TextChange], note: str, limit: int
+) -> tuple[tuple[TextChange, ...], str]:
+    """The changes and the note as far as they are shown or kept: up to `limit` characters. A large text takes long."""
+    if text_size(changes) > limit:
+        changes = [redact_struct(redactor, each) for each in changes]
+    return within(changes, note, limit)
 
 
 def _captured(output: CommandOutput) -> Captured:

@@ -44,7 +44,6 @@ from ...ports import (
     TreeSubject,
 )
 from ...redaction import Redactor, marked_line, withheld
-from ...timeline.changed import within
 from ...tool_values import places_of
 from ...toolbox import CHANGING, RECALLS, TOOLS
 from ...tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
@@ -55,6 +54,7 @@ from . import tree_acts
 from .act_events import (
     STOPPED,
     answer_text,
+    beginning,
     call_event,
     command_event,
     digest_of,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:  # of the first server
 SHOWN_PLACES: Final = 20
 """To how many places an editor is sent for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
-"""How much of what changed the log repeats, in whole regions; the contents are in blobs."""
+"""How much of what changed the log repeats, the first ones; the contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations that are about the content of one file, which may be unsaved."""
@@ -244,7 +244,9 @@ class Acts:
             return change.value
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
-        kept, kept_note = await anyio.to_thread.run_sync(within, changes, note, SHOWN_CHANGES_CHARS)
+        kept, kept_note = await anyio.to_thread.run_sync(
+            beginning, self._desk.redactor, changes, note, SHOWN_CHANGES_CHARS
+        )
         said = "\n".join(filter(None, (note, _EXECUTABLE if (change.mode or 0) & _EXECUTE else "")))
         await self._permit(request, call, FileSubject(path=place, changes=changes, note=said))
         with anyio.CancelScope(shield=True):

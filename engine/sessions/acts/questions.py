@@ -1,14 +1,19 @@
 """Asks the user about what a model wants to do, and records question and answer.
 
-Owns that nobody is asked about what a remembered answer covers or what cannot be shown whole, that what holds a secret
-is shown without it and never remembered, and that a wait which is torn is an answer, too. Must not know when there is
-something to ask. Used by the agent loop for statements and by the desk for their acts.
+Owns that nobody is asked about what a remembered answer covers, how much is shown of what is long, that what holds a
+secret is shown without it and never remembered, and that a wait which is torn is an answer, too. Must not know when
+there is something to ask. Used by the agent loop for statements and by the desk for their acts.
+
+Code, commands and arguments do what their last line says as much as their first, so one that cannot be shown whole is
+refused. Of a file a person may decide by its beginning, by how much more there is and where it goes, as they do of one
+that is no text; and there are ways enough to have the same content in parts.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,8 +34,10 @@ from ...ports import (
     TreeSubject,
 )
 from ...redaction import Redactor, redact_struct
+from ...timeline.changed import text_size
 from ..policy import Policy
 from ..scopes import phrase, scope_of
+from .act_events import beginning
 
 _NAMES: dict[type[PermissionSubject], str] = {
     RebuildSubject: "rebuild",
@@ -41,10 +48,6 @@ _NAMES: dict[type[PermissionSubject], str] = {
     ServerCallSubject: "call",
 }
 
-
-_MOVE_IT: Final = (
-    "Split it up, or make the file in a temporary directory (tempfile) and have bash() move it, which asks about that."
-)
 _NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
 
 
@@ -86,8 +89,18 @@ class Questions:
         """What an answer to an earlier question says about it; None where there is none."""
         return self._policy.remembered(subject)
 
+    async def _shown(self, subject: PermissionSubject) -> PermissionSubject:
+        """The subject without secrets, and of a change no more than can be shown."""
+        if isinstance(subject, FileSubject | TreeSubject) and text_size(subject.changes) > ASKED_CHARS:
+            # On a thread, because a large text takes a while to be looked through.
+            changes, note = await anyio.to_thread.run_sync(
+                beginning, self._redactor, subject.changes, subject.note, ASKED_CHARS
+            )
+            subject = replace(subject, changes=changes, note=note)
+        return redact_struct(self._redactor, subject)
+
     async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
-        shown = redact_struct(self._redactor, subject)
+        shown = await self._shown(subject)
         scope = scope_of(subject, self._roots)
         if shown != subject and scope != scope_of(shown, self._roots):
             scope = ""
@@ -110,22 +123,18 @@ class Questions:
 
 def _size(subject: PermissionSubject) -> int:
     match subject:
-        case RebuildSubject():
-            return 0  # it is shown by numbers, and the statements were shown when they ran
+        case RebuildSubject() | FileSubject() | TreeSubject():
+            return 0  # what cannot be shown of it is told in numbers
         case StatementSubject(source=source):
             return len(source)
         case CommandSubject(command=command):
             return len(command)
         case ServerCallSubject(arguments=arguments):
             return len(arguments)
-        case FileSubject(changes=changes) | TreeSubject(changes=changes):
-            return sum(len(change.old or "") + len(change.new) for change in changes)
 
 
 def _too_long(name: str, size: int) -> str:
-    # What cannot be shown whole cannot be decided about.
-    way = _MOVE_IT if name == _NAMES[FileSubject] else "Split it up."
     return (
         f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
-        f"can be shown at most {ASKED_CHARS:,}. {way}"
+        f"can be shown at most {ASKED_CHARS:,}. Split it up."
     )

@@ -36,10 +36,11 @@ from ...minter import Minter
 from ...pinned import LARGEST
 from ...ports import Store, Touched
 from ...redaction import HIDDEN, Redactor, withheld
-from ...timeline.changed import within
+from ...timeline.changed import text_size
 from ...timeline.touches import open_touches
 from ...tools import changes_of, name_text
 from ..parts import SessionParts
+from .act_events import beginning
 from .acts import SHOWN_CHANGES_CHARS
 from .looks import Look, look
 
@@ -212,14 +213,14 @@ class Touches:
             if kept < 0 and after.data is not None:
                 after = replace(after, data=None, reason=f"the statement had written {KEPT_AFTER >> 20} MiB before")
             event = self._written(before, after, shown if len(written) < SHOWN_FILES else 0)
-            shown -= sum(len(change.old or "") + len(change.new) for change in event.changes)
+            shown -= text_size(event.changes)
             written.append(event)
         return written
 
     def _written(self, before: FileTouched, after: Look, room: int) -> FileWritten:
         secret = self._withheld(after.data)
         changes, note = self._changes(before, after) if room > 0 else ((), "")
-        changes, note = within(changes, note, min(room, SHOWN_CHANGES_CHARS))
+        changes, note = beginning(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
         notes = [note]
         if before.note:
             notes.append(f"what it held before is not kept: {before.note}")

@@ -11,8 +11,7 @@ from typing import Final
 
 from ...cutting import plural
 from ...legible import legible_line
-from ...ports import ASKED_CHARS, EffectRequest, TreeSubject
-from ...timeline.changed import within
+from ...ports import EffectRequest, TreeSubject
 from ...toolbox import call_title
 from ...tools import TreeAct, Workspace, changes_of, name_text
 from .looks import Look, look
@@ -21,7 +20,6 @@ KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
 _KEPT_TOGETHER: Final = 256 << 20
 """Bytes of the contents that go or move in one act, as far as they are kept."""
-_SHOWN_CHARS: Final = ASKED_CHARS // 2
 _SHOWN_NAMES: Final = 200
 _GONE: Final = Look()
 
@@ -62,7 +60,6 @@ def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubj
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
-    changes, note = within(changes, note, _SHOWN_CHARS)
     notes = (note, old.reason, new.reason, "the file is removed" if source is None else "")
     return TreeSubject(act=title, paths=paths, changes=changes, note="\n".join(filter(None, notes)))
 

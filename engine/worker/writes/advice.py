@@ -42,6 +42,11 @@ _PROGRAM: Final = (
     "The sandbox keeps programs that statements start from writing {where}. {bash} runs this one after a question;"
     " without one it works in a temporary directory (tempfile)."
 )
+_OTHER_MOUNT: Final = (
+    "What statements may write themselves is another file system to them than the rest. shutil.move() copies what"
+    " os.rename() cannot take from one to the other, and shutil.copy() what os.link() cannot; where the project changes"
+    " by that, a question comes first."
+)
 _ELSE: Final = "The sandbox keeps statements from this; {bash} runs a command after a question."
 _NO_NETWORK: Final = (
     "The sandbox has no network. The user can turn it on: the option Network of a session, --network of rewindow-mcp."
@@ -71,6 +76,8 @@ class Advice:
             return _NO_NETWORK.format(bash=self._bash())
         if isinstance(error, OSError) and error.errno in _REFUSED:
             return self._of_call(error)
+        if isinstance(error, OSError) and error.errno == errno.EXDEV:
+            return _OTHER_MOUNT if any(map(self._is_writable, (error.filename, error.filename2))) else ""
         if type(error).__name__ == "OperationalError" and str(error).startswith(_OF_DATABASES):
             return self._of_path(self._database()) if self._database() else _ADVICE.format(what="the database")
         return self._of_program(error) if type(error).__name__ == "CalledProcessError" else ""
@@ -107,12 +114,15 @@ class Advice:
         # Libraries in C put the path into their sentence.
         return _ADVICE.format(what="the file") if not is_usual and "file" in str(error.strerror) else ""
 
+    def _is_writable(self, path: object) -> bool:
+        return isinstance(path, str | bytes) and f"{os.path.realpath(os.fsdecode(path))}/".startswith(self._writable)
+
     def _of_path(self, path: str) -> str:
-        real = f"{os.path.realpath(path)}/"
         there = path if os.path.lexists(path) else os.path.dirname(path)
         # Reading is nothing that a sandbox refuses.
-        if real.startswith(self._writable) or not os.access(there, os.R_OK):
+        if self._is_writable(path) or not os.access(there, os.R_OK):
             return ""
+        real = f"{os.path.realpath(path)}/"
         return (_ADVICE if real.startswith(self._roots) else _OUTSIDE).format(what=path, bash=self._bash())
 
 

@@ -1,12 +1,14 @@
-"""Moves a file to another mount: a copy beside the target, renamed over it, and then the source is removed.
+"""Moves files where the kernel renames nothing: to another mount, and out of the scratch directory to the host.
 
-For a process that may write both, where the kernel renames nothing from one mount to the other. Used by `routed_tree`.
+Between mounts that this process may write there is a copy beside the target, renamed over it. What the host writes is
+copied as by any code, so that it is asked about and recorded. The source is removed last. Used by `routed_tree`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from contextlib import suppress
 from typing import Final
@@ -30,6 +32,16 @@ def move_file(source: str, target: str) -> None:
         with suppress(OSError):
             _unlink(beside)
         raise
+    _unlink(source)
+
+
+def bring_file(source: str, target: str) -> None:
+    """Has the host write to `target` what the file `source` of scratch holds. Raises OSError: EXDEV where either is
+    anything but a file, because a copy of that would be another thing than the rename; else what the write raises."""
+    for place in (source, target):
+        if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
+    shutil.copy2(source, target)
     _unlink(source)
 
 

@@ -5,7 +5,8 @@ asked about what would change nothing. Must not know how the host does it. Led h
 lines, because all the functions are in one table.
 
 Scratch and what the host writes are two file systems to statements, as `/tmp` often is: to rename something from one
-into the other raises EXDEV, and `shutil.move` copies then. What a domain allows to write is several, too, where that is
+into the other raises EXDEV, and `shutil.move` copies then. A file of scratch comes to the host all the same, because
+programs make a file whole there before it takes its place. What a domain allows to write is several, too, where that is
 held by mounts; between these a file is moved as if they were one.
 """
 
@@ -20,7 +21,7 @@ from functools import wraps
 from typing import Any, Final, cast
 
 from ..guarding import routes
-from .moving import move_file
+from .moving import bring_file, move_file
 from .opening import Opening, spelled
 from .refusals import numbered
 from .staged_files import Asking
@@ -162,11 +163,10 @@ class RoutedTree:
             source, target = self._place(src, src_dir_fd), self._place(dst, dst_dir_fd)
             self._opening.files.land_at(source)
             if not self._effects.replaying:
-                try:
-                    _check_there(source, src)
-                except OSError:
-                    if not self._has_answer("rename", target, source=self._opening.shown(source)):
-                        raise
+                self._check_source(source, src, target)
+            if kept == (False, True):
+                bring_file(source, target)
+                return
             if not all(kept):
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src, None, dst)
             if source == target:
@@ -175,6 +175,13 @@ class RoutedTree:
             self._opening.files.renamed(source, target, self._opening.shown(target))
 
         return rename
+
+    def _check_source(self, place: str, path: Any, target: str) -> None:
+        try:
+            _check_there(place, path)
+        except OSError:
+            if not self._has_answer("rename", target, source=self._opening.shown(place)):
+                raise
 
     def _linker(self) -> Function:
         route = routes.route("os.link")

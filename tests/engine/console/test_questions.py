@@ -6,7 +6,7 @@ import pytest
 
 from engine.console.fragments import painted
 from engine.console.questions import asked, subject_shown
-from engine.execution import TextChange
+from engine.execution import LeftOut, TextChange
 from engine.ids import Seq, ToolCallId
 from engine.ports import (
     CommandSubject,
@@ -30,6 +30,16 @@ SUBJECTS: dict[str, PermissionSubject] = {
     "command": CommandSubject(command=EVIL, cwd=f"/w/{IN_ONE_LINE}"),
     "server": ServerCallSubject(server=IN_ONE_LINE, tool=IN_ONE_LINE, arguments=EVIL),
 }
+
+
+def test_of_a_change_that_is_too_long_the_whole_size_is_said_and_that_its_beginning_is_shown() -> None:
+    change = TextChange(line=1, old=None, new="a\nb\n", left_out=LeftOut(40, 3))
+    subject = FileSubject(path="/w/a", changes=(change,))
+    question = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=subject, seq=Seq(1))
+    shown = subject_shown(subject, lambda source: [("", source)])
+    text = painted([*shown, *asked(question)], in_colour=False)
+    assert text.startswith("/w/a (new file)  +42 -3\n")
+    assert "\nWrite this file? The beginning of the change is shown above.\n" in text
 
 
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)

@@ -15,6 +15,7 @@ from engine.events import Event
 from engine.events.conversation import ToolCall, ToolResult
 from engine.events.execution import EffectAnswered, EffectRequested, FileWritten
 from engine.events.session import ConfigChanged, PermissionAnswered, PermissionAsked
+from engine.execution import LeftOut
 from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
@@ -191,14 +192,20 @@ async def test_a_file_that_lands_is_recorded_whatever_becomes_of_the_act(
     assert office.artifacts == ["a.txt"]
 
 
-async def test_a_large_change_is_on_the_log_as_regions_that_are_left_out_and_counted(tmp_path: Path) -> None:
+async def test_a_large_change_is_on_the_log_with_its_beginning_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
     lines = [f"line {number}\n" for number in range(20_000)]
     (tmp_path / "a.txt").write_text("".join(lines))
     office = Office(tmp_path, approved=True)
     await office.perform("write", path="a.txt", text="".join(line.upper() for line in lines))
     (written,) = office.logged(FileWritten)
-    assert written.changes == ()
-    assert written.note == "1 changed region not shown: 20,000 lines added, 20,000 removed"
+    (change,) = written.changes
+    assert change.old == "".join(lines[:5_111])
+    assert change.new == "".join(lines[:5_111]).upper()
+    assert change.left_out == LeftOut(14_889, 14_889)
+    assert written.note == (
+        "only the beginning is shown: 100,000 of 417,780 characters,"
+        " without 14,889 of the lines added and 14,889 of those removed"
+    )
     assert written.before_digest != written.after_digest != ""
 
 

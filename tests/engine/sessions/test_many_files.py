@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer
-from engine.ports import CommandSubject, Prompt, StatementAsked, TextDelta
+from engine.events.conversation import ToolResult
+from engine.ports import ASKED_CHARS, FileSubject, Prompt, StatementAsked, TextDelta, TreeSubject
 from engine.store.memory import MemoryStore
+from engine.timeline.changed import text_size
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions
@@ -27,17 +29,34 @@ with zipfile.ZipFile(archive, "w") as packed:
 zipfile.ZipFile(archive).extractall("unpacked")
 shutil.copytree("unpacked", "copied")
 """
-COPIES_MUCH = """
-import shutil, tempfile
+WRITES_MUCH = """
+import os, shutil, tempfile
 from pathlib import Path
-made, said = tempfile.mkdtemp() + "/table.csv", []
-Path(made).write_text("1,2\\n" * 300_000)
-for copies in (shutil.copy, shutil.copyfile, shutil.move, lambda _, name: Path(name).write_text("1,2\\n" * 300_000)):
+text = "1,2\\n" * 300_000
+made = Path(tempfile.mkdtemp(), "table.csv")
+for number, brings in enumerate((shutil.copy, shutil.move, os.replace)):
+    made.write_text(text)
+    brings(made, f"brought{number}")
+Path("opened").write_text(text)
+write("written", text)
+os.rename("written", "renamed")
+"""
+REPLACES = """
+import os, tempfile
+made, said = tempfile.mkdtemp(), []
+def put(text):
+    with open(f"{made}/b", "w") as file:
+        file.write(text)
+    return f"{made}/b"
+os.replace(put("after\\n"), "a.txt")
+os.mkdir(f"{made}/folder")
+put("refused")
+for source, target in ((made + "/b", "a.txt"), (made + "/b", "link"), (made + "/folder", "c"), ("a.txt", made + "/a")):
     try:
-        copies(made, "copied")
+        os.rename(source, target)
     except OSError as error:
-        said.append("asked about this" in str(error))
-bash(f"mv {made} moved")
+        said.append(type(error).__name__ + (f" {error.errno}" if error.errno == 18 else ""))
+os.rename(f"{made}/folder", "folder")
 """
 REMOVES = 'shutil.rmtree("unpacked")'
 
@@ -70,15 +89,44 @@ async def test_many_files_take_two_questions_and_their_removal_one(tmp_path: Pat
     assert not (work / "copied" / "part0" / "0.txt").exists()
 
 
-async def test_what_is_too_long_to_be_shown_is_refused_however_it_is_copied_and_bash_moves_it(tmp_path: Path) -> None:
+async def test_what_is_too_long_to_be_shown_whole_is_asked_about_alike_however_it_comes(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    user = FixedPermissions([ALLOWED])
-    model = AnsweringModel(replying(COPIES_MUCH))
+    user = FixedPermissions([ALLOWED] * 6)
+    model = AnsweringModel(replying(WRITES_MUCH))
     async with sessions_of(tmp_path / "state", model=model, settings={"sandbox": "required"}) as sessions:
         session = await sessions.create(str(work))
         session.attach(user)
         assert (await session.accept("go").end()).cause == "end_turn"
-        assert (await session.cell("said")).value == "[True, True, True, True]"
-    assert [type(question.subject) for question in user.questions] == [CommandSubject]
-    assert [(path.name, path.stat().st_size) for path in work.iterdir()] == [("moved", 1_200_000)]
+        assert (await session.cell("made.exists()")).value == "False"
+    subjects = [question.subject for question in user.questions]
+    assert [type(subject) for subject in subjects] == [FileSubject] * 5 + [TreeSubject]
+    for subject in subjects:
+        assert isinstance(subject, FileSubject | TreeSubject)
+        assert "only the beginning is shown: 1,000,000 of 1,200,000 characters" in subject.note
+        assert text_size(subject.changes) == ASKED_CHARS
+    sizes = {path.name: path.stat().st_size for path in work.iterdir()}
+    assert sizes == dict.fromkeys(["brought0", "brought1", "brought2", "opened", "renamed"], 1_200_000)
+
+
+async def test_a_file_that_was_made_in_scratch_takes_its_place_and_what_else_is_there_is_said_to_be_moved(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("before\n")
+    (work / "link").symlink_to("a.txt")
+    user = FixedPermissions([ALLOWED, PermissionAnswer(outcome="rejected")])
+    model = AnsweringModel(replying(REPLACES))
+    async with sessions_of(tmp_path / "state", model=model, settings={"sandbox": "required"}) as sessions:
+        session = await sessions.create(str(work))
+        session.attach(user)
+        assert (await session.accept("go").end()).cause == "end_turn"
+        said = (await session.cell("said, os.listdir(made)")).value
+        assert said == "(['PermissionError', 'OSError 18', 'OSError 18', 'OSError 18'], ['b', 'folder'])"
+        (result,) = [event for event in session.events if isinstance(event, ToolResult) and not event.parent_id]
+    assert "shutil.move() copies what os.rename() cannot" in result.text
+    paths = [question.subject.path for question in user.questions if isinstance(question.subject, FileSubject)]
+    assert paths == [str(work / "a.txt")] * 2
+    assert (work / "a.txt").read_text() == "after\n"
+    assert (work / "link").is_symlink()

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from engine.events.session import PermissionAnswered, PermissionAsked
-from engine.execution import TextChange
+from engine.execution import LeftOut, TextChange
 from engine.ids import ToolCallId
 from engine.log import EventLog
 from engine.ports import (
@@ -19,10 +19,12 @@ from engine.ports import (
     PermissionQuestion,
     PermissionSubject,
     StatementSubject,
+    TreeSubject,
 )
 from engine.redaction import Redactor
 from engine.sessions.acts.questions import Questions
 from engine.sessions.policy import Policy
+from engine.timeline.changed import change_size
 from tests.support.fixed import FixedClock
 from tests.support.permissions import FixedPermissions
 
@@ -54,6 +56,12 @@ class Asked:
 
     async def decide(self, *subjects: PermissionSubject) -> list[str]:
         return [(await self.questions.decide(CALL, subject)).outcome for subject in subjects]
+
+    @property
+    def change(self) -> FileSubject | TreeSubject:
+        subject = self.user.questions[0].subject
+        assert isinstance(subject, FileSubject | TreeSubject)
+        return subject
 
     @property
     def offered(self) -> list[str]:
@@ -115,23 +123,52 @@ async def test_the_latest_answer_that_covers_it_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "longest", "longer", "way"),
+    ("name", "longest", "longer"),
     [
-        ("statement", StatementSubject("x" * ASKED_CHARS), StatementSubject("x" * (ASKED_CHARS + 1)), "Split it up."),
-        ("command", command("x" * ASKED_CHARS), command("x" * (ASKED_CHARS + 1)), "Split it up."),
-        ("change", file(Path("/w/a"), "x" * ASKED_CHARS), file(Path("/w/a"), "x" * (ASKED_CHARS + 1)), "bash() move"),
+        ("statement", StatementSubject("x" * ASKED_CHARS), StatementSubject("x" * (ASKED_CHARS + 1))),
+        ("command", command("x" * ASKED_CHARS), command("x" * (ASKED_CHARS + 1))),
     ],
 )
 async def test_what_cannot_be_shown_whole_is_not_asked_about(
-    tmp_path: Path, name: str, longest: PermissionSubject, longer: PermissionSubject, way: str
+    tmp_path: Path, name: str, longest: PermissionSubject, longer: PermissionSubject
 ) -> None:
     asked = Asked(tmp_path, ONCE)
     verdict = await asked.questions.decide(CALL, longer)
     assert verdict.outcome == "rejected"
     assert verdict.reason.startswith(f"The user was not asked about this {name}: it has 1,000,001 characters")
-    assert way in verdict.reason
+    assert verdict.reason.endswith("Split it up.")
     assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
     assert await asked.decide(longest) == ["allowed"]
+
+
+CHANGE = (TextChange(line=1, old=None, new=f"{SECRET}\n" * 60_000),)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [FileSubject(path="/w/a", changes=CHANGE), TreeSubject(act="rename", paths=("/s/a", "/w/a"), changes=CHANGE)],
+    ids=["file", "tree"],
+)
+async def test_a_change_that_cannot_be_shown_whole_is_asked_about_with_its_beginning(
+    tmp_path: Path, subject: FileSubject | TreeSubject
+) -> None:
+    asked = Asked(tmp_path, ONCE, ONCE)
+    assert await asked.decide(subject) == ["allowed"]
+    shown = asked.change
+    (change,) = shown.changes
+    assert change.new == CHANGE[0].new[:ASKED_CHARS]
+    assert change.left_out == LeftOut(1_176, 0)
+    assert "only the beginning is shown: 1,000,000 of 1,020,000 characters, without 1,176 of " in shown.note
+    assert change_size((change,)) == (60_000, 0)
+
+
+async def test_a_secret_at_the_end_of_what_is_shown_of_a_change_is_not_shown_in_part(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
+    text = "x" * (ASKED_CHARS - 8) + SECRET + "x" * ASKED_CHARS
+    await asked.decide(file(tmp_path / "a", text))
+    (change,) = asked.change.changes
+    assert len(change.new) == ASKED_CHARS
+    assert SECRET[:4] not in change.new
 
 
 async def test_a_secret_is_neither_shown_nor_remembered(tmp_path: Path) -> None:

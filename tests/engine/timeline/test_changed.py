@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from engine.execution import TextChange
-from engine.timeline.changed import SHOWN_LINES, SHOWN_PLACES, change_size, first_changed_line, unseen_changes, within
+from engine.execution import LeftOut, TextChange
+from engine.timeline.changed import (
+    SHOWN_LINES,
+    SHOWN_PLACES,
+    change_size,
+    first_changed_line,
+    is_cut,
+    unseen_changes,
+    within,
+)
 
 
 def one(old: str | None, new: str, line: int = 1) -> tuple[TextChange, ...]:
@@ -89,11 +98,39 @@ def test_of_many_unseen_lines_the_first_are_said() -> None:
     assert unseen_changes(one(None, "\u200b\n" * SHOWN_LINES)).count("\n") == SHOWN_LINES - 1
 
 
-def test_what_is_too_much_to_be_kept_is_left_out_in_whole_regions_and_counted() -> None:
+def test_of_what_is_too_much_to_be_kept_there_is_the_beginning_and_the_rest_is_counted() -> None:
     changes = (TextChange(line=1, old="a" * 40, new="b" * 40), TextChange(line=9, old="c\nd\n", new="e\n" * 30))
     assert within(changes, "", 1_000) == (changes, "")
-    assert within(changes, "", 100) == (changes[:1], "1 more changed region not shown: 30 lines added, 2 removed")
-    assert within(changes, "utf-8 -> utf-16", 10) == (
-        (),
-        "utf-8 -> utf-16\n2 changed regions not shown: 31 lines added, 3 removed",
+    assert within(changes, "", 100) == (
+        (changes[0], replace(changes[1], old="c\nd\n", new="e\n" * 8, left_out=LeftOut(22, 0))),
+        "only the beginning is shown: 100 of 144 characters, without 22 of the lines added and 0 of those removed",
     )
+    shown, note = within(changes, "utf-8 -> utf-16", 10)
+    assert shown == (replace(changes[0], old="a" * 10, new="", left_out=LeftOut(31, 2)),)
+    assert note.startswith("utf-8 -> utf-16\nonly the beginning is shown: 10 of 144 characters, without 31 of ")
+    assert change_size(shown) == change_size(changes) == (31, 3)
+
+
+def test_what_is_left_of_a_change_shows_no_line_as_changed_that_is_not() -> None:
+    old = [f"{number}\n" for number in range(100)]
+    new = ["first\n", *old[:50], "middle\n", *old[51:]]
+    change = TextChange(line=1, old="".join(old), new="".join(new))
+    for limit in range(10, 560, 7):
+        ((shown,), note) = within([change], "", limit)
+        assert len(shown.old or "") + len(shown.new) <= limit
+        assert note
+        assert shown.new.startswith("first\n")
+        added = [line for line in shown.new.split("\n") if line not in ("".join(old)).split("\n")]
+        assert change_size([shown]) == (2, 1)
+        assert change_size([replace(shown, left_out=None)]).added == len(added)
+        assert "newline" not in unseen_changes([shown])
+
+
+@pytest.mark.parametrize("old", [None, "", "y" * 50])
+def test_a_line_that_is_longer_than_what_is_shown_is_shown_in_part(old: str | None) -> None:
+    ((shown,), note) = within([TextChange(line=1, old=old, new="x" * 3_000)], "", 100)
+    assert shown.new
+    assert set(shown.new) == {"x"}
+    assert (shown.old is None) == (old is None)
+    assert is_cut([shown])
+    assert "characters" in note
