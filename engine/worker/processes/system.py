@@ -41,8 +41,8 @@ def take_precedence() -> None:
     Whoever is to end what forks without end must get a processor among hundreds that want it. A kernel that shares the
     processors between sessions goes by the number of the session (sched(7), autogroup), another by that of the process.
     """
-    if os.getpriority(os.PRIO_PROCESS, 0) != 0:
-        return  # somebody has chosen one, which those that it starts are to have
+    if os.getpriority(os.PRIO_PROCESS, 0) != 0 or os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return  # somebody has chosen one, which those that it starts are to have; a real-time one is above this
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST)

@@ -51,6 +51,27 @@ loop.serve()
 
 It prints how many children it has after each time it ended what it knows nothing of, and leaves after the first."""
 
+NOT_PERMITTED = 3
+AT_ONE_PROCESSOR = f"""
+import os, subprocess, sys
+from engine.worker.processes import ending
+
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+except PermissionError:
+    sys.exit({NOT_PERMITTED})
+ending.pids = lambda: sys.exit("all of /proc was listed")
+with subprocess.Popen(["sleep", "20"]) as child:
+    os.sched_setscheduler(child.pid, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        ending.end_tree(child.pid)
+    finally:
+        child.kill()
+print("ended", child.returncode)
+"""
+"""A child that runs, and so stops, only where this process waits."""
+
 
 @pytest.fixture
 def ended() -> Iterator[int]:
@@ -82,6 +103,14 @@ def test_one_process_alone_is_ended_without_a_look_at_all_others(monkeypatch: py
     with subprocess.Popen(["sleep", "20"]) as child:
         end_tree(child.pid)
     assert child.returncode == -signal.SIGKILL
+
+
+def test_who_ends_a_process_leaves_it_the_only_processor_until_it_has_stopped() -> None:
+    command = [sys.executable, "-c", AT_ONE_PROCESSOR]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, text=True)
+    if done.returncode == NOT_PERMITTED:
+        pytest.skip("this user may give no process precedence")
+    assert (done.stdout, done.stderr) == ("ended -9\n", "")
 
 
 def test_one_that_has_a_thread_or_a_child_is_not_taken_for_one_alone() -> None:
