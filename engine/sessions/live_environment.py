@@ -55,6 +55,10 @@ _LOOK_SECONDS: Final = 0.1
 """Until what has become of a checkpoint is recorded, in an idle session."""
 _KEPT_SENTENCES: Final = 100
 """On statements that did not run again, in one report."""
+_CUT_OFF: Final = (
+    "did not finish, because the program ended while it ran; it was not run again, and what it would have bound is not "
+    "there"
+)
 
 
 Observer = Callable[[PastExecution, ExecutionFinished, ExecutionFinished, Differences, Sequence[str]], None]
@@ -224,13 +228,14 @@ class LiveEnvironment:
             with anyio.CancelScope(shield=True):
                 await environment.end()
             raise
-        plan = planned()
+        plan, cut_off = planned(), _cut_off(history)
+        restored = Restored(executions=0)
         if plan.steps:
             restored = await environment.restore(plan, self._contents, compare)
-            divergences = (*restored.divergences, *_left_out(history))
-            await self._record(environment, restored, divergences)
         elif not environment.alive:
             await self._start(environment)
+        if plan.steps or cut_off:
+            await self._record(environment, restored, (*restored.divergences, *_left_out(history), *cut_off))
 
     async def _start(self, environment: Environment) -> None:
         if self._domain is not None:
@@ -409,9 +414,17 @@ class LiveEnvironment:
 
 def _left_out(history: History) -> Sequence[str]:
     """One sentence for each statement that the user left out."""
-    said = [f"{statement.label} is left out, as the user asked" for statement in history.omitted]
-    rest = len(said) - _KEPT_SENTENCES
-    return [*said[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else said
+    return _bounded([f"{statement.label} is left out, as the user asked" for statement in history.omitted])
+
+
+def _cut_off(history: History) -> Sequence[str]:
+    """One sentence for each statement whose end nobody saw; said once, because a later statement may bind its names."""
+    return _bounded([f"{statement.label} {_CUT_OFF}" for statement in history.cut_off])
+
+
+def _bounded(sentences: list[str]) -> Sequence[str]:
+    rest = len(sentences) - _KEPT_SENTENCES
+    return [*sentences[:_KEPT_SENTENCES], more(rest, "sentence")] if rest > 0 else sentences
 
 
 def _is_stopped(outcome: RunOutcome) -> bool:

@@ -81,6 +81,13 @@ class ExecutionStep(Struct):
         """Whether it is in a plan."""
         return self.finished is not None and not self.is_omitted and not _left_nothing(self.finished)
 
+    def was_cut_off(self, since: int) -> bool:
+        """Whether the whole program ended while it ran, which its log was told behind the position `since`."""
+        finished = self.finished
+        if finished is None or finished.exception is None or self.is_omitted:
+            return False
+        return finished.exception.type == INTERRUPTED and finished.seq > since
+
     def past(
         self, reads: int, time_limit: float, values: KeptValues, *, is_allowed: bool = True
     ) -> PastExecution | None:

@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events import Event
+from ..events import UNSTAMPED, Event
 from ..events.conversation import ToolCall
 from ..events.execution import (
     EffectAnswered,
@@ -114,6 +114,8 @@ class History:
         self._tiers: dict[str, OutlineTier] = {}
         self._payloads = Payloads()
         self._replay: _LiveReplay | None = None
+        self._rebuilt = UNSTAMPED
+        """The position of the latest rebuild on the log."""
 
     @classmethod
     def of(cls, events: Iterable[Event], is_on_path: Callable[[Event], bool]) -> History:
@@ -155,7 +157,8 @@ class History:
 
     def _apply_to_nodes(self, event: Event) -> None:
         match event:
-            case EnvironmentRestored(anew=anew, absent=absent):
+            case EnvironmentRestored(seq=seq, anew=anew, absent=absent):
+                self._rebuilt = seq
                 if anew or absent:
                     self._note_rebuild(event)
             case AsyncPayloadPrepared():
@@ -266,6 +269,12 @@ class History:
     def omitted(self) -> Sequence[StatementRecorded]:
         """The statements that the user left out."""
         return [step.statement for step in self._omitted.values()]
+
+    @property
+    def cut_off(self) -> Sequence[StatementRecorded]:
+        """The statements that were running when the whole program ended, of the time since the latest rebuild."""
+        steps = (step for step in self._steps if isinstance(step, ExecutionStep))
+        return [step.statement for step in steps if step.was_cut_off(self._rebuilt)]
 
     @property
     def omitted_names(self) -> Collection[str]:

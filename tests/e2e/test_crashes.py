@@ -27,6 +27,7 @@ from tests.support.scripts import (
     runs,
     scripted,
     transcript,
+    update_in,
     workers,
 )
 
@@ -154,6 +155,27 @@ def test_a_crash_at_any_instant_loses_nothing_that_was_shown(tmp_path: Path, see
 @pytest.mark.parametrize("seed", range(10, 110))
 def test_a_crash_at_any_of_many_instants_loses_nothing_that_was_shown(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
+
+
+@pytest.mark.slow
+def test_the_rebuild_after_a_kill_names_the_statement_that_it_cut_off(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    agent = Agent(state)
+    session = agent.open(tmp_path)
+    agent.prompt(session, "x = 1")
+    agent.begin_prompt(session, "import time; print('begun', flush=True); time.sleep(600); total = 2")
+    agent.until(lambda message: "begun" in str(update_in(message).get("content")))
+    everybody = family(psutil.Process(agent.process.pid))
+    agent.process.kill()
+    finish(agent)
+    assert_gone(everybody)
+    with Agent(state) as reopened:
+        reopened.initialize()
+        load(reopened, session, tmp_path)
+        reopened.prompt(session, "x")
+        assert last_value(reopened) == "1"
+        (told,) = [call for call in transcript(reopened.updates())["calls"].values() if "Rebuilt" in call["title"]]
+        assert "<statement 2> did not finish" in str(told["content"])
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import EnvironmentUnavailableError
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.events.session import EnvironmentRestored
+from engine.execution import INTERRUPTED, ExceptionInfo
 from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
 from engine.ports import Environment, EnvironmentSpec
@@ -89,6 +90,32 @@ async def test_one_that_was_lost_is_rebuilt_from_the_timeline_and_the_act_is_don
     assert act.calls == 2
     assert environment.restored == ["x = 1", "x += 1"]
     assert [event.executions for event in log.events if isinstance(event, EnvironmentRestored)] == [2, 2]
+
+
+@pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])
+async def test_a_rebuild_names_a_statement_that_the_end_of_the_program_cut_off_and_the_next_one_does_not(
+    sources: tuple[str, ...],
+) -> None:
+    live, log = living(HollowEnvironment(), *sources, "y = slow()")
+    number = len(sources) + 1
+    log.append(
+        ExecutionFinished(
+            execution_id=ExecutionId(f"ex{number}"),
+            statement_id=StatementId(f"st{number}"),
+            status="cancelled",
+            started_at=1.0,
+            ended_at=1.0,
+            exception=ExceptionInfo(type=INTERRUPTED, message=""),
+        )
+    )
+    for _ in range(2):
+        await live.ready()
+        await live.rest()
+    said = [event.divergences for event in log.events if isinstance(event, EnvironmentRestored)]
+    (sentence,) = said[0]
+    assert sentence.startswith(f"<statement {number}> did not finish")
+    assert sentence.endswith("what it would have bound is not there")
+    assert not any(said[1:])
 
 
 async def test_one_that_is_lost_twice_is_a_failure() -> None:

@@ -47,7 +47,7 @@ Breach = tuple[Literal["cancel", "kill"], int]
 """What ends something in the middle, at the n-th statement of it."""
 _FILES = ("in-a", "in-b")
 _NUMBER = re.compile(r"statement (\d+)")
-_OTHER = re.compile("is left out, as the user asked|was stopped")
+_OTHER = re.compile("is left out, as the user asked|was stopped|did not finish")
 """Sentences on what does not run again."""
 _DRAWN: Final = {"r0": "urandom", "r1": "time_ns"}
 """The names that hold what is drawn, and what that is drawn by."""
