@@ -73,8 +73,9 @@ class EventList:
         if self._length % _EVERY == 0 and self._backing is not None:
             end = (self._gone + 1) * BLOCK
             if end + NEWEST <= self._length and end <= self._backing.kept:
-                self._blocks[self._gone] = None
+                # Counted first: another thread that finds the block gone reads as far as is counted.
                 self._gone += 1
+                self._blocks[self._gone - 1] = None
 
     def extend(self, events: Iterable[Event]) -> None:
         """Takes events that follow, and lets none go."""
