@@ -6,9 +6,9 @@ diff). Must not know how statements are run. Written by the worker, kept on `Exe
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from .ids import BlobDigest
 from .text import Exact
@@ -24,6 +24,8 @@ Aspect = Literal[
 """In what two executions of one statement may differ. `stopped effects` is what the later one was kept from."""
 StatementKind = Literal["python", "meta"]
 """`python` is the user's or a model's; `meta` is the session's own, such as opening what a prompt had attached."""
+StatementNumber = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""Which statement of its branch, from 1 on. Bounded where events are decoded: read models keep it in 64 bits."""
 
 UNREAD: Final = "unread-"
 """How what stands for the digest of a file's content begins where that was not read: it names the file's state."""

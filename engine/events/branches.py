@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..execution import StatementNumber
 from ..ids import BranchId, Seq
 from .base import Event
 
@@ -32,7 +33,7 @@ class HeadMoved(Event, frozen=True, kw_only=True):
 
     branch: BranchId
     left: BranchId
-    statement: int
+    statement: StatementNumber
 
     @property
     def waits(self) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
-from ..execution import Display, Location
+from ..execution import Display, Location, StatementNumber
 from ..ids import EventId, LlmResponseId, MessageId, ToolCallId
 from ..text import Exact
 from .base import Event
@@ -136,7 +136,7 @@ class ResultRerendered(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "result_rerendered"
 
     tool_call_id: ToolCallId
-    statement: int
+    statement: StatementNumber
     text: str
     displays: tuple[Display, ...] = ()
 

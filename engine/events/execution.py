@@ -19,6 +19,7 @@ from ..execution import (
     NamespaceDiff,
     ReplayMode,
     StatementKind,
+    StatementNumber,
     TextChange,
 )
 from ..ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
@@ -37,7 +38,7 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "statement_recorded"
 
     statement_id: StatementId
-    index: int
+    index: StatementNumber
     source: str
     tool_call_id: ToolCallId
     statement_kind: StatementKind = "python"

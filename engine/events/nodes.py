@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
+from ..execution import StatementNumber
 from ..ids import BlobDigest, ExecutionId, ObjId, PayloadId
 from ..text import Exact
 from .base import Event
@@ -31,7 +32,7 @@ class NodeMade(Event, frozen=True, kw_only=True):
 
     obj_id: ObjId
     obj_type: Exact
-    statement: int
+    statement: StatementNumber
     line: int = 0
     name: Exact = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from ..execution import Aspect, ReplayMode
+from ..execution import Aspect, ReplayMode, StatementNumber
 from ..ids import ExecutionId
 from .base import Event
 
@@ -51,7 +51,7 @@ class Diverged(Event, frozen=True, kw_only=True):
 
     execution_id: ExecutionId
     against: ExecutionId
-    statement: int
+    statement: StatementNumber
     aspect: Aspect
     before: str
     after: str

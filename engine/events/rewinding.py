@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from ..execution import StatementNumber
 from ..ids import BlobDigest, BranchId, Seq
 from ..text import Exact
 from .base import Event
@@ -47,7 +48,7 @@ class RewindBegun(Event, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "rewind_begun"
 
-    statement: int
+    statement: StatementNumber
     since: Seq
     branch: BranchId | None = None
     files: tuple[FileToRestore, ...] = ()
@@ -64,7 +65,7 @@ class Rewound(Event, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "rewound"
 
-    statement: int
+    statement: StatementNumber
     restored: tuple[FileToRestore, ...] = ()
     left: tuple[FileLeft, ...] = ()
     cancelled: bool = False

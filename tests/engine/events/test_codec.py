@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.events import EVENTS, Event
 from engine.events.codec import UndecodableEventError, decode, encode, encode_readable
+from engine.execution import StatementNumber
 from tests.support.examples import examples
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -23,9 +24,13 @@ def strategy_of(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation is object:
         return JSON
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, include_extras=True)
         return st.builds(annotation, **{name: strategy_of(hints[name]) for name in annotation.__struct_fields__})
+    if annotation is StatementNumber:
+        return st.integers(0, 2**63 - 1)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return strategy_of(arguments[0])
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin is tuple:
