@@ -117,7 +117,8 @@ class Watch:
         tree = _tree(pid)
         if len(tree) > MOST_PROCESSES:
             return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
-        if too_much := _excess_of(tree, limit, self._is_wanted):
+        # Twice, because what processes come to share, or no longer share, between their turns is counted too often.
+        if _excess_of(tree, limit, self._is_wanted) and (too_much := _excess_of(tree, limit, self._is_wanted)):
             return _reason(who, too_much, limit)
         if pid in self._scratches:
             # What frees space may go on; and what was there before is not its fault.
