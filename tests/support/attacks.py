@@ -243,14 +243,16 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("signals", "by a descriptor's owner", "ended_by_a_pipe(victim)"),
     Attack("signals", "program", "run(f'kill -USR1 {victim}')"),
     Attack("limits", "prlimit", "resource.prlimit(victim, resource.RLIMIT_NOFILE, (64, 64))"),
-    Attack("priorities", "setpriority", "os.setpriority(os.PRIO_PROCESS, victim, 5)"),
-    Attack("priorities", "setpriority of a group", "os.setpriority(os.PRIO_PGRP, victim, 6)"),
+    Attack("priorities", "setpriority", "os.setpriority(os.PRIO_PROCESS, victim, os.getpriority(0, victim) + 1)"),
+    Attack(
+        "priorities", "setpriority of a group", "os.setpriority(os.PRIO_PGRP, victim, os.getpriority(0, victim) + 2)"
+    ),
     Attack("priorities", "affinity", "os.sched_setaffinity(victim, {0})"),
     Attack("priorities", "scheduler", "os.sched_setscheduler(victim, os.SCHED_BATCH, os.sched_param(0))"),
     Attack(
         "priorities",
         "attributes",
-        "call('sched_setattr', victim, struct.pack('IIQiIQQQ', 48, 3, 0, 0, 0, 0, 0, 0), 0)",
+        "call('sched_setattr', victim, struct.pack('IIQiIQQQ', 48, 3, 0, os.getpriority(0, victim), 0, 0, 0, 0), 0)",
     ),
     Attack("priorities", "ioprio", "call('ioprio_set', 1, victim, 0x4007)"),
     Attack("memory", "environment", "open(f'/proc/{victim}/environ', 'rb').read() or refused()"),

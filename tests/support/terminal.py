@@ -40,6 +40,11 @@ def pasted(text: str) -> str:
     return f"\x1b[200~{text}\x1b[201~"
 
 
+def _begin() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a shell, even where the tests run in the background of one
+
+
 class _Screen(pyte.HistoryScreen):
     """A screen that answers what it is asked."""
 
@@ -70,7 +75,7 @@ class Terminal:
             cwd=cwd,
             env=variables,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- one system call, no lock
+            preexec_fn=_begin,  # noqa: PLW1509 -- two system calls, no lock
         )
         os.close(theirs)
 
