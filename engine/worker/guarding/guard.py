@@ -33,6 +33,7 @@ KEPT_STOPS: Final = 5
 """Of what one statement was kept from, so much is told in words, and the rest as a number."""
 _KEPT_LATE: Final = 64
 _OWN_TASKS: Final = "/proc/self/task"
+_IMPORT: Final = "import"
 _ALL_THREADS: Final = 0
 """No thread has this identifier."""
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
@@ -211,6 +212,7 @@ class _Hook:
     def __init__(self) -> None:
         self._is_added = False
         self._installed = False
+        self._databases = unaudited.Databases(self.audit)
         self.everywhere: Guarded | None = None
         self.scratch = ""
         self.watches: dict[int, Watch] = {}
@@ -227,8 +229,12 @@ class _Hook:
             self._installed = True
             origins.install()
             unaudited.install(self.audit)
+        self._databases.look()
 
     def audit(self, name: str, args: tuple[Any, ...]) -> None:
+        if name == _IMPORT:
+            self._import(*args)
+            return
         origin = origins.present() or self.everywhere
         if origin is None:
             if self.watches:
@@ -244,6 +250,11 @@ class _Hook:
             # An import does without keeping what it compiled, if it is told so by an OSError.
             raise PermissionError(f"{name} is kept from keeping bytecode")
         raise origin.refuse(f"was kept from {described(name, args)}")
+
+    def _import(self, name: str, file: str | None, *_: object) -> None:
+        # With a file its loading has begun, and would not end with what is loaded here.
+        if self._installed and file is None:
+            self._databases.importing(name)
 
     def _tell(self, name: str, args: tuple[Any, ...]) -> None:
         watch = self.watches.get(_ALL_THREADS) or self.watches.get(threading.get_ident())
@@ -272,7 +283,7 @@ def _touches(name: str, args: tuple[Any, ...]) -> bool:
     return STOPPED[name](args) or (name == "sqlite3.connect" and unaudited.is_unwatched_connection())
 
 
-_LISTED: Final = frozenset((*STOPPED, *TARGETS))
+_LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
 
 
 def _notice(name: str, args: tuple[Any, ...]) -> None:

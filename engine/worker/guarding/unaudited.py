@@ -51,10 +51,6 @@ def install(audit: Audit) -> None:
     """Has each of them ask `audit` first. Called once in a process."""
     for module, name, event in _CALLS:
         _replace(_module(module), name, event, audit)
-    was_loaded = "_sqlite3" in sys.modules
-    sqlite = _module("_sqlite3")
-    if sqlite is not None:
-        _watch_connections(sqlite, audit, among=gc.get_objects() if was_loaded else ())
 
 
 def load() -> None:
@@ -123,6 +119,39 @@ def _put(module: Any, name: str, audited: Callable[..., Any]) -> None:
 
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
+_SQLITE: Final = "_sqlite3"
+
+
+class Databases:
+    """Connections of SQLite, which are told to ask `audit` when their module is there.
+
+    It is loaded for nobody who does not want it, because that takes as long as several statements.
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._are_watched = False
+
+    def look(self) -> None:
+        """To be called when a guard is armed: what somebody has loaded by now is taken in with its connections."""
+        if _SQLITE in sys.modules:
+            self._take_in(among=gc.get_objects)
+
+    def importing(self, name: str) -> None:
+        """To be called ahead of each import, in whose place that of the module is done here, and then taken in."""
+        if name == _SQLITE:
+            self._take_in(among=tuple)
+
+    def _take_in(self, among: Callable[[], Sequence[object]]) -> None:
+        if self._are_watched:
+            return
+        self._are_watched = True  # first, because the import is announced, too
+        sqlite = _module(_SQLITE)
+        if sqlite is None:
+            self._are_watched = False
+        else:
+            _watch_connections(sqlite, self._audit, among())
+
 
 def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> None:
     """Sets the authorizer of every connection: those that are open, and those to come, when they are ready for it."""
@@ -142,7 +171,7 @@ def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> No
         _watch(connection, sqlite, audit)
         return connection
 
-    for name in ("_sqlite3", "sqlite3.dbapi2", "sqlite3"):
+    for name in (_SQLITE, "sqlite3.dbapi2", "sqlite3"):
         if name in sys.modules:
             vars(sys.modules[name])["connect"] = connect_watched
 

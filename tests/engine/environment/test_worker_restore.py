@@ -82,6 +82,40 @@ async def test_a_replay_acts_by_no_route_that_python_does_not_audit(tmp_path: Pa
             assert any(line.startswith(f"<{name}> was kept from") for line in restored.divergences), name
 
 
+LOADED = {
+    "by an import": "import sqlite3",
+    "from it": "from sqlite3 import dbapi2 as sqlite3",
+    "without the package": "import _sqlite3 as sqlite3",
+    "by a function": "import importlib; sqlite3 = importlib.import_module('sqlite3')",
+    "by a function, without the package": "import importlib; sqlite3 = importlib.import_module('_sqlite3')",
+}
+"""Ways to load the module of databases in the statement that uses it first."""
+
+
+async def test_a_replay_loads_nothing_of_databases_where_no_statement_does(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await restore(b, past("x = 1"))
+        assert await b.value("import sys; '_sqlite3' in sys.modules") == "False"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", LOADED.values(), ids=LOADED)
+async def test_a_database_in_memory_asks_from_the_statement_on_that_loads_its_module(tmp_path: Path, load: str) -> None:
+    async with bench(tmp_path) as b:
+        restored = await restore(
+            b, past(f"{load}\nsqlite3.connect(':memory:').execute(\"attach 'made' as a\")"), past("x = 1")
+        )
+        assert any("was kept from sqlite3" in line for line in restored.divergences)
+        assert os.listdir(tmp_path) == []
+
+
+async def test_a_database_in_memory_works_in_the_statement_that_loads_its_module(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = "import sqlite3; made = sqlite3.connect(':memory:'); _ = made.execute('create table t (x)')"
+        assert (await restore(b, past(made))).divergences == ()
+        assert await b.value("made.execute('select count(*) from t').fetchone()") == "(0,)"
+
+
 async def test_plan_mode_acts_by_none_of_them_either(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         assert (await b.run("import sqlite3; old = sqlite3.connect(':memory:')")).status == "ok"
