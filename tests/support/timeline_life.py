@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from ast import literal_eval
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +16,12 @@ from typing import Any, Literal, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from engine import Environment, Session, Sessions
+from engine import Session, Sessions
 from engine.environment.connected_environment import ConnectedEnvironment
 from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
-from engine.ids import ExecutionId, SessionId
+from engine.events import Event
+from engine.ids import ExecutionId, Seq, SessionId
 from engine.ports import (
     Comparison,
     Contents,
@@ -71,6 +72,10 @@ class Watch:
         self._moment: Moment = "run"
         self._left = 0
         self._act: Callable[[], None] | None = None
+        self.held: set[str] = set()
+        """The labels of the executions that the checkpoint of the latest restore held: they did not run again."""
+        self.from_checkpoints = 0
+        """How many restores went on from a checkpoint."""
 
     def arm(self, moment: Moment, times: int, act: Callable[[], None]) -> None:
         """At the moment after so many others, as soon as the statement is one whose files are all on the log."""
@@ -86,8 +91,20 @@ class Watch:
                 act, self._act = self._act, None
                 act()
 
+    def restored(self, plan: RestorePlan, restored: Restored, ran: Collection[ExecutionId]) -> None:
+        """A plan was gone through, of which those executions ran again."""
+        self.held.clear()
+        if restored.checkpoint is None:
+            return
+        self.from_checkpoints += 1
+        for step in plan.steps:
+            if isinstance(step, PastExecution):
+                if step.request.execution_id in ran:
+                    break
+                self.held.add(step.request.label)
 
-class _Watched(ConnectedEnvironment):
+
+class Watched(ConnectedEnvironment):
     """What is watched of an environment, which stands behind it."""
 
     watch: Watch
@@ -105,21 +122,38 @@ class _Watched(ConnectedEnvironment):
         return outcome
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
+        ran = set[ExecutionId]()
+
         def compared(past: PastExecution, outcome: RunOutcome) -> Differences:
+            ran.add(past.request.execution_id)
             found = compare(past, outcome)
             self.watch.passed("compare", past.request)
             return found
 
-        return await super().restore(plan, contents, compared)
+        restored = await super().restore(plan, contents, compared)
+        self.watch.restored(plan, restored, ran)
+        return restored
+
+    async def probe(self, source: str) -> RunOutcome:
+        """Runs what is no statement of the path, and leaves the namespace as it was: a checkpoint still fits that."""
+
+        async def refuse(_: object) -> Any:
+            raise AssertionError("the probe asks for nothing")
+
+        trail = self._trail
+        request = RunRequest(execution_id=ExecutionId("probe"), label="<probe>", source=source)
+        outcome = await super().run(request, refuse, lambda stream, text: None)
+        self._trail = trail
+        return outcome
 
 
-class WatchedInProcess(_Watched, InProcessEnvironment):
+class WatchedInProcess(Watched, InProcessEnvironment):
     def __init__(self, watch: Watch) -> None:
         super().__init__(len)
         self.watch = watch
 
 
-class WatchedWorker(_Watched, WorkerEnvironment):
+class WatchedWorker(Watched, WorkerEnvironment):
     def __init__(self, watch: Watch) -> None:
         super().__init__(shared_zygote())
         self.watch = watch
@@ -128,7 +162,7 @@ class WatchedWorker(_Watched, WorkerEnvironment):
 class Life:
     """One session from its making on. `allows` is what the user says when asked."""
 
-    def __init__(self, environment: Callable[[Watch], Environment], settings: Mapping[str, object]) -> None:
+    def __init__(self, environment: Callable[[Watch], Watched], settings: Mapping[str, object]) -> None:
         self.watch = Watch()
         self.allows = True
         self._make = environment
@@ -142,7 +176,7 @@ class Life:
         self._portal: BlockingPortal = self._stack.enter_context(start_blocking_portal())
         self._store = MemoryStore(FixedClock())
         self._entropy = CountingEntropy()
-        self._environments: list[Environment] = []
+        self._environments: list[Watched] = []
         self._process = ExitStack()
         self._survived: tuple[MemoryStore, Mapping[str, str]] | None = None
         self._to_say: list[str] = []
@@ -166,7 +200,7 @@ class Life:
             self.session = self.wait(lambda: self.sessions.load(session_id))
         self._portal.call(self.session.attach, self)
 
-    def _environment(self) -> Environment:
+    def _environment(self) -> Watched:
         made = self._make(self.watch)
         self._environments.append(made)
         return made
@@ -184,7 +218,7 @@ class Life:
         return bool(self._environments)
 
     @property
-    def environment(self) -> Environment:
+    def environment(self) -> Watched:
         """The latest."""
         return self._environments[-1]
 
@@ -260,21 +294,26 @@ class Life:
     def files(self) -> Mapping[str, str]:
         return {path.name: path.read_text() for path in self.project.iterdir()}
 
-    def stored(self) -> tuple[Any, ...]:
-        """What is on disk of the log, when all of it is."""
-        self.wait(lambda: self.session.durable(self.session.position - 1))
-        return tuple(self._store.load(self.session.session_id))
+    def told(self) -> tuple[Sequence[Event], tuple[Event, ...]]:
+        """The log, and what is on disk of it when all of it is.
+
+        Both of one moment, because an idle session still records what becomes of a checkpoint.
+        """
+        return self.wait(self._tell)
+
+    async def _tell(self) -> tuple[Sequence[Event], tuple[Event, ...]]:
+        position = 0
+        while position != self.session.position:
+            position = self.session.position
+            await self.session.durable(Seq(position - 1))
+        return self.session.events, tuple(self._store.load(self.session.session_id))
 
     def names(self) -> Mapping[str, str]:
         """What each name is bound to, as text; looked at beside the log."""
         return literal_eval(self.wait(self._probe))
 
     async def _probe(self) -> str:
-        async def refuse(_: object) -> Any:
-            raise AssertionError("the probe asks for nothing")
-
-        request = RunRequest(execution_id=ExecutionId("probe"), label="<probe>", source=_PROBE)
-        outcome = await self.environment.run(request, refuse, lambda stream, text: None)
+        outcome = await self.environment.probe(_PROBE)
         assert outcome.exception is None, outcome.exception
         return outcome.stdout.text
 

@@ -63,7 +63,7 @@ class LiveReplay:
     async def run(self, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
         """Runs the statements in what their past has left of the namespace; how that ended."""
         try:
-            await cancellation.guard(self._runs.environment.rest)
+            await cancellation.guard(self._runs.environment.renew)
             for cell in self._cells:
                 failure = await self._again(cell, cancellation)
                 if failure:

@@ -114,7 +114,7 @@ class Replayer:
             if ending[0] != "completed" or last < len(self._timeline.cells):
                 # What is in the namespace is not what the log says by now.
                 with anyio.CancelScope(shield=True):
-                    await self._environment.rest()
+                    await self._environment.renew()
         return report_of(request, (first, last), replay, ending, reasons)
 
     async def _observe(self, observer: _Observer, first: int, last: int, cancellation: Cancellation) -> _Ending:

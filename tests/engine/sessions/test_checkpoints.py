@@ -81,6 +81,19 @@ async def test_a_statement_that_is_left_out_goes_back_before_it(tmp_path: Path) 
         assert await run(session, "key") == first
 
 
+async def test_statements_that_run_again_with_effects_begin_at_the_checkpoint_before_them(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, f"import os; key = os.urandom(8); {ACT}")
+        await run(session, "again = key")
+        assert (await session.replay(2, mode="live")).outcome == "completed"
+        assert [each.executions for each in of(session, EnvironmentRestored)] == [0]
+        # What is left behind a replay that ends earlier begins at the one after that.
+        await session.replay(1, 1, mode="live")
+        assert await run(session, "again == key") == "True"
+        assert [each.executions for each in of(session, EnvironmentRestored)] == [0, 1]
+
+
 async def test_where_nothing_is_left_to_run_again_the_next_statement_finds_an_empty_namespace(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, settings=CHECKPOINTS) as sessions:
         session = await sessions.create(str(tmp_path))

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import product
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 import pytest
@@ -24,7 +25,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from engine import EditMode, Environment, OutputStreamed, ReplayMode, ReplayReport
+from engine import EditMode, OutputStreamed, ReplayMode, ReplayReport
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.errors import InvalidRequestError, StatementWithdrawnError
 from engine.events.execution import ExecutionFinished
@@ -34,7 +35,7 @@ from engine.execution import INTERRUPTED, WORKER_DIED
 from tests.engine.sessions.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples
-from tests.support.timeline_life import Life, Moment, Watch, WatchedInProcess, WatchedWorker
+from tests.support.timeline_life import Life, Moment, Watch, Watched, WatchedInProcess, WatchedWorker
 from tests.support.timeline_model import Omitted, Ran, Replayed, Step, Ticked
 from tests.support.timeline_model import Path as Timeline
 from tests.support.timeline_space import BEGUN, OWN, REFUSED, STOPS, Ask, Outcome, Space
@@ -60,6 +61,8 @@ _ENDS: Final = {
     "omit taken in again",
 }
 """How steps can end, beside ending as usual."""
+_FROM_CHECKPOINT: Final = "from a checkpoint"
+"""How a step ends in which, or after which, the names came back so."""
 _numbers = st.integers(0, 40)
 _x, _l, _c, _k = st.sampled_from("012"), st.sampled_from("01"), st.integers(0, 3), st.sampled_from("ab")
 _breaches = st.none() | st.tuples(st.sampled_from(["cancel", "kill"]), st.integers(1, 3))
@@ -118,7 +121,7 @@ class TimelineMachine(RuleBasedStateMachine):
         self.left: dict[str, tuple[Timeline, Mapping[str, str]]] = {}
         """The other branches: what they are, and what was on the disk when they were left."""
 
-    def environment(self, watch: Watch) -> Environment:
+    def environment(self, watch: Watch) -> Watched:
         return WatchedInProcess(watch)
 
     @initialize()
@@ -484,17 +487,27 @@ class TimelineMachine(RuleBasedStateMachine):
         self.reached[" ".join((what, *filter(None, how)))] += 1
         if self._steps():
             self._check_names()
+        if self.life.watch.from_checkpoints:
+            self.reached[f"{what} {_FROM_CHECKPOINT}"] += 1
+            self.life.watch.from_checkpoints = 0
         assert self.life.files() == self.world.files
         assert len(self.life.session.cells) == model.count_of(self.path)
-        assert_one(self.life.session.events, self.life.session.view, self.life.stored())
+        events, stored = self.life.told()
+        assert_one(events, self.life.session.view, stored)
         certain, possible = (found - self._not_rebuilt for found in model.differing(self.path, self.world))
         self._not_rebuilt = set()
         restored = [event for event in self.life.session.since(self._told) if isinstance(event, EnvironmentRestored)]
+        held = {int(found) for label in self.life.watch.held for found in _NUMBER.findall(label)}
         for event in restored[-1:]:
             sentences = [text for text in event.divergences if not _OTHER.search(text)]
             told = [int(found) for text in sentences for found in _NUMBER.findall(text)[:1]]
             assert len(sentences) == len(set(sentences)), event.divergences
-            assert certain <= set(told) <= certain | possible, (event.divergences, certain, possible)
+            assert certain - held <= set(told) <= (certain | possible) - held, (
+                event.divergences,
+                certain,
+                possible,
+                held,
+            )
         self._told = self.life.session.position
 
     def _check_names(self) -> None:
@@ -604,7 +617,7 @@ def _assert_alike(finished: ExecutionFinished, outcome: Outcome) -> None:
 class WorkerMachine(TimelineMachine):
     """The same over real workers, which are killed."""
 
-    def environment(self, watch: Watch) -> Environment:
+    def environment(self, watch: Watch) -> Watched:
         return WatchedWorker(watch)
 
     @rule(x=_x, c=_c, by_model=st.booleans())
@@ -630,12 +643,21 @@ class WorkerMachine(TimelineMachine):
             await gone(environment.pid)
 
 
+class CheckpointMachine(WorkerMachine):
+    """The same where names come back from paused copies of workers, as far as there are any."""
+
+    settings = MappingProxyType({"restore_by": "checkpoints"})
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("machine", "times"), [(TimelineMachine, 3), (WorkerMachine, 0.5)])
+@pytest.mark.parametrize(("machine", "times"), [(TimelineMachine, 3), (WorkerMachine, 0.5), (CheckpointMachine, 0.5)])
 def test_whatever_is_done_the_namespace_the_view_and_the_files_are_what_the_path_says(
     machine: type[TimelineMachine], times: float
 ) -> None:
+    machine.reached.clear()
     run_state_machine_as_test(machine, settings=settings(examples(times), stateful_step_count=50))
+    came_back = sum(times for what, times in machine.reached.items() if what.endswith(_FROM_CHECKPOINT))
+    assert (came_back > 0) == (machine is CheckpointMachine)
 
 
 def test_each_thing_that_was_made_to_differ_is_told_once_in_each_way_to_run_it_again() -> None:
@@ -736,3 +758,43 @@ def test_what_ends_its_worker_is_passed_over_or_ends_what_runs_it_again() -> Non
         machine.teardown()
     ends = {"replay recorded", "replay dry", "replay live failed", "edit recorded failed", "edit live failed"}
     assert ends <= WorkerMachine.reached.keys()
+
+
+@pytest.mark.slow
+def test_names_come_back_from_a_checkpoint_in_each_way_in_which_they_come_back_within_a_life() -> None:
+    """Else the machine would say of checkpoints what it says of re-execution."""
+    CheckpointMachine.reached.clear()
+    machine = CheckpointMachine()
+    acts = "s1 = '1'\nn1 = __import__('pathlib').Path('out-a').write_text(s1)"
+    """After what acts there is always a checkpoint."""
+
+    def late() -> int:
+        """What the machine draws for the last statement but one."""
+        return model.count_of(machine.path) - 2
+
+    ways: Sequence[Callable[[], None]] = (
+        machine.lose_the_worker,
+        lambda: machine.run_what_ends_its_worker("0", 3, by_model=False),
+        lambda: machine.run_what_ends_its_worker("0", 3, by_model=True),
+        lambda: machine.rewind(late(), files=True, conversation=True),
+        lambda: machine.rewind(late(), files=False, conversation=False),
+        lambda: machine.switch(0, files=True),
+        lambda: machine.edit(late(), "x0 = 3", None, False, None),
+        lambda: machine.edit(late(), "x0 = 3", None, True, None),
+        lambda: machine.edit(late(), "x0 = 3", None, False, ("cancel", 1)),
+        lambda: machine.replay(late(), 0, "recorded", None),
+        lambda: machine.replay(late(), 0, "live", None),
+        lambda: machine.replay(late(), 0, "dry", None),
+        lambda: machine.replay(late(), 0, "recorded", ("cancel", 1)),
+        lambda: machine.omit(late() + 1),
+        lambda: machine.queue("x0 = 1", "x1 = 2", late(), "rewind", 0),
+    )
+    try:
+        machine.begin()
+        for number, way in enumerate(ways):
+            machine.run(["x0 = 1", acts, "x1 = 2", acts], "cell", killed=False)
+            machine.reached.clear()
+            way()
+            assert any(what.endswith(_FROM_CHECKPOINT) for what in machine.reached), (number, machine.reached)
+    finally:
+        machine.teardown()
