@@ -789,13 +789,16 @@ class PastAnswer(Struct, frozen=True, kw_only=True):
     """A recorded answer to an effect: a value's JSON as content, or the exception that the statement saw.
 
     `withheld`: it held a secret and was not kept. Where the log does not say what it answered, `question` is None, and
-    the answer's place counts.
+    the answer's place counts. Of an answer about one file `path` is where that really is, and `digest` the xxh3 hex of
+    what it held.
     """
 
     content: BlobDigest | None = None
     error: ExceptionInfo | None = None
     withheld: bool = False
     question: PastQuestion | None = None
+    path: str = ""
+    digest: str = ""
 
 
 class PastRevision(Struct, frozen=True, kw_only=True):

@@ -142,7 +142,14 @@ class ExecutionStep(Struct):
                 argument_digest=asked.argument_digest,
                 title="" if call is None else call_title(call.tool, call.arguments),
             )
-        return PastAnswer(content=event.result, error=event.error, withheld=bool(event.withheld), question=question)
+        return PastAnswer(
+            content=event.result,
+            error=event.error,
+            withheld=bool(event.withheld),
+            question=question,
+            path=event.path,
+            digest=event.digest,
+        )
 
 
 class TickStep(Struct):

@@ -109,9 +109,11 @@ def parts_of(path: Path) -> list[Step | Ticked]:
 
 def _replayed(parts: Sequence[Step | Ticked], replay: Replayed) -> list[Step | Ticked]:
     place = next((place for place, each in enumerate(parts) if _number(each) >= replay.first), len(parts))
-    left_out = [each for each in parts[place:] if isinstance(each, Step) and each.omitted]
     behind = [each for each in parts[place:] if _number(each) > replay.last]
-    within = [each for each in left_out if each.index <= replay.last]
+    ran = {_number(each) for each in replay.steps}
+    passed_over = [each for each in parts[place:] if isinstance(each, Step) and each.index not in ran]
+    # What one that was stopped had left is gone.
+    within = [replace(each, stale=each.stale or each.is_stopped) for each in passed_over if each.index <= replay.last]
     new = list(replay.steps)
     for step in within:
         place_of = next((at for at, each in enumerate(new) if _number(each) > step.index), len(new))
@@ -187,7 +189,8 @@ def differs(before: Outcome, after: Outcome) -> bool | None:
     """Whether something came out differently; None where that cannot be told.
 
     It cannot where a statement bound a name to what it held before: whether that is a change depends on the object. Nor
-    where a view was made of other contents, because what a node knows already is not read again.
+    where a view was made of other contents, because what a node knows already is not read again; nor where something
+    else was written, because a file may have held that already.
     """
     if (before.status, before.exception, before.stdout) != (after.status, after.exception, after.stdout):
         return True
@@ -197,7 +200,9 @@ def differs(before: Outcome, after: Outcome) -> bool | None:
     names = before.bound.keys() | after.bound.keys()
     if before.deleted != after.deleted or any(before.after.get(name) != after.after.get(name) for name in names):
         return True
-    is_uncertain = before.bound.keys() != after.bound.keys() or _answers(before, "view") != _answers(after, "view")
+    is_uncertain = before.bound.keys() != after.bound.keys() or any(
+        _answers(before, what) != _answers(after, what) for what in ("view", "write", "open to write")
+    )
     # What a generator has yet to give is not shown, and another source makes another one.
     hides = any(before.after.get(name, "").startswith("generator") for name in names)
     return None if is_uncertain or hides else False

@@ -104,6 +104,8 @@ class Space:
         self._left: list[Ask] = []
         self._asked: list[Ask] = []
         self._drawn: Mapping[str, str] = {}
+        self._stale = ""
+        """Why a file is not written that others have changed since the statements of this path wrote it."""
         self._views: list[View] = []
         own = {**vars(builtins), "open": self._open, "__import__": self._import}
         tools = {"read": self._read, "write": self._write, "view": self._view, "group": Group}
@@ -143,14 +145,17 @@ class Space:
         self._acts = False
         return self._execute(source, outcome.status, outcome.asked)
 
-    def now(self, source: str, status: Status, drawn: Mapping[str, str], *, asks: bool = False) -> Outcome:
+    def now(
+        self, source: str, status: Status, drawn: Mapping[str, str], *, asks: bool = False, stale: str = ""
+    ) -> Outcome:
         """Executes one that acts on the world.
 
         Args:
             drawn: by what it came from, what was drawn for it.
             asks: whether the user is asked about what it writes with a tool.
+            stale: the error that it got where it would have written over what it has not seen, empty for none.
         """
-        self._acts, self._drawn, self._is_asked_about = True, drawn, asks
+        self._acts, self._drawn, self._is_asked_about, self._stale = True, drawn, asks, stale
         return self._execute(source, status, ())
 
     def instead(self, source: str, status: Status, drawn: Mapping[str, str], recorded: Sequence[Ask]) -> Outcome:
@@ -197,14 +202,19 @@ class Space:
         def write() -> str:
             if self._is_edit:
                 raise RefusedError("write")
-            is_new = self._world.files.get(path) != text  # else there is nothing to be asked about
+            present = self._world.files.get(path)
+            is_new = present != text  # else there is nothing to be asked about
+            if self._stale:
+                assert is_new
+                assert present is not None
+                return self._stale
             if self._is_asked_about and is_new and not self._world.allows:
                 return _REJECTED
             self._world.files[path] = text
             return ""
 
-        if self._answered("write", f"{path}={text}", write):
-            raise PermissionError(_REJECTED)
+        if error := self._answered("write", f"{path}={text}", write):
+            raise (PermissionError if error == _REJECTED else OSError)(error)
 
     def _open(self, path: str, mode: str = "r") -> Any:
         if mode == "r":

@@ -148,8 +148,8 @@ class Acts:
         self._log.append(request_event(request, call, self._execution))
         answer = STOPPED
         try:
-            known = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
-            answer = known or await self._answer(request, call, environment)
+            recorded = await self._recorded_answer(request)
+            answer = recorded or await self._answer(request, call, environment)
         finally:
             self._log.append(self._answered(request, answer))
             self._log.append(
@@ -161,6 +161,15 @@ class Acts:
                     locations=self._locations(request, answer),
                 )
             )
+        return answer
+
+    async def _recorded_answer(self, request: EffectRequest) -> EffectAnswer | None:
+        found = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
+        if found is None:
+            return None
+        answer, known = found
+        if known is not None:
+            self._readings[request.ordinal] = known
         return answer
 
     async def _recalled(self, request: EffectRequest) -> EffectAnswer:
@@ -237,11 +246,11 @@ class Acts:
         place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
         # An edit keeps what it does not replace; a write would lose all of it.
         is_lost = held is not None and request.operation == "write"
-        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
-        if change.after == change.before:  # so there is nothing to ask about, and nothing to do
+        if change.after == change.before:  # so there is nothing to lose, to ask about, or to do
             digest = digest_of(change.after)
             self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)
             return change.value
+        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(

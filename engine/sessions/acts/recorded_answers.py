@@ -2,8 +2,8 @@
 
 One counts where the same was asked: the operation and the digest of its arguments are the same, as in a rebuild; each
 once. What held a secret, or cannot be read from the store any more, is no answer. Whoever opens a file to change it
-finds there what the earlier one did, because what it writes could not be the same otherwise. Used by `acts`, made by
-`editing`.
+finds there what the earlier one did, because what it writes could not be the same otherwise. An answer also says what a
+file held, or was made to hold: nothing else may be written over later. Used by `acts`, made by `editing`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...plain_data import argument_digest
 from ...ports import EffectAnswer, EffectRequest, PastAnswer, Store
 from ...timeline.files_then import ActOnFile, Question
 from ...toolbox import RECALL_FILE
-from ...tools import name_text
+from ...tools import Reading, name_text
 from .act_events import named
 
 
@@ -33,15 +33,29 @@ class RecordedAnswers:
         self._acts = acts
         self._given: Counter[Question] = Counter()
 
-    def take(self, request: EffectRequest) -> EffectAnswer | None:
-        """The answer to the same question, once; None where there is none. Reads the store."""
+    def take(self, request: EffectRequest) -> tuple[EffectAnswer, Reading | None] | None:
+        """The answer to the same question, once, and what is known of a file by it; None where there is none.
+
+        Reads the store.
+        """
         asked = named(request), argument_digest(request.arguments)
         answer = self._find(asked)
         if answer is None:
             return None
+        turn = self._given[asked]
         self._left.remove(answer)
         self._given[asked] += 1
-        return self._value(answer)
+        given = self._value(answer)
+        return None if given is None else (given, self._known(answer, asked, turn, given.value))
+
+    def _known(self, answer: PastAnswer, asked: Question, turn: int, value: object) -> Reading | None:
+        if answer.path:
+            return Reading(path=answer.path, digest=answer.digest, value=value)
+        match [act.written for act in self._acts if (act.question, act.turn) == (asked, turn)]:
+            case [written]:
+                return Reading(path=written.path, digest=written.after_digest, value=value)
+            case _:
+                return None
 
     def recall(self, request: EffectRequest) -> object:
         """What the record says to one of `toolbox.RECALLS`; None for what is no such question. Reads the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def opened(tmp_path: Path) -> Opened:
     known: list[SessionId] = []
 
     @asynccontextmanager
-    async def session() -> AsyncIterator[Session]:
+    async def session() -> AsyncGenerator[Session]:
         async with sessions_of(tmp_path, store, entropy=entropy) as sessions:
             if known:
                 yield await sessions.load(known[0])
@@ -128,6 +128,38 @@ async def test_a_write_that_is_answered_as_it_was_is_no_difference(opened: Opene
     async with opened() as session:
         report = await session.edit(1, "x = 1 + 1")
         assert [(each.statement, each.aspect) for each in report.divergences] == []
+
+
+async def test_what_was_answered_as_it_was_is_what_the_branch_has_seen_of_a_file(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        await session.cell("write('out-20.txt', 'more'); write('notes.txt', 'other\\n')")
+        assert (await session.edit(5, "print(y)")).outcome == "completed"
+        # It holds what statement 6 wrote, as that was answered; so it may be written over.
+        assert (await session.cell("write('out-20.txt', 'last')")).status == "ok"
+        # Changed by somebody since it was read and written, as far as this branch knows.
+        (tmp_path / "notes.txt").write_text("theirs\n")
+        refused = (await session.cell("write('notes.txt', 'mine\\n')")).exception
+        assert refused is not None
+        assert refused.message.startswith("notes.txt has changed since it was last")
+        assert (tmp_path / "notes.txt").read_text() == "theirs\n"
+
+
+async def test_a_file_that_was_changed_since_an_answer_is_not_written_over_behind_an_edit(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        (tmp_path / "notes.txt").write_text("theirs\n")
+        assert (await session.edit(1, "x = 2; new = True")).outcome == "completed"
+        refused = (await session.cell("write('notes.txt', 'mine\\n')")).exception
+        assert refused is not None
+        assert refused.message.startswith("notes.txt has changed since it was last read; ")
+        assert "-before\n+theirs" in refused.message
+        assert (tmp_path / "notes.txt").read_text() == "theirs\n"
+        # Where nothing is lost nothing is refused, and who writes what is there knows it.
+        assert (await session.cell("write('notes.txt', 'theirs\\n')")).status == "ok"
+        assert (await session.cell("write('notes.txt', 'mine\\n')")).status == "ok"
 
 
 async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -> None:

@@ -32,6 +32,7 @@ from engine.events.execution import ExecutionFinished
 from engine.events.replays import Diverged, ReplayEnded
 from engine.events.session import EnvironmentRestored
 from engine.execution import INTERRUPTED, WORKER_DIED
+from engine.toolbox import STALE
 from tests.engine.sessions.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples
@@ -299,9 +300,12 @@ class TimelineMachine(RuleBasedStateMachine):
             if followed := space.followed():
                 new.append(Ticked(followed))
                 space.tick(followed)
-            if _is_interrupted(ran) or step.ended_its_worker:
+            if step.ended_its_worker:
                 break
-            outcome = space.now(step.source, ran.status, _drawn(ran), asks=step.by_model)
+            with self._perhaps_written(ran):
+                outcome = space.now(step.source, ran.status, _drawn(ran), asks=step.by_model, stale=_stale(ran))
+            if _is_interrupted(ran):
+                break
             _assert_alike(ran, outcome)
             without = model.left_out(self._steps(), step.index)
             new.append(Step(step.index, step.source, outcome, without, step.by_model))
@@ -551,7 +555,8 @@ class TimelineMachine(RuleBasedStateMachine):
         if _ended_worker(finished):
             outcome = Outcome("error", WORKER_DIED, "", {}, {}, frozenset(), ())
         elif recorded is None:
-            outcome = space.now(source, finished.status, _drawn(finished), asks=by_model)
+            with self._perhaps_written(finished):
+                outcome = space.now(source, finished.status, _drawn(finished), asks=by_model, stale=_stale(finished))
         else:
             outcome = space.instead(source, finished.status, _drawn(finished), recorded)
         if _is_interrupted(finished):
@@ -562,6 +567,14 @@ class TimelineMachine(RuleBasedStateMachine):
         step = Step(index, source, outcome, model.left_out(steps, index), by_model)
         self.path = (*self.path, Ran(step, self.world.written))
         return step
+
+    @contextmanager
+    def _perhaps_written(self, finished: ExecutionFinished) -> Generator[None]:
+        """Nobody knows whether one whose process was killed has written what it was to write, or was refused that."""
+        before = dict(self.world.files)
+        yield
+        if _is_interrupted(finished) and self.life.files() == before:
+            self.world.files = before
 
     def _sort(self, step: Step, number: int, differs: bool | None, certain: set[int], possible: set[int]) -> None:
         self._plant(step, is_certain=bool(differs))
@@ -603,6 +616,12 @@ def _drawn(finished: ExecutionFinished) -> Mapping[str, str]:
     after = diff.added | {name: change.after for name, change in diff.changed.items()}
     given = {what: literal_eval(after[name].short_repr) for name, what in _DRAWN.items() if name in after}
     return {what: str(given.get(what, 0)) for what in _DRAWN.values()}
+
+
+def _stale(finished: ExecutionFinished) -> str:
+    """The error of one that would have written over what it has not seen; empty where it got none."""
+    exception = finished.exception
+    return exception.message if exception is not None and STALE in exception.message else ""
 
 
 def _assert_alike(finished: ExecutionFinished, outcome: Outcome) -> None:
