@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import anyio
+import typer
 
 from ..environment.zygote import Zygote
 from ..errors import EngineError
 from ..host import Host
 from ..sessions.session import Session
 from ..terminal.opened import find, settings, store
+from ..text import visible
+from ..timeline.rewound import finished_lines
 
 T = TypeVar("T")
 
 
 def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
     """What `act` gives, done to the only session whose id starts so. An interrupt cancels it, which it may undo.
+
+    What opening the session has finished of an earlier command is said on standard error.
 
     Raises:
         EngineError: there is no such session, or another process has it open; and what `act` raises.
@@ -41,7 +47,10 @@ def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
     async def run() -> None:
         async with host:
             try:
-                given.append(await act(await host.sessions.load(session_id)))
+                session = await host.sessions.load(session_id)
+                for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
+                    typer.echo(visible(line), err=True)
+                given.append(await act(session))
             except EngineError as error:
                 failures.append(error)
 

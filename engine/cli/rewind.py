@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Final
 
+import anyio
 import typer
 
 from ..events.rewinding import FileLeft, FileToRestore, Rewound
@@ -15,6 +17,9 @@ from ..text import visible
 from ..timeline.rewound import rewound_lines
 from .opened_session import in_session
 from .progress_line import shown
+
+_STOPPED: Final = "Stopped; names, files and the conversation are as they were."
+"""Said of an interrupt that came before the first file."""
 
 
 def rewind(
@@ -30,16 +35,28 @@ def rewind(
 ) -> None:
     """Go back to the end of a statement, files included. The session continues on a new branch."""
 
+    stopped = [_STOPPED]
+
     async def act(opened: Session) -> tuple[BranchId, str, Rewound | None]:
-        rewound = await shown(
-            opened,
-            lambda: opened.rewind(to, files=not keep_files, conversation=not keep_conversation),
-            quiet=as_json,
-        )
+        start = opened.position
+        try:
+            rewound = await shown(
+                opened,
+                lambda: opened.rewind(to, files=not keep_files, conversation=not keep_conversation),
+                quiet=as_json,
+            )
+        except anyio.get_cancelled_exc_class():
+            ends = [event for event in opened.since(start) if isinstance(event, Rewound)]
+            stopped[:] = [line for end in ends for line in _lines(end, opened.cwd)] or stopped
+            raise
         active = next(row.name for row in opened.branches if row.is_active)
         return active, opened.cwd, rewound
 
-    branch, cwd, rewound = in_session(session, act)
+    try:
+        branch, cwd, rewound = in_session(session, act)
+    except KeyboardInterrupt:
+        typer.echo("\n".join(stopped), err=True)
+        raise
     restored, left = ((), ()) if rewound is None else (rewound.restored, rewound.left)
     if as_json:
         files = {"restored": _paths(restored), "left": {each.path: each.reason for each in left}}
@@ -51,9 +68,13 @@ def rewind(
         else f"The session is now at its beginning, on branch {branch}."
     )
     if rewound is not None:
-        typer.echo(visible("\n".join(rewound_lines(rewound, lambda path: os.path.relpath(path, cwd)))))
+        typer.echo("\n".join(_lines(rewound, cwd)))
     elif not keep_files:
         typer.echo("No file that statements wrote has changed.")
+
+
+def _lines(rewound: Rewound, cwd: str) -> list[str]:
+    return [visible(line) for line in rewound_lines(rewound, partial(os.path.relpath, start=cwd))]
 
 
 def _paths(files: tuple[FileToRestore | FileLeft, ...]) -> list[str]:

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import anyio
@@ -27,6 +28,7 @@ from ..errors import EngineError
 from ..host import Host
 from ..sessions.session import Session
 from ..terminal.output import abandon_output
+from ..timeline.rewound import finished_lines
 from . import highlighting, one_prompt
 from .choice import choose
 from .markdown import shown_markdown
@@ -143,6 +145,8 @@ class Program:
         host.warm_up()
         if wanted.prompt is not None:
             self._interrupt = session.cancel
+            for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
+                self._screen.write(transcript.note(line))
             pump = Pump(session.subscribe(), lambda item: self._screen.write(transcript.show(item)), self._fail)
             tasks.start_soon(pump.run)
             self._code = await one_prompt.answer(session, wanted.prompt, pump, is_python=self._is_python)

@@ -179,27 +179,27 @@ class Transcript:
                 title = shown_line(call_title(self._foreign[call].tool, self._foreign.pop(call).arguments), _CALL_CHARS)
                 return [*self._of_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]
             case ToolResult(status="rejected", text=text, parent_id=None):
-                return self._note(text)
+                return self.note(text)
             case EnvironmentRestored(executions=count, divergences=divergences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
-                return self._note("\n".join([head, *divergences]))
+                return self.note("\n".join([head, *divergences]))
             case DomainEntered():
-                return self._note(entered_sentence(event))
+                return self.note(entered_sentence(event))
             case Rewound():
                 lines = rewound_lines(event, lambda path: os.path.relpath(path, self._cwd))
-                return self._note("\n".join(lines)) if lines else []
+                return self.note("\n".join(lines)) if lines else []
             case HeadMoved():
-                return self._note(moved_sentence(event))
+                return self.note(moved_sentence(event))
             case CondensationRequest(reason=reason):
                 self._is_told = reason == "asked"
                 return []
             case Condensation():
-                return [] if self._is_told else self._note(_CONDENSED)
+                return [] if self._is_told else self.note(_CONDENSED)
             case ResultRerendered(statement=statement):
-                return self._note(f"a model reads the result of statement {statement} as its handles are now")
+                return self.note(f"a model reads the result of statement {statement} as its handles are now")
             case _:
                 line = self._reruns.remark(event)
-                return self._note(line) if line else []
+                return self.note(line) if line else []
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,8 @@ class Transcript:
         style = "thinking" if isinstance(event, AgentReasoning) else ""
         return [*self._piece(event.message_id, style, event.text), *self.finish_line()] if event.text else []
 
-    def _note(self, text: str) -> list[Fragment]:
+    def note(self, text: str) -> list[Fragment]:
+        """Something that is said of the session."""
         return self._layout.whole(object(), [("notice", f"[{as_printed(text)}]\n")])
 
     def _stopped(self, event: RunStop) -> list[Fragment]:
@@ -232,7 +233,7 @@ class Transcript:
             if event.typed:
                 self._typed.add(event.tool_call_id)
             self._foreign[event.tool_call_id] = event
-            return self._note(REST_LEFT_OUT) if event.rest_left_out else []
+            return self.note(REST_LEFT_OUT) if event.rest_left_out else []
         title = shown_line(call_title(event.tool, event.arguments), _CALL_CHARS)
         self._parents[event.tool_call_id] = event.parent_id
         tool = tool_named(event.tool)

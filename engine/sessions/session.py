@@ -46,8 +46,9 @@ if TYPE_CHECKING:  # of the prompt stage
 class Session:
     """A conversation with its timeline. All methods are for the event loop's thread."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, settled: Sequence[Event] = ()) -> None:
         self._parts = parts
+        self._settled = settled
         self._made_turns: Turns | None = None
         self._tasks: TaskGroup | None = None
         self._permissions: Permissions | None = None
@@ -80,6 +81,11 @@ class Session:
     def is_read_only(self) -> bool:
         """Whether a commit failed, so that nothing more is kept; opening it again goes on with what was."""
         return self._parts.journal.is_over
+
+    @property
+    def settled(self) -> Sequence[Event]:
+        """What opening it has added to its log, because the process that had it open ended in the middle of that."""
+        return self._settled
 
     def spelled(self, path: str) -> str:
         """An absolute path as who opened the session spells it: below a directory of the session as that was given."""

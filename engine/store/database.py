@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -28,6 +29,8 @@ _CHECKPOINT_PAGES: Final = 1000
 Not more, because a WAL file that still grows makes every commit slower (0.20-0.28 ms instead of 0.14-0.16 where it is
 overwritten) and recovery longer (6 ms at 4,000 pages, 2 at 1,000); not less, because a checkpoint costs 1 to 6 ms."""
 
+_INDEX_BYTES: Final = 1 << 15
+"""Of a WAL's index, the least that SQLite needs to open a database."""
 _REASONS: Final = (
     (sqlite3.SQLITE_FULL, "the disk is full; free some space"),
     (sqlite3.SQLITE_READONLY, "it may not be written; make the file and its directory writable"),
@@ -49,8 +52,19 @@ def explain(path: str, error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):  # the sqlite3 module could not read SQLite's own message
         said = error.object.decode("utf-8", "backslashreplace")
         return f"{printable(path)}: it is damaged; restore it from a copy ({said})"
-    reason = next((text for known, text in _REASONS if known == _code(error)), None)
+    code = _code(error)
+    if code == sqlite3.SQLITE_IOERR and not _has_room(path):
+        code = sqlite3.SQLITE_FULL
+    reason = next((text for known, text in _REASONS if known == code), None)
     return f"{printable(path)}: {reason} ({error})" if reason else f"{printable(path)}: {error}"
+
+
+def _has_room(path: str) -> bool:
+    """Whether the WAL's index could be made beside it: without room for that SQLite says that the disk failed."""
+    try:
+        return shutil.disk_usage(os.path.dirname(path)).free >= _INDEX_BYTES
+    except OSError:
+        return True
 
 
 def printable(path: str) -> str:

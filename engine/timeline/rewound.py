@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..cutting import ELLIPSIS, more, plural
+from ..events import Event
+from ..events.branches import HeadMoved
 from ..events.rewinding import FileLeft, FileToRestore, Rewound
 from ..text import printable
 
 SHOWN_FILES: Final = 20
+_FINISHED: Final = "A rewind that was cut off, because its process ended, is finished now."
 
 
 def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
@@ -29,6 +32,18 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
     if len(event.left) > SHOWN_FILES:
         lines.append(more(len(event.left) - SHOWN_FILES, "file", "that are left as they are"))
     return lines
+
+
+def finished_lines(settled: Sequence[Event], shown: Callable[[str], str]) -> Sequence[str]:
+    """Sentences on the rewind that the opening of a session has brought to its end; none where there was none.
+
+    Args:
+        settled: what the opening has added to the log.
+        shown: as above.
+    """
+    files = [line for event in settled if isinstance(event, Rewound) for line in rewound_lines(event, shown)]
+    head = [f"The session is on branch {event.branch}." for event in settled if isinstance(event, HeadMoved)]
+    return [_FINISHED, *files, *head] if files else ()
 
 
 def _names(files: Iterable[FileToRestore], shown: Callable[[str], str]) -> str:

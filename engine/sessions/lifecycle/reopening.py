@@ -88,7 +88,7 @@ async def reopen(
         await journal.durable(appended[-1].seq)
     if place != _Place(row.cwd, row.directories, bool(was) and was[-1].confined):
         await _move(parts, project)
-    return Session(parts)
+    return Session(parts, appended)
 
 
 async def _settle(parts: SessionParts) -> Sequence[Event]:

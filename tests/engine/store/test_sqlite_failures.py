@@ -125,6 +125,34 @@ def test_a_full_disk_stops_only_the_session_that_finds_no_room(tmp_path: Path) -
     assert lines == EXPECTED
 
 
+# Reads a store that was closed, on a disk that has no byte left.
+OPENED_WITHOUT_ROOM = """
+store = SqliteStore(path, SystemClock())
+begun(store, A, events=3)
+store.close()
+with suppress(OSError), open(path.with_name("filling"), "wb", buffering=0) as filling:
+    while filling.write(bytes(1 << 12)):
+        pass
+try:
+    SqliteStore(path, SystemClock()).rows()
+except StoreError as error:
+    say(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_store_that_cannot_be_read_on_a_full_disk_says_that_it_is_full(tmp_path: Path) -> None:
+    if not _can_mount():
+        return
+    script = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -B -c "$3"'
+    source = f"{PRELUDE}from contextlib import suppress\n{OPENED_WITHOUT_ROOM}"
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, source]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environment(tmp_path / "sessions.db"), timeout=60
+    )
+    assert "the disk is full; free some space" in done.stdout, done
+
+
 def _damage_index_of(path: Path, session_id: SessionId) -> None:
     """Overwrites the leaf pages of the index on events that hold entries of the session."""
     size, index_leaf = 4096, 0x0A
