@@ -20,6 +20,7 @@ from tests.support.scripts import (
     asks_permission,
     assert_gone,
     family,
+    kill_each,
     last_value,
     load,
     logged,
@@ -185,8 +186,7 @@ def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path:
         agent.prompt(session, "kept = 0")
         for number in range(5):
             killed = workers(agent)
-            for worker in killed:
-                worker.kill()
+            kill_each(killed)
             assert_gone(killed)
             assert agent.prompt(session, "kept += 1; kept") == "end_turn"
             assert last_value(agent) == str(number + 1)
@@ -202,8 +202,7 @@ def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_state
         prompt = agent.begin_prompt(session, "go on")
         agent.until(asks_permission)
         killed = workers(agent)
-        for worker in killed:
-            worker.kill()
+        kill_each(killed)
         assert_gone(killed)
         agent.answer(agent.received[-1], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
         assert reason(agent.response(prompt)) == "end_turn"

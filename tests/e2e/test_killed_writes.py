@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.support.agents import SECONDS, Agent, NoAnswerError
-from tests.support.scripts import family
+from tests.support.scripts import family, kill_each
 
 LINES: Final = 2_000
 LONGEST_SECONDS: Final = 0.6
@@ -86,9 +86,7 @@ def crash(tmp_path: Path, seed: int) -> bool:
         while (left := end - time.monotonic()) > 0:
             agent.next(left)
     host = psutil.Process(agent.process.pid)
-    for process in (host, *(family(host) if everybody else [])):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_each([host, *(family(host) if everybody else [])])
     agent.kill()
     assert_files_are_whole(project)
     left_behind = bool(temporary(project))

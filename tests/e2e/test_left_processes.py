@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.support.agents import SECONDS, Agent, NoAnswerError
-from tests.support.scripts import family, workers
+from tests.support.scripts import family, kill_each, workers
 
 BIN: Final = Path(sys.executable).parent
 TARGETS: Final = ("host", "worker", "zygote", "all", "host and zygote")
@@ -82,9 +82,7 @@ def kill(agent: Agent, target: str) -> None:
         "all": [host, *everybody],
         "host and zygote": [host, *zygotes],
     }[target]
-    for process in chosen:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_each(chosen)
 
 
 def wait(agent: Agent, seconds: float) -> None:

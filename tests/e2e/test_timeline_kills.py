@@ -34,7 +34,7 @@ from tests.support.agents import Agent, NoAnswerError
 from tests.support.llm_answers import chat
 from tests.support.llm_server import LlmServer, llm_server
 from tests.support.played import MODEL, runs
-from tests.support.scripts import assert_gone, family, last_value, load, transcript, workers
+from tests.support.scripts import assert_gone, family, kill_each, last_value, load, transcript, workers
 
 _OF_EVENT = re.compile(r"^[a-z]+[_-](?=e\d+$|ex_)")
 """What stands before the id of an event, or of an execution, in that of a call or message which shows it."""
@@ -94,9 +94,7 @@ def kill(agent: Agent, target: str, seconds: float, chance: random.Random) -> Se
         "zygote": [process for process in everybody if process not in below],
         "all": [host, *everybody],
     }[target]
-    for process in chosen:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_each(chosen)
     return everybody
 
 

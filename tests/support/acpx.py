@@ -14,7 +14,7 @@ import psutil
 
 from tests.support.agents import AGENT
 from tests.support.node import command
-from tests.support.scripts import assert_gone
+from tests.support.scripts import assert_gone, kill_each
 
 SECONDS = 60
 
@@ -74,7 +74,5 @@ def opened(folder: Path, agent: str = str(AGENT), env: Mapping[str, str] | None 
         yield client
     finally:
         left = client.processes()
-        for process in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        kill_each(left)
         assert_gone(left)

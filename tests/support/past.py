@@ -18,7 +18,7 @@ from engine.ids import BlobDigest
 from engine.store.blobs import digest_of, pack, unpack
 from tests.support.acp_schema import Coverage
 from tests.support.agents import SECONDS, Agent
-from tests.support.scripts import Gate, assert_gone, load, workers
+from tests.support.scripts import Gate, assert_gone, kill_each, load, workers
 from tests.support.transcripts import Message
 
 LOSSES = ("load", "worker", "agent")
@@ -112,8 +112,7 @@ class Life:
             until_committed(self.state, self.session, committed)
         if how == "worker":
             killed = workers(self.agent)
-            for worker in killed:
-                worker.kill()
+            kill_each(killed)
             assert_gone(killed)
             self.agent.response(prompt)
         else:

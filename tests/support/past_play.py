@@ -20,7 +20,7 @@ from tests.support.agents import SECONDS, Agent
 from tests.support.past import Unchecked, events_in
 from tests.support.past_compare import compare
 from tests.support.past_statements import FILES, Chance, Step
-from tests.support.scripts import assert_gone, family, load
+from tests.support.scripts import assert_gone, family, kill_each, load
 from tests.support.transcripts import Message
 
 TOGETHER = 20
@@ -115,8 +115,7 @@ def kill(agent: Agent, played: list[Played], chance: random.Random, how: str, *,
     if how in ("worker", "both"):
         for each in chance.sample(played, len(played) // 3):
             if (process := each.worker(agent)) is not None:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+                kill_each([process])
     if how == "agent" or (how == "both" and last):
         left = family(psutil.Process(agent.process.pid))
         agent.kill()

@@ -156,6 +156,13 @@ def workers(agent: Agent) -> list[psutil.Process]:
     return [process for process in family(host) if process not in own]
 
 
+def kill_each(processes: Iterable[psutil.Process]) -> None:
+    """`kill -9` of each that has not ended: one may end with another."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def assert_gone(processes: Sequence[psutil.Process], seconds: float = 10.0) -> None:
     """All of them have ended; whoever adopted them may take its time to notice."""
     deadline = time.monotonic() + seconds

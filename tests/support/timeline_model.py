@@ -157,13 +157,6 @@ def before(path: Path, statement: int) -> Path:
     return path[: _place(path, statement)]
 
 
-def first_run(path: Path, statement: int) -> Step:
-    """That statement as it ran for the first time."""
-    ran = path[_place(path, statement)]
-    assert isinstance(ran, Ran)
-    return ran.step
-
-
 def _place(path: Path, statement: int) -> int:
     return [place for place, item in enumerate(path) if isinstance(item, Ran)][statement - 1]
 

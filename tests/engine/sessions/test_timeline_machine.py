@@ -213,9 +213,8 @@ class TimelineMachine(RuleBasedStateMachine):
         mode: EditMode = "live" if live else "recorded"
         left = self._active()
         old = [step for step in self._steps() if k <= step.index <= (last or count)]
-        # A live replay passes a stopped one over, so that the namespace has nothing of it; it can be edited still.
-        edited = old.pop(0) if old and old[0].index == k else model.first_run(self.path, k)
-        runs = [edited, *(step for step in old if not step.omitted and not step.is_stopped)]
+        edited = old[0]
+        runs = [edited, *(step for step in old[1:] if not step.omitted and not step.is_stopped)]
         back = self.path
         self._leave(left)
         report = None
