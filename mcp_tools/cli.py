@@ -116,10 +116,13 @@ def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None
 
 
 def _held(settings: Settings, allow_run: str | None) -> Settings:
-    """With the sandbox that the word after --allow-run asks for. The command line counts more than a setting."""
+    """With the sandbox that the word after --allow-run asks for. The command line counts more than a setting.
+
+    Who says `unsandboxed` there knows what a session would say first.
+    """
     from msgspec.structs import replace
 
-    return settings if allow_run is None else replace(settings, sandbox="off" if allow_run else "required")
+    return settings if allow_run is None else replace(settings, sandbox=None if allow_run else "required")
 
 
 def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:

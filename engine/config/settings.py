@@ -38,7 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`.
 
     A program that makes its settings itself says whether it wants the `sandbox`, because statements of its own may rely
-    on its files; `load_settings` has it.
+    on its files; `load_settings` has it. None is for such programs: as `off`, and the session does not speak of it.
     """
 
     state_dir: Path
@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     past_bytes: int = 256 << 20
     restore_by: RestoreRule = "re-execution"
     summary_tokens: int = 50_000
-    sandbox: SandboxRule = "off"
+    sandbox: SandboxRule | None = None
     allow_sudo: bool = False
     hidden_names: tuple[str, ...] = ()
 

@@ -73,7 +73,8 @@ class Confinement:
     """That of one session.
 
     Args:
-        rule: `auto` holds statements where the kernel can, `required` runs none where it cannot, `off` holds none.
+        rule: `auto` holds statements where the kernel can, `required` runs none where it cannot, `off` holds none; None
+            does not either, and is not spoken of.
         roots: the absolute directories of the session.
         scratch: its scratch directory.
         state: where sessions are kept.
@@ -89,7 +90,7 @@ class Confinement:
         provenance: Provenance,
         domains: Domains,
         questions: Questions,
-        rule: SandboxRule,
+        rule: SandboxRule | None,
         roots: Sequence[str],
         scratch: Scratch,
         state: str,
@@ -114,9 +115,13 @@ class Confinement:
         """Whether others than the user write statements in the session, or have done so."""
         return self._by_model or self._provenance.is_foreign
 
+    @property
+    def _holds(self) -> bool:
+        return self.is_foreign and self._rule in ("auto", "required")
+
     def wanted(self) -> Domain | None:
         """The domain that the next statement is to run in; None for the user's own rights."""
-        if self._rule == "off" or not self.is_foreign:
+        if not self._holds:
             return None
         return domain_of(
             self._policy.mode,
@@ -135,7 +140,7 @@ class Confinement:
     @property
     def distrusted(self) -> tuple[str, ...]:
         """Where statements that were held may have left programs, links resolved; none of the user's is named there."""
-        if not self.is_foreign or self._rule == "off":
+        if not self._holds:
             return ()
         return tuple(map(os.path.realpath, (self._scratch.path, *self._provenance.written)))
 
@@ -187,7 +192,8 @@ class Confinement:
     def _is_news(self, domain: Domain | None) -> bool:
         latest = self._domains.latest
         if latest is None:
-            return domain is not None or self._provenance.imported_at >= 0
+            is_said = self._rule is not None and self.is_foreign
+            return domain is not None or is_said or self._provenance.imported_at >= 0
         return rights_of(latest) != self._rights
 
     def _record(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:

@@ -32,6 +32,8 @@ from tests.support.scripts import (
     workers,
 )
 
+WITHOUT_SANDBOX = {"REWINDOW_SANDBOX": "off"}
+"""So that each statement asks."""
 TARGETS = ("host", "worker", "zygote", "all")
 
 REPLIES: list[dict[str, Any]] = [
@@ -195,7 +197,7 @@ def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path:
 @pytest.mark.slow
 def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_statement_runs(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"statement": "x = 20"}, {}, {"statement": "x += 1; x"}, {})
-    with Agent(tmp_path / "state", "--model", model) as agent:
+    with Agent(tmp_path / "state", "--model", model, env=WITHOUT_SANDBOX) as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, "begin")
         agent.permission = None
@@ -279,7 +281,8 @@ def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_statement_that_had_not_begun_when_the_agent_crashed_is_shown_as_failed(tmp_path: Path) -> None:
-    first = Agent(tmp_path / "state", "--model", scripted(tmp_path, {"statement": "x = 1"}), permission=None)
+    model = scripted(tmp_path, {"statement": "x = 1"})
+    first = Agent(tmp_path / "state", "--model", model, permission=None, env=WITHOUT_SANDBOX)
     session = first.open(tmp_path)
     first.begin_prompt(session, "go")
     first.until(asks_permission)
@@ -287,5 +290,5 @@ def test_a_statement_that_had_not_begun_when_the_agent_crashed_is_shown_as_faile
     with Agent(tmp_path / "state") as second:
         second.initialize()
         load(second, session, tmp_path)
-        (call,) = transcript(second.updates())["calls"].values()
+        _sandbox, call = transcript(second.updates())["calls"].values()
         assert call["status"] == "failed"

@@ -29,12 +29,14 @@ from tests.support.terminal import (
 )
 
 TITLE = "\x1b]0;owned\x07"
+WITHOUT_SANDBOX = {"REWINDOW_SANDBOX": "off"}
+"""So that each statement asks."""
 
 
 def on_terminal(home: Home, *arguments: str, lines: int = 60, columns: int = 170, **variables: str) -> Terminal:
-    """`rewindow run` on a terminal of its own, where each statement asks, because there is no sandbox."""
+    """`rewindow run` on a terminal of its own."""
     environ = {name: value for name, value in home.variables.items() if name != "COLUMNS"}
-    environ |= {"TERM": "xterm-256color", "REWINDOW_SANDBOX": "off", **variables}
+    environ |= {"TERM": "xterm-256color", **variables}
     return Terminal([*COMMAND, "run", *arguments], environ, str(home.path), lines=lines, columns=columns)
 
 
@@ -254,7 +256,7 @@ def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path
     model = scripted(
         tmp_path, asks, {"text": "Pity."}, asks, asks, asks, {"text": "Did it."}, asks, {"text": "Again."}, asks
     )
-    with on_terminal(home, "--model", model) as terminal:
+    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
         terminal.until("\n>")
         terminal.type("one" + ENTER)
         seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  give the turn up")
@@ -291,7 +293,7 @@ def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(t
     asks = {"statement": f"open({str(touched)!r}, 'a').close()"}
     first = {"statement": gate.source}
     model = scripted(tmp_path, first, asks, {"text": "Well."}, asks, {"text": "Never."})
-    with on_terminal(home, "--model", model) as terminal:
+    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
         terminal.until("\n>")
         terminal.type("go" + ENTER)
         terminal.until("give the turn up")
@@ -316,7 +318,7 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     source = "edit('notes.txt', 'two', '2')\nbash('echo hi; echo there; exit 3')"
     model = scripted(tmp_path, {"statement": source}, {"text": "Done."}, {"statement": source}, {"text": "Pity."})
-    with on_terminal(home, "--model", model) as terminal:
+    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
         terminal.until("\n>")
         terminal.type("/option ask_about acts" + ENTER)
         terminal.until("- ask_about is acts: ")

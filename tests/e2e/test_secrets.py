@@ -298,7 +298,8 @@ def test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_i
 ) -> None:
     state, env, script = tmp_path / "state", planted(kinds), tmp_path / "replies.jsonl"
     script.write_text("\n".join(map(json.dumps, replies(kinds))))
-    with Agent(state, "--model", f"scripted:{script}", env=env) as agent:
+    asking = {**env, "REWINDOW_SANDBOX": "off"}  # so that each statement is shown in a question
+    with Agent(state, "--model", f"scripted:{script}", env=asking) as agent:
         session = agent.open(tmp_path)
         for kind in kinds:
             assert agent.prompt(session, f"What about {secret_of(kind)}?") == "end_turn"

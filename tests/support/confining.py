@@ -23,7 +23,7 @@ def confinement_of(
     log: EventLog,
     state: Path = Path("/nowhere"),
     *,
-    rule: SandboxRule = "off",
+    rule: SandboxRule | None = None,
     by_model: bool = False,
     permissions: Permissions | None = None,
 ) -> Confinement:

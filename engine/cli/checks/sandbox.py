@@ -35,7 +35,7 @@ _EACH: Final = "they may do whatever you may, so in the mode ask each one of a m
 
 
 def sandbox() -> Iterator[Finding]:
-    return said_of(_entered(), settings().sandbox)
+    return said_of(_entered(), settings().sandbox or "off")
 
 
 def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:

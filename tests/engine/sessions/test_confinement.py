@@ -15,7 +15,8 @@ from engine import Session, Sessions, Store
 from engine.config.settings import SandboxRule
 from engine.domain import PARTS, Layer
 from engine.errors import EnvironmentUnavailableError
-from engine.events.session import DomainEntered
+from engine.events.execution import ExecutionStarted
+from engine.events.session import DomainEntered, PermissionAsked
 from engine.ports import PermissionAnswer, RebuildSubject, StatementAsked, StatementSubject, TextDelta
 from engine.projection.entered import rebuild_sentence
 from engine.store.memory import MemoryStore
@@ -52,7 +53,7 @@ async def served(
     answer: Answer | None,
     *,
     store: Store | None = None,
-    rule: SandboxRule = "auto",
+    rule: SandboxRule | None = "auto",
 ) -> AsyncGenerator[Sessions]:
     async with sessions_of(
         tmp_path,
@@ -111,6 +112,21 @@ async def test_a_kernel_that_does_not_hold_it_has_each_statement_ask(tmp_path: P
         ]
         assert [source for source, _ in kernel.ran_in] == ["x = 1"]
         assert entered(session) == [(False, (), False, 0)]
+
+
+@pytest.mark.parametrize(("rule", "said"), [("off", [(False, (), False, 0)]), (None, [])])
+async def test_who_turns_the_sandbox_off_is_told_first_and_a_program_that_wants_none_is_not(
+    tmp_path: Path, rule: SandboxRule | None, said: list[object]
+) -> None:
+    kernel = Kernel()
+    async with served(tmp_path, kernel, writes("x = 1"), rule=rule) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.attach(FixedPermissions([YES]))
+        await turns(session)
+    assert kernel.ran_in == [("x = 1", None)]
+    assert entered(session) == said
+    kinds = [type(event) for event in session.events]
+    assert not said or kinds.index(DomainEntered) < kinds.index(PermissionAsked) < kinds.index(ExecutionStarted)
 
 
 async def test_where_it_is_required_nothing_runs_without(tmp_path: Path) -> None:

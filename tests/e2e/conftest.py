@@ -1,0 +1,18 @@
+"""Agents and servers are tested as users run them: in the sandbox, where a model or a client writes the statements.
+
+A test that is about the mode without one says so to its agents (`REWINDOW_SANDBOX=off`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_users_run_it() -> Iterator[None]:
+    """The setting `sandbox` as it is without any word on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("REWINDOW_SANDBOX")
+        yield
