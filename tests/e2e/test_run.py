@@ -29,8 +29,6 @@ from tests.support.terminal import (
 )
 
 TITLE = "\x1b]0;owned\x07"
-WITHOUT_SANDBOX = {"REWINDOW_SANDBOX": "off"}
-"""So that each statement asks."""
 
 
 def on_terminal(home: Home, *arguments: str, lines: int = 60, columns: int = 170, **variables: str) -> Terminal:
@@ -256,7 +254,7 @@ def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path
     model = scripted(
         tmp_path, asks, {"text": "Pity."}, asks, asks, asks, {"text": "Did it."}, asks, {"text": "Again."}, asks
     )
-    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
+    with on_terminal(home, "--model", model, REWINDOW_SANDBOX="off") as terminal:
         terminal.until("\n>")
         terminal.type("one" + ENTER)
         seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  give the turn up")
@@ -293,7 +291,7 @@ def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(t
     asks = {"statement": f"open({str(touched)!r}, 'a').close()"}
     first = {"statement": gate.source}
     model = scripted(tmp_path, first, asks, {"text": "Well."}, asks, {"text": "Never."})
-    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
+    with on_terminal(home, "--model", model, REWINDOW_SANDBOX="off") as terminal:
         terminal.until("\n>")
         terminal.type("go" + ENTER)
         terminal.until("give the turn up")
@@ -318,7 +316,7 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     source = "edit('notes.txt', 'two', '2')\nbash('echo hi; echo there; exit 3')"
     model = scripted(tmp_path, {"statement": source}, {"text": "Done."}, {"statement": source}, {"text": "Pity."})
-    with on_terminal(home, "--model", model, **WITHOUT_SANDBOX) as terminal:
+    with on_terminal(home, "--model", model, REWINDOW_SANDBOX="off") as terminal:
         terminal.until("\n>")
         terminal.type("/option ask_about acts" + ENTER)
         terminal.until("- ask_about is acts: ")
