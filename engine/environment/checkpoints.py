@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..ids import ExecutionId
 from ..ports import CheckpointNews, PastStep
 from ..timeline.checkpoints import given, surplus
-from ..worker.processes.memory import held_by
+from ..worker.processes.memory import bound_of, held_by
 from ..worker.protocol import NotTaken, Paused
 from .paused_worker import PausedWorker
 
@@ -25,13 +25,17 @@ _TOO_LARGE: Final = "all of them held too much memory"
 
 
 class Checkpoint(Struct, eq=False):
-    """One of them. `number` counts those of the session; `is_told`: the session knows that it is there."""
+    """One of them. `number` counts those of the session; `is_told`: the session knows that it is there.
+
+    `bound` is how many bytes it holds at most, which does not change while it waits; None until it does.
+    """
 
     number: int
     execution_id: ExecutionId
     trail: int
     paused: PausedWorker
     is_told: bool = False
+    bound: int | None = None
 
 
 class Checkpoints:
@@ -59,7 +63,9 @@ class Checkpoints:
     async def fit(self, budget: int) -> None:
         """Drops the oldest as long as all of them hold more memory than `budget` bytes. The newest stays."""
         held = {each: pid for each in self._kept if (pid := each.paused.pid) is not None}
-        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()), budget)
+        if sum(_bound(each, pid) for each, pid in held.items()) <= budget:
+            return
+        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()))
         total = sum(sizes)
         for checkpoint, size in list(zip(held, sizes, strict=True))[:-1]:
             if total <= budget:
@@ -115,3 +121,10 @@ class Checkpoints:
                 )
             if not is_there:
                 self.drop(each, said.reason if isinstance(said, NotTaken) else "its process ended")
+
+
+def _bound(checkpoint: Checkpoint, pid: int) -> int:
+    bound = bound_of(pid) if checkpoint.bound is None else checkpoint.bound
+    if checkpoint.is_told:
+        checkpoint.bound = bound
+    return bound

@@ -52,8 +52,9 @@ _ENDED: Final = b"ZXx"
 _STOPPED: Final = b"T"
 _SECONDS: Final = 5.0
 """How long one ending may go on: longer than any fork bomb resisted, short for whoever waits."""
-_STOP_SECONDS: Final = 0.005
-"""How long one process that may be alone may take to stop: a moment of another's work."""
+_STOP_SECONDS: Final = 0.02
+"""How long one process that may be alone may take to stop: some moments of others' work, and less than several looks at
+all of /proc take, which would keep it from the processors, too."""
 _STOP_LOOK_SECONDS: Final = 0.00005
 """Between two looks whether it has."""
 
@@ -124,7 +125,8 @@ def _has_ended_alone(root: int) -> bool:
     with suppress(OSError):
         descriptor = os.pidfd_open(root)
         try:
-            if _is_stopped(descriptor, root) and _is_childless(root):
+            # Before the wait, too, because whoever has children is not waited for: these may start others meanwhile.
+            if _is_childless(root) and _is_stopped(descriptor, root) and _is_childless(root):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 return True
         finally:

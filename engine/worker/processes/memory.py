@@ -52,7 +52,7 @@ _HEADER_FIELDS: Final = 6
 def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -> int:
     """Bytes that the processes hold together if they are more than `limit`, else 0; also where somebody `is_wanted`."""
     memfds = _memfds(pids)
-    if sum(_sum(f"/proc/{pid}/status", _BOUND) for pid in pids) + sum(memfds.values()) <= limit:
+    if sum(map(bound_of, pids)) + sum(memfds.values()) <= limit:
         return 0
     held = 0
     for pid in pids:
@@ -65,10 +65,14 @@ def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -
     return held if held > limit else 0
 
 
-def held_by(pids: Sequence[int], limit: int) -> Sequence[int]:
-    """Bytes that each of the processes holds: an upper bound where all bounds together are within `limit`."""
-    bounds = [_sum(f"/proc/{pid}/status", _BOUND) for pid in pids]
-    return bounds if sum(bounds) <= limit else [_proportional(pid) for pid in pids]
+def bound_of(pid: int) -> int:
+    """Bytes that a process holds at most: all of what it shares with others is counted."""
+    return _sum(f"/proc/{pid}/status", _BOUND)
+
+
+def held_by(pids: Sequence[int]) -> Sequence[int]:
+    """Bytes that each of the processes holds."""
+    return [_proportional(pid) for pid in pids]
 
 
 class Watch:
