@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import anyio
 import pytest
@@ -305,6 +307,58 @@ async def test_a_chain_that_forks_without_end_is_ended_and_the_checkpoint_serves
     assert await forked.b.value("x") == "[1]"
 
 
+BOMB_SECONDS: Final = 20
+BOMBS: Final = {
+    # Each process takes a token, starts two that wait for one, hands it on and ends.
+    "tokens": f"""
+import os, select, time
+end = time.monotonic() + {BOMB_SECONDS}
+(tokens, give), (births, fill) = os.pipe(), os.pipe()
+os.set_blocking(births, False)
+def wait():
+    while select.select([tokens], [], [], max(0, end - time.monotonic()))[0]:
+        token = os.read(tokens, 1)
+        try: os.read(births, 2)
+        except BlockingIOError: os._exit(0)
+        if os.fork() and os.fork():
+            os.write(give, token); os._exit(0)
+    os._exit(0)
+os.write(fill, b'.' * 4000); os.write(give, b'.' * 8)
+for _ in range(8):
+    if os.fork() == 0: wait()
+while time.monotonic() < end: pass
+""",
+    "threads": f"""
+import subprocess, threading, time
+end = time.monotonic() + {BOMB_SECONDS}
+def start():
+    for _ in range(300):
+        subprocess.Popen(['sleep', '{BOMB_SECONDS}'])
+threads = [threading.Thread(target=start) for _ in range(8)]
+for thread in threads: thread.start()
+while time.monotonic() < end: pass
+""",
+}
+"""Each is bounded in itself, whatever becomes of the test: its processes end after BOMB_SECONDS, and it starts no more
+than 4,000."""
+
+
+@pytest.mark.parametrize(("bomb", "limit"), [("tokens", 0.5), ("threads", BOMB_SECONDS)], ids=str)
+async def test_what_starts_processes_without_end_is_ended_and_the_names_come_back(
+    h: History, bomb: str, limit: float
+) -> None:
+    await h.run("import os; x = [1]", keep=True)
+    begun = time.monotonic()
+    outcome = await h.b.run(BOMBS[bomb], time_limit=limit)
+    assert outcome.status == ("timeout" if bomb == "tokens" else "error"), outcome.exception
+    environment = h.b.environment
+    with anyio.fail_after(PATIENCE):
+        await until(lambda: processes_in(h.b.cwd) == len(environment.checkpoint_pids) + environment.alive)
+    assert time.monotonic() - begun < BOMB_SECONDS  # nobody waited for them to end by themselves
+    await h.restore()
+    assert await h.b.value("x") == "[1]"
+
+
 async def test_earlier_effects_do_not_cost_names(forked: History) -> None:
     made = (
         "import os; number = os.open('made', os.O_CREAT | os.O_WRONLY); os.write(number, b'once'); key = os.urandom(8)"
@@ -436,8 +490,10 @@ async def test_checkpoints_that_hold_too_much_memory_end_the_oldest_first(tmp_pa
 
 HOST = """
 import sys
+import time
 sys.path.insert(0, {root!r})
 from pathlib import Path
+from typing import Final
 import anyio
 from engine.environment.control_channel import DEATH_SECONDS
 from engine.environment.worker_environment import WorkerEnvironment
