@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -20,7 +20,9 @@ from ..events.execution import StatementRecorded
 from ..ids import BranchId, Seq
 from ..text import printable
 
-_SHOWN_CHARS = 20
+SHOWN_BRANCHES: Final = 20
+"""The newest ones, where a person reads along with other things."""
+_SHOWN_CHARS: Final = 20
 
 
 class BranchRow(Struct, frozen=True):
@@ -90,8 +92,10 @@ def branch_named(branches: Branches, name: str) -> Branch:
 
 
 def names_of(branches: Branches) -> str:
-    """What there is to choose from, as a sentence ends with it."""
-    return ", ".join(branch.name for branch in branches.all)
+    """What there is to choose from, as a sentence ends with it: the first branch, and of the others the newest."""
+    names = [branch.name for branch in branches.all]
+    rest = len(names) - 1 - SHOWN_BRANCHES
+    return ", ".join(names) if rest <= 0 else f"{', '.join([names[0], *names[-SHOWN_BRANCHES:]])} and {rest} more"
 
 
 def end_of(branch: Branch, branches: Branches, events: Sequence[Event]) -> Seq:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ...cutting import cut_line, plural
+from ...cutting import cut_line, more, plural
 from ...errors import InvalidRequestError
 from ...text import code_span, printable
 from ...timeline.cells import Cell
-from ..branch_rows import BranchRow
+from ..branch_rows import SHOWN_BRANCHES, BranchRow
 from ..past.numbered import no_statement, number_in
 from ..past.rewinder import Gone
 from .command import CommandContext
@@ -22,7 +22,7 @@ _REBUILT: Final = "the namespace is rebuilt when it is needed next"
 
 async def branch(context: CommandContext, argument: str) -> str:
     if not argument:
-        return "\n".join(map(_line, context.branches()))
+        return "\n".join(_lines(context.branches()))
     name, *options = argument.split()
     wrong = _wrong(options, (KEEP_FILES,))
     if wrong:
@@ -88,6 +88,14 @@ def _files(gone: Gone) -> str:
     if written == 1:
         return "1 file has been written since, and stays as it is."
     return f"{written} files have been written since, and stay as they are."
+
+
+def _lines(rows: Sequence[BranchRow]) -> Sequence[str]:
+    """The first branch, the active one and the newest ones, in their order, with how many there are besides."""
+    newest = len(rows) - SHOWN_BRANCHES
+    shown = [row for place, row in enumerate(rows) if place >= newest or row.parent is None or row.is_active]
+    lines, rest = list(map(_line, shown)), len(rows) - len(shown)
+    return [*lines, more(rest, "branch", f"in {code_span('rewindow branches')}")] if rest else lines
 
 
 def _line(row: BranchRow) -> str:

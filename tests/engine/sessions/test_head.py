@@ -18,6 +18,7 @@ from engine.events.branches import BranchCreated, HeadMoved
 from engine.events.conversation import AgentText, Condensation, RunStop, ToolResult, UserMessage
 from engine.events.session import EnvironmentRestored, PromptQueued
 from engine.ids import SessionId
+from engine.sessions.branch_rows import SHOWN_BRANCHES
 from engine.store.memory import MemoryStore
 from engine.view import View
 from tests.support.fixed import FixedClock
@@ -41,6 +42,22 @@ async def said(session: Session, text: str) -> str:
 
 def kinds(events: Sequence[Event]) -> list[str]:
     return [event.kind for event in events]
+
+
+async def test_of_many_branches_the_first_the_active_and_the_newest_are_listed(tmp_path: Path) -> None:
+    count = SHOWN_BRANCHES + 5
+    async with sessions_of(tmp_path, environments=HollowEnvironment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1")
+        for _ in range(count):
+            await session.rewind(1)
+        await session.switch("b2")
+        names = ["main", "b2", *(f"b{number}" for number in range(6, count + 1))]
+        *lines, rest = (await said(session, "/branch")).splitlines()
+        assert [line.split("`")[1] for line in lines] == names
+        assert rest == "... 4 more branches in `rewindow branches`"
+        with pytest.raises(InvalidRequestError, match=r"the session has main, b6, .*, b25 and 5 more\.$"):
+            await session.switch("b99")
 
 
 async def test_a_rewind_keeps_the_statement_and_what_was_before_it_and_a_switch_brings_the_rest_back(
