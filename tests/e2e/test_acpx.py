@@ -142,4 +142,4 @@ def test_acpx_shows_what_a_statement_does_with_its_tools(tmp_path: Path) -> None
         "    ```\n    one\n    zwei\n    ```\n    \n    exit code 2\n",
     ):
         assert part in said
-    assert said.count("session/request_permission") == 1
+    assert said.count("session/request_permission") == 3

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from engine.events.session import DomainEntered
 from tests.support.coding_tasks import CodingTask, texts
 from tests.support.scripts import transcript
 
@@ -23,6 +24,8 @@ class Watched(NamedTuple):
     questions: list[Message]
     calls: list[Message]
     text: str
+    told: list[Message]
+    """What the session says of the sandbox, which is shown as a call."""
 
 
 def watched(messages: Iterable[Message]) -> Watched:
@@ -31,7 +34,9 @@ def watched(messages: Iterable[Message]) -> Watched:
     updates = [each["params"]["update"] for each in sent if each.get("method") == "session/update"]
     questions = [each["params"]["toolCall"] for each in sent if each.get("method") == "session/request_permission"]
     held = transcript(updates)
-    return Watched(questions, list(held["calls"].values()), "\n".join(held["messages"].values()))
+    told = [call for call_id, call in held["calls"].items() if call_id.startswith(DomainEntered.CALLED)]
+    calls = [call for call in held["calls"].values() if call not in told]
+    return Watched(questions, calls, "\n".join(held["messages"].values()), told)
 
 
 def assert_task_was_shown(seen: Watched, task: CodingTask, project: Path, before: dict[str, str]) -> None:
