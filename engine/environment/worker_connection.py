@@ -189,7 +189,10 @@ class WorkerConnection(Connection):
 
     def _begin_watch(self) -> None:
         self._watch = None
-        if self.dead or self._runs_since is None:
+        if self.dead:
+            return
+        if self._runs_since is None:  # a statement that was over soon may have left something
+            self._control.watch_memory(False)
             return
         loop = asyncio.get_running_loop()
         due = self._runs_since + LOOK_SECONDS

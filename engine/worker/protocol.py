@@ -62,7 +62,8 @@ class Kill(msgspec.Struct, frozen=True, tag=True):
 
 
 class Watch(msgspec.Struct, frozen=True, tag=True):
-    """While it is on, the memory of the process and all its descendants is bounded: a statement or a program runs."""
+    """While it is on, the memory and the number of the process and all its descendants are bounded, because a statement
+    or a program runs; then those of what that has left."""
 
     on: bool
 

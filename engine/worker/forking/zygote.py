@@ -103,7 +103,7 @@ class ZygoteLoop:
     def _use_idle_time(self) -> None:
         if self._has_orphans:
             self._end_orphans()
-        elif self._memory.patience() is None:
+        elif not self._memory.is_busy:
             self._sweep()
 
     def _look_at_memory(self) -> None:
@@ -213,7 +213,7 @@ class ZygoteLoop:
                 if process.pid is not None and on:
                     self._memory.begin(process.pid, process.limit, process.who, process.domain)
                 elif process.pid is not None:
-                    self._memory.end(process.pid)
+                    self._memory.rest(process.pid, process.limit, process.domain)
 
     def _reap(self) -> None:
         """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""

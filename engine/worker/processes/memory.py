@@ -14,6 +14,9 @@ looking takes a tenth of one processor at most.
 Processes are counted too, because what forks without end takes the processors long before it has taken the memory, and
 RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes milliseconds.
 
+What a statement leaves running, a child or a thread, may do all this after it: so a worker that is not alone with one
+thread is looked at between statements too, less often.
+
 Of processes in a domain the watch looks at the scratch directory too.
 
 Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the host
@@ -34,6 +37,8 @@ from .scratch_size import held
 
 LOOK_SECONDS: Final = 0.25
 """Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+IDLE_LOOK_SECONDS: Final = 1.0
+"""The same where all that is watched was left by statements."""
 MOST_PROCESSES: Final = 1000
 """In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
 _SHARE: Final = 9
@@ -45,6 +50,7 @@ _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 _MEMFD: Final = "/memfd:"
+_LEFT: Final = "what statements left running"
 _HEADER_FIELDS: Final = 6
 """Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
 
@@ -85,6 +91,8 @@ class Watch:
     def __init__(self, is_wanted: Callable[[], bool] = lambda: False) -> None:
         self._is_wanted = is_wanted
         self._limits: dict[int, tuple[int, str]] = {}
+        self._idle: set[int] = set()
+        """Those of which the statement is over."""
         self._scratches: dict[int, tuple[Domain, int]] = {}
         """With what each may hold: its bound, or what it held already."""
         self._next_look = 0.0
@@ -93,14 +101,28 @@ class Watch:
         """From now on the tree of `pid` is looked at, for the first time at once."""
         if domain is not None:
             self._scratches[pid] = domain, max(domain.scratch_bytes, held(domain.scratch, _MOST * domain.scratch_bytes))
-        if not self._limits:
+        if not self.is_busy:
             self._next_look = 0.0
         self._limits[pid] = limit, who
+        self._idle.discard(pid)
+
+    def rest(self, pid: int, limit: int, domain: Domain | None = None) -> None:
+        """A statement is over; what it has left is looked at for as long as there is something."""
+        if pid not in self._limits:
+            self.begin(pid, limit, _LEFT, domain)
+        self._limits[pid] = limit, _LEFT
+        self._idle.add(pid)
 
     def end(self, pid: int) -> None:
-        """The statement is over, or the process."""
+        """The process is over."""
         self._limits.pop(pid, None)
         self._scratches.pop(pid, None)
+        self._idle.discard(pid)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a statement or a program runs."""
+        return len(self._limits) > len(self._idle)
 
     def patience(self) -> float | None:
         """Seconds until the next look; None where nothing is watched."""
@@ -112,8 +134,10 @@ class Watch:
         if not self._limits or started < self._next_look:
             return []
         found = [(pid, self._excess(pid, limit, who)) for pid, (limit, who) in self._limits.items()]
+        for pid in [pid for pid in self._idle if _is_alone(pid)]:
+            self.end(pid)
         took = time.monotonic() - started
-        self._next_look = started + took + max(LOOK_SECONDS, _SHARE * took)
+        self._next_look = started + took + max(LOOK_SECONDS if self.is_busy else IDLE_LOOK_SECONDS, _SHARE * took)
         return [(pid, reason) for pid, reason in found if reason]
 
     def _excess(self, pid: int, limit: int, who: str) -> str:
@@ -138,6 +162,14 @@ def _reason(who: str, held: int, limit: int) -> str:
         f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
         "they may; they were ended"
     )
+
+
+def _is_alone(pid: int) -> bool:
+    """Whether it has neither children nor a second thread; also where it is gone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) == 1 and not children_of(pid)
+    except OSError:
+        return True
 
 
 def _tree(root: int) -> list[int]:

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from engine.worker.processes import memory
+from engine.worker.processes.ending import end_tree
 from engine.worker.processes.memory import Watch
 from tests.support.environments import PATIENCE, until
 from tests.support.workers import bench, processes_in
@@ -81,6 +82,24 @@ def test_what_is_too_much_in_one_count_alone_is_left(monkeypatch: pytest.MonkeyP
     assert watch.look() == []
     monkeypatch.setattr(watch, "_next_look", 0.0)
     assert "more than the 0.00 GB" in watch.look()[0][1]
+
+
+def test_what_a_statement_has_left_is_looked_at_while_there_is_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_PROCESSES", 1)
+    watch = Watch()
+    with subprocess.Popen(["sleep", "20"]) as alone:
+        watch.rest(alone.pid, 1 << 40)
+        assert (watch.look(), watch.patience()) == ([], None)
+        alone.kill()
+    with subprocess.Popen(["sh", "-c", "sleep 20 & echo there; wait"], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        watch.rest(parent.pid, 1 << 40)
+        ((pid, reason),) = watch.look()
+        assert (pid, reason.partition(" had ")[0]) == (parent.pid, "what statements left running")
+        assert not watch.is_busy
+        assert watch.patience() is not None
+        end_tree(parent.pid)
 
 
 def test_a_tree_of_too_many_processes_is_found_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
-"""What all processes of a worker hold together is bounded while a statement runs, whatever kind of memory it is."""
+"""What all processes of a worker hold together is bounded in statements and between them, whatever memory it is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
-from tests.support.workers import bench
+from tests.support.environments import PATIENCE, until
+from tests.support.workers import bench, processes_in
 
 pytestmark = pytest.mark.anyio
 
@@ -57,3 +59,13 @@ async def test_what_is_shared_is_counted_once(tmp_path: Path) -> None:
         await b.run(FILL)
         outcome = await b.run(LITTLE)
         assert outcome.exception is None
+
+
+@pytest.mark.slow
+async def test_what_a_short_statement_leaves_is_bounded_between_statements(tmp_path: Path) -> None:
+    async with bench(tmp_path, data_bytes=LIMIT) as b:
+        await b.run(FILL)
+        assert (await b.run(TOO_MUCH["five children of which each may"])).status == "ok"
+        with anyio.fail_after(PATIENCE):
+            await until(lambda: not b.environment.alive)
+            await until(lambda: processes_in(tmp_path) == 0)
