@@ -175,6 +175,7 @@ class _RoundUp:
         self._deadline = time.monotonic() + _SECONDS
         self._members: dict[int, int] = {}
         self._others: set[int] = set()
+        self._ended: set[int] = set()
         self._stopped: list[int] = []
         self._groups: set[int] = set()
         """Those that were told to stop."""
@@ -218,11 +219,12 @@ class _RoundUp:
         """New members, parents before children, and whether every process could be told to be one or not."""
         present = set(pids())
         self._others &= present
+        self._ended &= present
         self._members = {pid: start for pid, start in self._members.items() if pid in present}
-        found = {pid: stat for pid in present - self._others - self._members.keys() if (stat := stat_of(pid))}
+        found = {pid: stat for pid in present - self._known() if (stat := stat_of(pid))}
         unknown = {pid: stat for pid, stat in found.items() if stat.state not in _ENDED}
         for pid in found.keys() - unknown.keys():
-            self._others.add(pid)
+            self._ended.add(pid)
             self._reap(pid)
         fresh: list[int] = []
         while more := [pid for pid in unknown if self._belongs(pid, unknown[pid].parent, self._members)]:
@@ -230,10 +232,15 @@ class _RoundUp:
                 self.stop_group(pid, unknown[pid])
                 self._members[pid] = unknown.pop(pid).start
             fresh += more
-        # A parent that was gone before it was looked at may have been a member: its child is looked at again.
-        settled = {pid for pid, stat in unknown.items() if stat.parent in self._others | unknown.keys() | {0}}
-        self._others |= settled
-        return fresh, len(settled) == len(unknown)
+        # A parent that had ended before it was looked at may have been a member: what was below it is looked at again.
+        unsure = {pid for pid, stat in unknown.items() if stat.parent not in self._others | unknown.keys() | {0}}
+        while below := {pid for pid, stat in unknown.items() if stat.parent in unsure} - unsure:
+            unsure |= below
+        self._others |= unknown.keys() - unsure
+        return fresh, not unsure
+
+    def _known(self) -> set[int]:
+        return self._others | self._ended | self._members.keys()
 
     def _send(self, pid: int, number: signal.Signals) -> bool:
         """Whether the process was sent the signal: it may be gone, or another user's by now."""

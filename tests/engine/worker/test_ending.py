@@ -7,14 +7,17 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.worker.processes import ending
 from engine.worker.processes.ending import end_below, end_tree
-from engine.worker.processes.proc import stat_of
+from engine.worker.processes.proc import Stat, stat_of
+from tests.support.environments import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,6 +114,28 @@ def test_who_ends_a_process_leaves_it_the_only_processor_until_it_has_stopped() 
     if done.returncode == NOT_PERMITTED:
         pytest.skip("this user may give no process precedence")
     assert (done.stdout, done.stderr) == ("ended -9\n", "")
+
+
+def test_what_is_below_one_that_ends_during_a_look_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Counter[int] = Counter()
+
+    def raced(pid: int) -> Stat | None:
+        found = stat_of(pid)
+        looks[pid] += 1
+        return found._replace(parent=ended.pid) if found and (pid, looks[pid]) == (shell.pid, 1) else found
+
+    with (
+        subprocess.Popen(["true"]) as ended,
+        subprocess.Popen(["sh", "-c", "sleep 20 & echo $!; wait"], stdout=subprocess.PIPE) as shell,
+    ):
+        assert shell.stdout is not None
+        below = int(shell.stdout.readline())
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(ending, "stat_of", raced)
+        ending.end_below(os.getpid(), shell.pid.__eq__)
+        assert looks[shell.pid] > 1
+        assert shell.wait(PATIENCE) == -signal.SIGKILL
+        assert not psutil.pid_exists(below) or psutil.Process(below).status() == psutil.STATUS_ZOMBIE
 
 
 def test_one_that_has_a_thread_or_a_child_is_not_taken_for_one_alone() -> None:
