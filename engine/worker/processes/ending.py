@@ -104,7 +104,7 @@ def end_left_behind() -> None:
 
 def _is_left_behind(pid: int) -> bool:
     found = stat_of(pid)
-    if found is None or found.state in _ENDED:
+    if found is None or _has_ended(pid, found):
         return False
     brand = brand_of(pid)
     return brand is not None and host_is_dead(brand)
@@ -222,7 +222,7 @@ class _RoundUp:
         self._ended &= present
         self._members = {pid: start for pid, start in self._members.items() if pid in present}
         found = {pid: stat for pid in present - self._known() if (stat := stat_of(pid))}
-        unknown = {pid: stat for pid, stat in found.items() if stat.state not in _ENDED}
+        unknown = {pid: stat for pid, stat in found.items() if not _has_ended(pid, stat)}
         for pid in found.keys() - unknown.keys():
             self._ended.add(pid)
             self._reap(pid)
@@ -254,6 +254,16 @@ class _RoundUp:
             finally:
                 os.close(descriptor)
         return False
+
+
+def _has_ended(pid: int, stat: Stat) -> bool:
+    """Whether all of it has: a process whose first thread alone has ended is called a zombie, too."""
+    if stat.state not in _ENDED:
+        return False
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except OSError:
+        return True
 
 
 def _at_rest(pid: int) -> bool:

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,6 +137,21 @@ def test_what_is_below_one_that_ends_during_a_look_is_found(monkeypatch: pytest.
         assert looks[shell.pid] > 1
         assert shell.wait(PATIENCE) == -signal.SIGKILL
         assert not psutil.pid_exists(below) or psutil.Process(below).status() == psutil.STATUS_ZOMBIE
+
+
+def test_one_whose_first_thread_alone_has_ended_is_ended() -> None:
+    script = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=lambda: (os.write(1, b'there'), time.sleep(20))).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.read(5)
+        while (found := stat_of(child.pid)) is not None and found.state != b"Z":
+            time.sleep(0.01)
+        end_tree(child.pid)
+        assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_one_that_has_a_thread_or_a_child_is_not_taken_for_one_alone() -> None:
