@@ -57,79 +57,79 @@ if TYPE_CHECKING:
     from .mcp_servers import McpServer as McpServer
     from .mcp_servers import StdioServer as StdioServer
     from .models.setup import ModelSetup as ModelSetup
-    from .ports import ASKED_CHARS as ASKED_CHARS
-    from .ports import Buffers as Buffers
-    from .ports import CheckpointNews as CheckpointNews
-    from .ports import Clock as Clock
-    from .ports import CommandOutcome as CommandOutcome
-    from .ports import CommandOutput as CommandOutput
-    from .ports import CommandRequest as CommandRequest
-    from .ports import CommandSubject as CommandSubject
-    from .ports import Comparison as Comparison
-    from .ports import Contents as Contents
-    from .ports import Differences as Differences
-    from .ports import Divergence as Divergence
-    from .ports import Editor as Editor
-    from .ports import EffectAnswer as EffectAnswer
-    from .ports import EffectHandler as EffectHandler
-    from .ports import EffectRequest as EffectRequest
-    from .ports import Entropy as Entropy
-    from .ports import Environment as Environment
-    from .ports import EnvironmentSpec as EnvironmentSpec
-    from .ports import FeedItem as FeedItem
-    from .ports import FileSubject as FileSubject
-    from .ports import HandleRow as HandleRow
-    from .ports import Limits as Limits
-    from .ports import Looked as Looked
-    from .ports import MadeHandle as MadeHandle
-    from .ports import Model as Model
-    from .ports import ModelError as ModelError
-    from .ports import ModelSignal as ModelSignal
-    from .ports import ModelUnusableError as ModelUnusableError
-    from .ports import News as News
-    from .ports import OutputSink as OutputSink
-    from .ports import PastAnswer as PastAnswer
-    from .ports import PastExecution as PastExecution
-    from .ports import PastLooks as PastLooks
-    from .ports import PastPayload as PastPayload
-    from .ports import PastQuestion as PastQuestion
-    from .ports import PastRevision as PastRevision
-    from .ports import PastStatement as PastStatement
-    from .ports import PastStep as PastStep
-    from .ports import PastTick as PastTick
-    from .ports import PastValues as PastValues
-    from .ports import PermissionAnswer as PermissionAnswer
-    from .ports import PermissionQuestion as PermissionQuestion
-    from .ports import Permissions as Permissions
-    from .ports import PermissionSubject as PermissionSubject
-    from .ports import Preserved as Preserved
-    from .ports import ProjectionPart as ProjectionPart
-    from .ports import Prompt as Prompt
-    from .ports import ReasoningDelta as ReasoningDelta
-    from .ports import RebuildSubject as RebuildSubject
-    from .ports import ReplyEnded as ReplyEnded
-    from .ports import Restored as Restored
-    from .ports import RestorePlan as RestorePlan
-    from .ports import RunOutcome as RunOutcome
-    from .ports import RunRequest as RunRequest
-    from .ports import ServerCallSubject as ServerCallSubject
-    from .ports import ServerProcess as ServerProcess
-    from .ports import ServerRequest as ServerRequest
-    from .ports import SessionRow as SessionRow
-    from .ports import StartServer as StartServer
-    from .ports import StatementAsked as StatementAsked
-    from .ports import StatementSubject as StatementSubject
-    from .ports import Store as Store
-    from .ports import TextDelta as TextDelta
-    from .ports import TickOutcome as TickOutcome
-    from .ports import TokensUsed as TokensUsed
-    from .ports import Touched as Touched
-    from .ports import TouchSink as TouchSink
-    from .ports import TreeSubject as TreeSubject
-    from .ports import UpdatePayload as UpdatePayload
-    from .ports import ValueGroup as ValueGroup
-    from .ports import Want as Want
-    from .ports import ignore_touched as ignore_touched
+    from .ports.environment import Environment as Environment
+    from .ports.environment import EnvironmentSpec as EnvironmentSpec
+    from .ports.environment import Limits as Limits
+    from .ports.environment import StartServer as StartServer
+    from .ports.files import Buffers as Buffers
+    from .ports.files import Editor as Editor
+    from .ports.models import Model as Model
+    from .ports.models import ModelError as ModelError
+    from .ports.models import ModelSignal as ModelSignal
+    from .ports.models import ModelUnusableError as ModelUnusableError
+    from .ports.models import Prompt as Prompt
+    from .ports.models import ReasoningDelta as ReasoningDelta
+    from .ports.models import ReplyEnded as ReplyEnded
+    from .ports.models import StatementAsked as StatementAsked
+    from .ports.models import TextDelta as TextDelta
+    from .ports.models import TokensUsed as TokensUsed
+    from .ports.past import CheckpointNews as CheckpointNews
+    from .ports.past import Comparison as Comparison
+    from .ports.past import Contents as Contents
+    from .ports.past import Differences as Differences
+    from .ports.past import Divergence as Divergence
+    from .ports.past import PastAnswer as PastAnswer
+    from .ports.past import PastExecution as PastExecution
+    from .ports.past import PastLooks as PastLooks
+    from .ports.past import PastPayload as PastPayload
+    from .ports.past import PastQuestion as PastQuestion
+    from .ports.past import PastRevision as PastRevision
+    from .ports.past import PastStep as PastStep
+    from .ports.past import PastTick as PastTick
+    from .ports.past import PastValues as PastValues
+    from .ports.past import Preserved as Preserved
+    from .ports.past import Restored as Restored
+    from .ports.past import RestorePlan as RestorePlan
+    from .ports.past import ValueGroup as ValueGroup
+    from .ports.permissions import ASKED_CHARS as ASKED_CHARS
+    from .ports.permissions import CommandSubject as CommandSubject
+    from .ports.permissions import FileSubject as FileSubject
+    from .ports.permissions import PermissionAnswer as PermissionAnswer
+    from .ports.permissions import PermissionQuestion as PermissionQuestion
+    from .ports.permissions import Permissions as Permissions
+    from .ports.permissions import PermissionSubject as PermissionSubject
+    from .ports.permissions import RebuildSubject as RebuildSubject
+    from .ports.permissions import ServerCallSubject as ServerCallSubject
+    from .ports.permissions import StatementSubject as StatementSubject
+    from .ports.permissions import TreeSubject as TreeSubject
+    from .ports.programs import CommandOutcome as CommandOutcome
+    from .ports.programs import CommandOutput as CommandOutput
+    from .ports.programs import CommandRequest as CommandRequest
+    from .ports.programs import ServerProcess as ServerProcess
+    from .ports.programs import ServerRequest as ServerRequest
+    from .ports.statements import EffectAnswer as EffectAnswer
+    from .ports.statements import EffectHandler as EffectHandler
+    from .ports.statements import EffectRequest as EffectRequest
+    from .ports.statements import OutputSink as OutputSink
+    from .ports.statements import RunOutcome as RunOutcome
+    from .ports.statements import RunRequest as RunRequest
+    from .ports.statements import Touched as Touched
+    from .ports.statements import TouchSink as TouchSink
+    from .ports.statements import ignore_touched as ignore_touched
+    from .ports.store import SessionRow as SessionRow
+    from .ports.store import Store as Store
+    from .ports.system import Clock as Clock
+    from .ports.system import Entropy as Entropy
+    from .ports.tails import FeedItem as FeedItem
+    from .ports.tails import HandleRow as HandleRow
+    from .ports.tails import Looked as Looked
+    from .ports.tails import MadeHandle as MadeHandle
+    from .ports.tails import News as News
+    from .ports.tails import PastStatement as PastStatement
+    from .ports.tails import ProjectionPart as ProjectionPart
+    from .ports.ticks import TickOutcome as TickOutcome
+    from .ports.ticks import UpdatePayload as UpdatePayload
+    from .ports.ticks import Want as Want
     from .projection.entered import entered_sentence as entered_sentence
     from .projection.entered import rebuild_sentence as rebuild_sentence
     from .projection.feed import changes_of as changes_of
@@ -386,18 +386,29 @@ _MODULES: Final = {
     "legible": "legible_line source_command source_lines source_text",
     "mcp_servers": "HttpServer McpServer StdioServer",
     "models.setup": "ModelSetup",
-    "ports": (
-        "ASKED_CHARS Buffers CheckpointNews Clock CommandOutcome CommandOutput CommandRequest CommandSubject "
-        "Comparison Contents Differences Divergence Editor EffectAnswer EffectHandler EffectRequest Entropy "
-        "Environment EnvironmentSpec FeedItem FileSubject HandleRow Limits Looked MadeHandle Model ModelError "
-        "ModelSignal ModelUnusableError News OutputSink PastAnswer PastExecution PastLooks PastPayload PastQuestion "
-        "PastRevision PastStatement PastStep PastTick PastValues PermissionAnswer PermissionQuestion "
-        "PermissionSubject Permissions Preserved ProjectionPart Prompt ReasoningDelta RebuildSubject ReplyEnded "
-        "RestorePlan Restored RunOutcome RunRequest ServerCallSubject ServerProcess ServerRequest SessionRow "
-        "StartServer StatementAsked StatementSubject Store TextDelta TickOutcome TokensUsed TouchSink Touched "
-        "TreeSubject UpdatePayload ValueGroup Want "
-        "ignore_touched"
+    "ports.environment": "Environment EnvironmentSpec Limits StartServer",
+    "ports.files": "Buffers Editor",
+    "ports.models": (
+        "Model ModelError ModelSignal ModelUnusableError Prompt ReasoningDelta ReplyEnded StatementAsked "
+        "TextDelta TokensUsed"
     ),
+    "ports.past": (
+        "CheckpointNews Comparison Contents Differences Divergence PastAnswer PastExecution PastLooks "
+        "PastPayload PastQuestion PastRevision PastStep PastTick PastValues Preserved RestorePlan "
+        "Restored ValueGroup"
+    ),
+    "ports.permissions": (
+        "ASKED_CHARS CommandSubject FileSubject PermissionAnswer PermissionQuestion PermissionSubject "
+        "Permissions RebuildSubject ServerCallSubject StatementSubject TreeSubject"
+    ),
+    "ports.programs": "CommandOutcome CommandOutput CommandRequest ServerProcess ServerRequest",
+    "ports.statements": (
+        "EffectAnswer EffectHandler EffectRequest OutputSink RunOutcome RunRequest TouchSink Touched ignore_touched"
+    ),
+    "ports.store": "SessionRow Store",
+    "ports.system": "Clock Entropy",
+    "ports.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
+    "ports.ticks": "TickOutcome UpdatePayload Want",
     "projection.entered": "entered_sentence rebuild_sentence",
     "projection.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
     "projection.results": "given_text output_text printed_text result_text",

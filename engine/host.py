@@ -30,17 +30,11 @@ from .config.system import SystemClock, SystemEntropy
 from .environment.factory import workers
 from .environment.zygote import Zygote
 from .errors import InvalidRequestError, StoreError
-from .ports import (
-    Clock,
-    Entropy,
-    Environment,
-    EnvironmentSpec,
-    Model,
-    ServerProcess,
-    ServerRequest,
-    StartServer,
-    Store,
-)
+from .ports.environment import Environment, EnvironmentSpec, StartServer
+from .ports.models import Model
+from .ports.programs import ServerProcess, ServerRequest
+from .ports.store import Store
+from .ports.system import Clock, Entropy
 from .redaction import Redactor
 from .store import open_store
 

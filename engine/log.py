@@ -21,7 +21,7 @@ from .events import UNSTAMPED, BranchEvent, Event
 from .events.branches import BranchCreated, HeadMoved
 from .events.conversation import ToolCall, ToolResult
 from .ids import EventId, Seq, ToolCallId
-from .ports import Clock
+from .ports.system import Clock
 
 _MODEL: Final = "the model"
 _ID_DIGITS: Final = 15

@@ -6,7 +6,7 @@ Owns the shape of every identifier. Randomness and time come in through ports, s
 from __future__ import annotations
 
 from .ids import ExecutionId, LlmResponseId, MessageId, PayloadId, SessionId, StatementId, ToolCallId
-from .ports import Clock, Entropy
+from .ports.system import Clock, Entropy
 
 
 class Minter:

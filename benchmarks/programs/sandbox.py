@@ -19,7 +19,8 @@ from engine.domain import Domain
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.ids import ExecutionId
-from engine.ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
+from engine.ports.environment import EnvironmentSpec
+from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
 
 
 class Workers:

@@ -28,7 +28,7 @@ class Engine:
 
         from engine.environment.worker_environment import WorkerEnvironment
         from engine.environment.zygote import Zygote
-        from engine.ports import EnvironmentSpec
+        from engine.ports.environment import EnvironmentSpec
 
         self._ripgrep = ripgrep
         environment = WorkerEnvironment(Zygote.spawn())

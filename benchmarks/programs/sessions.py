@@ -18,7 +18,7 @@ from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult,
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.events.session import SessionOpened, TitleChanged, UsageReported
 from engine.ids import EventId, ExecutionId, LlmResponseId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.store.sqlite import SqliteStore
 
 LONG = SessionId("ses_" + "3" * 24)

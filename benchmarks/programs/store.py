@@ -20,7 +20,7 @@ from engine.events import Event
 from engine.events.codec import encode
 from engine.events.conversation import AgentText
 from engine.ids import EventId, MessageId, Seq, SessionId
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.store.schema import MIGRATIONS
 from engine.store.sqlite import SqliteStore
 

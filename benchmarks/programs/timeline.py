@@ -26,16 +26,9 @@ from engine.environment.zygote import Zygote
 from engine.execution import Ending
 from engine.host import Host
 from engine.ids import ExecutionId
-from engine.ports import (
-    Differences,
-    EffectAnswer,
-    EffectRequest,
-    EnvironmentSpec,
-    Limits,
-    PastExecution,
-    RestorePlan,
-    RunRequest,
-)
+from engine.ports.environment import EnvironmentSpec, Limits
+from engine.ports.past import Differences, PastExecution, RestorePlan
+from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
 
 MEMORY = 8 << 30
 TRIVIAL = "count = {}"

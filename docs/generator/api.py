@@ -77,7 +77,20 @@ AREAS = (
     Area(
         "Ports",
         "What the engine needs from outside, as Protocols: a program that embeds the engine may bring its own.",
-        ("ports", "domain"),
+        (
+            "ports.system",
+            "ports.files",
+            "ports.store",
+            "ports.statements",
+            "ports.programs",
+            "ports.ticks",
+            "ports.tails",
+            "ports.past",
+            "ports.environment",
+            "ports.permissions",
+            "ports.models",
+            "domain",
+        ),
     ),
     Area("What a statement leaves behind", "Parts of an `ExecutionFinished` event.", ("execution",)),
     Area(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import EngineError
-from ..ports import SessionRow
+from ..ports.store import SessionRow
 from ..sessions.scratch import Scratch
 from ..terminal.opened import find, settings, store
 from ..terminal.printing import shown, size

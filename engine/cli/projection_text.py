@@ -18,7 +18,7 @@ from ..event_list import lookup_in
 from ..events import Event
 from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from ..ids import BlobDigest
-from ..ports import Prompt
+from ..ports.models import Prompt
 from ..projection.account import Account
 from ..projection.prompt import message_text
 from ..projection.sent import SentProjections, prompt_of

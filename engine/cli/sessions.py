@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from ..cutting import cut_line
-from ..ports import SessionRow
+from ..ports.store import SessionRow
 from ..redaction import write_json
 from ..sessions.directories import alike
 from ..terminal.columns import aligned

@@ -1,4 +1,4 @@
-"""The operating system's clock and randomness behind `ports.Clock` and `ports.Entropy`. Tests bring their own."""
+"""The operating system's clock and randomness behind `ports.system`. Tests bring their own."""
 
 from __future__ import annotations
 

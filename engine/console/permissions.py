@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from ..ports import PermissionAnswer, PermissionQuestion
+from ..ports.permissions import PermissionAnswer, PermissionQuestion
 from .keyboard import ESCAPE, Keyboard
 from .pump import Pump
 from .questions import DISMISSED, answered, chosen, options

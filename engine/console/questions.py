@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..cutting import plural
 from ..legible import legible_line, source_text
-from ..ports import (
+from ..ports.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

@@ -34,7 +34,7 @@ from ..events.rewinding import Rewound
 from ..events.session import DomainEntered, EnvironmentRestored
 from ..ids import MessageId, StatementId, ToolCallId
 from ..legible import source_text
-from ..ports import ASKED_CHARS, PermissionQuestion
+from ..ports.permissions import ASKED_CHARS, PermissionQuestion
 from ..projection.entered import entered_sentence
 from ..projection.feed import moved_sentence
 from ..projection.results import given_text, output_text, printed_text

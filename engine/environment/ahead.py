@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from ..ports import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
+from ..ports.past import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
 from ..worker.framing import pack_step
 from ..worker.protocol import Content, Known, Repeat, Replay, Tick
 from .past_contents import PastContents

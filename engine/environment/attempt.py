@@ -15,19 +15,18 @@ from typing import Final
 import anyio
 
 from ..ids import ExecutionId
-from ..ports import (
+from ..ports.environment import Limits
+from ..ports.past import (
     Comparison,
     Contents,
-    Limits,
     PastExecution,
     PastLooks,
     PastRebuild,
     PastRevision,
     PastTick,
     RestorePlan,
-    RunOutcome,
-    RunRequest,
 )
+from ..ports.statements import RunOutcome, RunRequest
 from ..worker.protocol import Known, Outlined, Settle, Settled, Ticked
 from .ahead import Ahead, Prepared, recording_of, tick_message
 from .brought_back import BroughtBack

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from ..execution import NamespaceDiff
-from ..ports import Comparison, PastExecution, PastRebuild, PastStep, RunOutcome, ValueGroup
+from ..ports.past import Comparison, PastExecution, PastRebuild, PastStep, ValueGroup
+from ..ports.statements import RunOutcome
 from ..worker.protocol import SetValues, ValuesSet
 from .bounded_request import LOADING_SECONDS, ask
 from .connection import Connection

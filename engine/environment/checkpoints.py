@@ -13,7 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from ..ids import ExecutionId
-from ..ports import CheckpointNews, PastStep
+from ..ports.past import CheckpointNews, PastStep
 from ..timeline.checkpoints import given, surplus
 from ..worker.processes.memory import bound_of, held_by
 from ..worker.protocol import NotTaken, Paused

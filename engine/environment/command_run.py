@@ -23,7 +23,8 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from ..ports import CommandOutcome, CommandRequest, OutputSink
+from ..ports.programs import CommandOutcome, CommandRequest
+from ..ports.statements import OutputSink
 from ..worker.processes.memory import LOOK_SECONDS
 from .control_channel import DEATH_SECONDS
 from .kept_output import KeptOutput

@@ -1,4 +1,4 @@
-"""`ports.Environment` over a connection: one namespace after the other, one request at a time.
+"""`ports.environment.Environment` over a connection: one namespace after the other, one request at a time.
 
 Owns which connection is the present one; `rebuild` restores by running a history again. Whether a process or a thread
 is at the other end is the business of whoever opens connections: `worker_environment` and `in_process`, the two
@@ -19,31 +19,13 @@ from msgspec.structs import replace
 from ..domain import Layer
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
-from ..ports import (
-    Buffers,
-    CheckpointNews,
-    CommandOutcome,
-    CommandRequest,
-    Comparison,
-    Contents,
-    EffectHandler,
-    EnvironmentSpec,
-    FeedItem,
-    Limits,
-    Looked,
-    News,
-    OutputSink,
-    Preserved,
-    ProjectionPart,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    RunRequest,
-    TickOutcome,
-    TouchSink,
-    UpdatePayload,
-    ignore_touched,
-)
+from ..ports.environment import EnvironmentSpec, Limits
+from ..ports.files import Buffers
+from ..ports.past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
+from ..ports.programs import CommandOutcome, CommandRequest
+from ..ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from ..ports.tails import FeedItem, Looked, News, ProjectionPart
+from ..ports.ticks import TickOutcome, UpdatePayload
 from ..timeline.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
 from ..worker.framing import ProtocolError, unpack_events
 from ..worker.protocol import (
@@ -192,14 +174,14 @@ class ConnectedEnvironment:
             return outcome
 
     def interrupt(self) -> None:
-        """Stops the statement that is running, or waits for a tick or a projection; see `ports.Environment`."""
+        """Stops the statement that is running, or waits for a tick or a projection; see the port."""
         if self._running is not None:
             self._running.interrupt()
         elif self._waiting is not None:
             self._waiting.is_stopped = True
 
     async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
-        """Runs a program; see `ports.Environment`."""
+        """Runs a program; see the port."""
         if self._closed or self._spec is None:
             raise EnvironmentUnavailableError("the environment is closed" if self._closed else "start it first")
         if any("\0" in text for text in (*request.argv, request.cwd)):
@@ -276,7 +258,7 @@ class ConnectedEnvironment:
         self._was_read = True
 
     def follow(self, buffers: Buffers | None) -> None:
-        """See `ports.Environment`."""
+        """See the port."""
         self._buffers = buffers
 
     async def _tell_moved(self, worker: Connection) -> None:
@@ -289,7 +271,7 @@ class ConnectedEnvironment:
             worker.send(BuffersMoved(None if moved is None else tuple(moved)))
 
     def kept(self) -> Preserved | None:
-        """See `ports.Environment`; None while another request is answered."""
+        """See the port; None while another request is answered."""
         if self._worker is None or self._turn.locked():
             return None
         kept = self._worker.kept()
@@ -349,7 +331,7 @@ class ConnectedEnvironment:
                 raise
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
-        """Has the worker fork a copy of itself; see `ports.Environment`. False where none can be asked for."""
+        """Has the worker fork a copy of itself; see the port. False where none can be asked for."""
         async with self._turn:
             # A reading belongs to the step that follows it.
             if self._worker is None or self._worker.dead or self._spec is None or self._is_read_since:
@@ -366,7 +348,7 @@ class ConnectedEnvironment:
             return True
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
-        """See `ports.Environment`."""
+        """See the port."""
         return self._checkpoints.news()
 
     @property
@@ -375,7 +357,7 @@ class ConnectedEnvironment:
         return self._checkpoints.pids
 
     async def end(self) -> None:
-        """Ends what is at the other end, within seconds; see `ports.Environment`."""
+        """Ends what is at the other end, within seconds; see the port."""
         async with self._turn:
             await self._checkpoints.settle()
             await self._discard()

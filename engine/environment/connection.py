@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from ..ports import Touched, TouchSink, ignore_touched
+from ..ports.statements import Touched, TouchSink, ignore_touched
 from ..worker.framing import ProtocolError, from_worker
 from ..worker.protocol import (
     KEPT_BYTES,

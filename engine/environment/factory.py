@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ports import Environment
+from ..ports.environment import Environment
 from .zygote import Zygote
 
 

@@ -14,7 +14,8 @@ import socket
 
 from ..domain import Domain
 from ..errors import EnvironmentUnavailableError
-from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec, ServerRequest
+from ..ports.environment import EnvironmentSpec
+from ..ports.programs import CommandOutcome, CommandRequest, ServerRequest
 from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from ..worker.protocol import Execute, Finished, FromKeeper, NotStarted
 from .command_run import RunningProgram

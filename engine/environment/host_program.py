@@ -13,7 +13,8 @@ import select
 import signal
 import subprocess
 
-from ..ports import CommandOutcome, CommandRequest, EnvironmentSpec
+from ..ports.environment import EnvironmentSpec
+from ..ports.programs import CommandOutcome, CommandRequest
 from ..worker.processes.ending import end_tree
 from .command_run import RunningProgram
 from .variables import program_variables

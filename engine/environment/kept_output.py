@@ -9,7 +9,7 @@ import codecs
 import math
 from collections.abc import Callable
 
-from ..ports import CommandOutput
+from ..ports.programs import CommandOutput
 
 
 class KeptOutput:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..errors import StoreError
 from ..ids import BlobDigest
-from ..ports import (
+from ..ports.past import (
     Contents,
     PastAnswer,
     PastExecution,
@@ -27,9 +27,9 @@ from ..ports import (
     PastRevision,
     PastStep,
     PastValues,
-    UpdatePayload,
     ValueGroup,
 )
+from ..ports.ticks import UpdatePayload
 from ..worker.protocol import Answer, Content, Look
 from .kept_values import KeptValues
 

@@ -24,7 +24,8 @@ import anyio
 
 from ..cutting import more
 from ..errors import EnvironmentUnavailableError, StatementLostError
-from ..ports import Comparison, Contents, Limits, PastExecution, Restored, RestorePlan
+from ..ports.environment import Limits
+from ..ports.past import Comparison, Contents, PastExecution, Restored, RestorePlan
 from .attempt import Attempt
 from .connection import Connection
 from .left_out import Culprit, LeftOut

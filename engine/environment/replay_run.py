@@ -19,7 +19,9 @@ from typing import Final, Literal
 
 from ..errors import EnvironmentUnavailableError
 from ..ids import ExecutionId
-from ..ports import EffectAnswer, EffectRequest, Limits, PastExecution, RunOutcome, RunRequest
+from ..ports.environment import Limits
+from ..ports.past import PastExecution
+from ..ports.statements import EffectAnswer, EffectRequest, RunOutcome, RunRequest
 from ..worker.protocol import Began, BroughtBack, Ran, Replay, Replayed
 from .ahead import Prepared, replay_messages
 from .bounded_request import GRACE_SECONDS, LOADING_SECONDS

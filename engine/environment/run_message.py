@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..ports import RunRequest
+from ..ports.statements import RunRequest
 from ..worker.protocol import Answer, Look, Run
 
 

@@ -6,7 +6,7 @@ host's memory. Used by `statement_run` and `connected_environment`.
 
 from __future__ import annotations
 
-from ..ports import STEP_CONTENT_BYTES
+from ..ports.ticks import STEP_CONTENT_BYTES
 from ..worker.protocol import Content
 from .connection import Connection
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from ..cutting import cut_line
-from ..ports import PastExecution
+from ..ports.past import PastExecution
 from ..text import printable
 from ..worker.guarding.refusal import replaying
 

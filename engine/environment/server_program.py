@@ -1,4 +1,4 @@
-"""An MCP server below the zygote: a program that is talked to for as long as it runs (`ports.ServerProcess`).
+"""An MCP server below the zygote: a program that is talked to for as long as it runs (`ports.programs.ServerProcess`).
 
 Owns its descriptors and its end. It ends in three steps, as MCP has them: its input is closed, it is asked to end
 (SIGTERM to its group), and it is killed with all that it started. Each of its processes has the limits of a session;
@@ -16,7 +16,8 @@ from typing import Final
 
 import anyio
 
-from ..ports import CommandOutcome, EnvironmentSpec, ServerRequest
+from ..ports.environment import EnvironmentSpec
+from ..ports.programs import CommandOutcome, ServerRequest
 from .control_channel import DEATH_SECONDS
 from .forked_program import ForkedProgram
 from .zygote import Zygote
@@ -67,7 +68,7 @@ class ServerProgram:
         self._ended.set()
 
     async def receive(self) -> bytes:
-        """As `ports.ServerProcess`."""
+        """As `ports.programs.ServerProcess`."""
         while not self._is_closed:
             try:
                 data = os.read(self._program.stdout, _CHUNK)
@@ -82,7 +83,7 @@ class ServerProgram:
         return b""
 
     async def send(self, data: bytes) -> None:
-        """As `ports.ServerProcess`."""
+        """As `ports.programs.ServerProcess`."""
         left = memoryview(data)
         while left:
             if self._stdin is None:
@@ -93,14 +94,14 @@ class ServerProgram:
                 await anyio.wait_writable(self._stdin)
 
     def told(self) -> str:
-        """As `ports.ServerProcess`."""
+        """As `ports.programs.ServerProcess`."""
         last = self._errors.decode("utf-8", "replace").strip()
         ended = self._program.ended
         how = _how(ended) if isinstance(ended, CommandOutcome) else ""
         return "; ".join(filter(None, (how, f"it wrote: {last}" if last else "")))
 
     async def stop(self) -> None:
-        """As `ports.ServerProcess`."""
+        """As `ports.programs.ServerProcess`."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -32,12 +32,12 @@ from typing import Final, Literal, TypeVar
 import anyio
 
 from ..execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
-from ..ports import (
-    Buffers,
+from ..ports.environment import Limits
+from ..ports.files import Buffers
+from ..ports.statements import (
     EffectAnswer,
     EffectHandler,
     EffectRequest,
-    Limits,
     OutputSink,
     RunOutcome,
     RunRequest,

@@ -18,7 +18,7 @@ from typing import Final
 import anyio
 
 from ..nodes.outline.indentation import IndentationOutliner
-from ..ports import EnvironmentSpec
+from ..ports.environment import EnvironmentSpec
 from ..tokens import counter
 from ..worker.guarding.guard import OutsideGuard
 from ..worker.interpreter import Interpreter, Request

@@ -13,7 +13,8 @@ from typing import Final
 
 from ..domain import Domain
 from ..paths import is_inside
-from ..ports import CommandRequest, EnvironmentSpec
+from ..ports.environment import EnvironmentSpec
+from ..ports.programs import CommandRequest
 
 _UNATTENDED: Final = {
     "TERM": "dumb",

@@ -22,7 +22,7 @@ from typing import Final
 import anyio
 
 from ..errors import EnvironmentUnavailableError
-from ..ports import EnvironmentSpec
+from ..ports.environment import EnvironmentSpec
 from ..worker.framing import FrameBuffer, ProtocolError, frame
 from ..worker.processes.memory import LOOK_SECONDS
 from ..worker.protocol import Adopt, Content, Fork, OutputTaken, Snapshot, ToWorker

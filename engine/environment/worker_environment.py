@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..ports import EnvironmentSpec
+from ..ports.environment import EnvironmentSpec
 from .connected_environment import ConnectedEnvironment
 from .forked_program import ForkedProgram
 from .paused_worker import PausedWorker

@@ -21,7 +21,7 @@ from ..events import Event
 from ..events.codec import encode
 from ..events.execution import EffectAnswered, ValuesDropped
 from ..ids import BlobDigest, SessionId
-from ..ports import SessionRow, Store
+from ..ports.store import SessionRow, Store
 from ..redaction import Redactor
 from ..store.blobs import digest_of, names_in
 from .withholding import NO_SECRETS, redact_items

@@ -23,7 +23,7 @@ from ..events.rewinding import FileLeft, RewindBegun, Rewound
 from ..events.session import ConfigChanged, ModeChanged, OthersWrote, PermissionAnswered
 from ..ids import BlobDigest, EventId, Seq, SessionId
 from ..plain_data import DEEPEST, clean
-from ..ports import SessionRow, Store
+from ..ports.store import SessionRow, Store
 from ..redaction import Redactor
 from ..store.blobs import MAX_BLOB, digest_of, names_in
 from ..store.writable import check_row, encoded_items

@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 
 from ..errors import InvalidRequestError
-from ..ports import Model
+from ..ports.models import Model
 
 logger = logging.getLogger(__name__)
 

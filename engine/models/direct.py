@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from ..events.conversation import ToolResult, UserMessage
-from ..ports import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+from ..ports.models import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 from ..projection.written import CLOSING, OPENING
 from ..user_message import MAX_TEXT_CHARS, is_long_text
 

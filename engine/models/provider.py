@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from ..errors import InvalidRequestError
-from ..ports import ModelSignal, ModelUnusableError, Prompt
+from ..ports.models import ModelSignal, ModelUnusableError, Prompt
 from . import library
 from .provider_failure import ProviderFailure
 from .routes import Route, route_to

@@ -23,7 +23,7 @@ from pydantic_ai.exceptions import (
 )
 
 from ..cutting import cut_line
-from ..ports import ContextTooLongError, ModelError, ModelUnusableError
+from ..ports.models import ContextTooLongError, ModelError, ModelUnusableError
 from .provider_failure import ProviderFailure
 
 _TRANSIENT: Final = (ModelRateLimitError, ModelServerError, ModelUnavailableError)

@@ -3,7 +3,7 @@ caught by `provider`; it never leaves this package."""
 
 from __future__ import annotations
 
-from ..ports import ModelError
+from ..ports.models import ModelError
 
 
 class ProviderFailure(Exception):  # noqa: N818 -- it carries the error that is shown, and is none itself

@@ -24,7 +24,16 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, 
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ..ports.models import (
+    ModelError,
+    ModelSignal,
+    Prompt,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
 from ..projection.written import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
 from .provider_errors import failure_of, unusable

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 
 from ..errors import InvalidRequestError
-from ..ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
+from ..ports.models import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

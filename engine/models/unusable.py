@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from ..ports import ModelSignal, ModelUnusableError, Prompt
+from ..ports.models import ModelSignal, ModelUnusableError, Prompt
 
 
 class UnusableModel:

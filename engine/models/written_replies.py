@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from ..ports import ModelError, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ..ports.models import ModelError, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from ..projection.written import CLOSING
 from .blocks import BlockReader
 from .statement_tool import raising

@@ -23,7 +23,7 @@ from ..cutting import cut_line
 from ..events import Event
 from ..events.nodes import DropReason, MethodCalled, RevisionState, TickKind
 from ..ids import ObjId
-from ..ports import UpdatePayload, Want
+from ..ports.ticks import UpdatePayload, Want
 from ..ticks.result import Frequency, TickResult
 from .budget import Budget, checked_budget
 from .glob_member import Glob

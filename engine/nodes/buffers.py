@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..ports import Files
+from ..ports.files import Files
 from .found import Found, recorded_path
 from .manifest import is_glob
 from .revision import LARGEST, decoded, digest_of

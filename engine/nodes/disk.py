@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ..ports import Files, FileStamp, Trees
+from ..ports.files import Files, FileStamp, Trees
 from ..text import printable
 from .found import Found
 from .manifest import ManifestRevision, is_glob, place_of

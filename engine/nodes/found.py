@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ports import FileStamp
+from ..ports.files import FileStamp
 from ..text import valid_text
 from .revision import Revision
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from ..cutting import more, plural
 from ..events.nodes import DropReason, TickKind
-from ..ports import UpdatePayload, Want
+from ..ports.ticks import UpdatePayload, Want
 from ..ticks.group import bottom_up
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating

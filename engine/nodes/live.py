@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import asdict, replace
 
 from ..events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
-from ..ports import STEP_CONTENT_BYTES
+from ..ports.ticks import STEP_CONTENT_BYTES
 from .buffers import Buffers
 from .disk import Disk
 from .found import Found, recorded_path

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from ..events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
-from ..ports import UpdatePayload, Want
+from ..ports.ticks import UpdatePayload, Want
 from ..ticks.result import UNCHANGED, Frequency, TickResult
 from .base import Aspect, NodeBase, NodeContext, mutating
 from .budget import All, Budget, checked_budget, limit_of

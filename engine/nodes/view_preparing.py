@@ -12,7 +12,7 @@ import xxhash
 
 from ..events.nodes import PayloadBasis, PayloadKind
 from ..ids import ObjId
-from ..ports import Want
+from ..ports.ticks import Want
 from .revision import Revision
 
 CONTENT: Final = "content"

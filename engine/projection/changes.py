@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ..cutting import DOTS
-from ..ports import FeedItem, News
+from ..ports.tails import FeedItem, News
 from .part import EMPTY, Count, Part
 
 HEADING: Final = "Changed since your last statement:\n"

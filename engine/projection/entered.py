@@ -11,7 +11,7 @@ from typing import Final
 from ..cutting import plural
 from ..domain import PARTS
 from ..events.session import DomainEntered
-from ..ports import RebuildSubject
+from ..ports.permissions import RebuildSubject
 from ..text import visible
 from ..timeline.domains import Rights
 

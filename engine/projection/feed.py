@@ -30,7 +30,7 @@ from ..events.rewinding import Rewound
 from ..events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ..execution import Display
 from ..ids import Seq
-from ..ports import FeedItem, News
+from ..ports.tails import FeedItem, News
 from ..timeline.index import Timeline
 from ..timeline.readings import READING, Readings
 from ..timeline.rewound import rewound_lines

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..cutting import more
-from ..ports import HandleRow
+from ..ports.tails import HandleRow
 from .part import EMPTY, Count, Part
 
 HEADING: Final = "Handles (name: type, document, mode, lod, tokens used/budget):\n"

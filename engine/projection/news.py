@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..events import Event
-from ..ports import News
+from ..ports.tails import News
 from ..timeline.index import Timeline
 from .diverged import DivergedNodes
 from .feed import Feed

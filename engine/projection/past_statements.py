@@ -19,7 +19,7 @@ from ..events.conversation import Condensation, ToolCall
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from ..events.nodes import MethodCalled, NodeMade
 from ..ids import EventId, ObjId, Seq, StatementId, ToolCallId
-from ..ports import MadeHandle, PastStatement
+from ..ports.tails import MadeHandle, PastStatement
 from ..timeline.cells import Cell
 from ..timeline.index import Timeline
 

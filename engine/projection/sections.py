@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ..ports import HandleRow, News
+from ..ports.tails import HandleRow, News
 from . import changes, handles, surfaces, timeline
 from .part import EMPTY, Block, Count, Part, blocks
 from .superseded import Policy

@@ -18,7 +18,7 @@ from ..events import Event
 from ..events.conversation import AgentText, Condensation, ResultRerendered, ToolResult, UserMessage
 from ..events.session import ModelCallEnded, ProjectionSent
 from ..ids import BlobDigest, EventId, ToolCallId
-from ..ports import Prompt
+from ..ports.models import Prompt
 from ..view.entries import Summary, rerendered, summary_of
 
 _SHOWN: Final = 20

@@ -24,7 +24,7 @@ from ..events.execution import ExecutionFinished, StatementRecorded
 from ..events.nodes import GroupRecomputed, MethodCalled, NodeChanged
 from ..execution import Display
 from ..ids import EventId, StatementId, ToolCallId
-from ..ports import StandingRender
+from ..ports.tails import StandingRender
 from .results import result_text
 
 _POLICY: Final = frozenset(("SetTokens", "SetLod"))

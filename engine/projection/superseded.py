@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..cutting import more
-from ..ports import MadeHandle, PastStatement
+from ..ports.tails import MadeHandle, PastStatement
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {"view": ("path", "pos", "tokens", "lod", "mode", "freq"), "group": ()}
 """What makes handles, and what its arguments are called by their place."""

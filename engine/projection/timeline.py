@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ..cutting import DOTS, plural
-from ..ports import PastStatement
+from ..ports.tails import PastStatement
 from ..text import printable
 from .part import EMPTY, Count, Part
 from .superseded import Policy, as_it_is_now

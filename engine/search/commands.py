@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..cutting import cut_middle, more, plural
-from ..ports import CommandOutcome, CommandRequest
+from ..ports.programs import CommandOutcome, CommandRequest
 from .globs import Glob
 from .output import ALL_LEFT_OUT, LONGEST_LINE, Complaints, read_complaints
 from .place import IGNORE_FILES, VERSION_CONTROL, Place

@@ -44,13 +44,8 @@ from ..events.conversation import (
 from ..events.session import PromptWithdrawn
 from ..log import EventLog
 from ..minter import Minter
-from ..ports import (
-    ContextTooLongError,
-    Model,
-    ModelError,
-    ModelUnusableError,
-    StatementSubject,
-)
+from ..ports.models import ContextTooLongError, Model, ModelError, ModelUnusableError
+from ..ports.permissions import StatementSubject
 from ..timeline.index import Timeline
 from ..view.cuts import Cut
 from .acts.questions import Questions

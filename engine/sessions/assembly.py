@@ -21,7 +21,10 @@ from ..log import EventLog
 from ..mcp_servers import McpServer, modules_for, told_apart
 from ..minter import Minter
 from ..nodes.outline.model import Outliner
-from ..ports import Clock, Environment, EnvironmentSpec, Limits, Model, StartServer, Store
+from ..ports.environment import Environment, EnvironmentSpec, Limits, StartServer
+from ..ports.models import Model
+from ..ports.store import Store
+from ..ports.system import Clock
 from ..redaction import Redactor, redact_event
 from ..timeline.index import Timeline
 from ..timeline.provenance import Provenance

@@ -21,7 +21,7 @@ from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
 from ..log import EventLog
 from ..paths import is_inside
-from ..ports import RebuildSubject
+from ..ports.permissions import RebuildSubject
 from ..projection.entered import before_phrase
 from ..repositories import places_that_run
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of

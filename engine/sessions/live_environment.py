@@ -28,18 +28,11 @@ from ..events.session import EnvironmentRestored
 from ..execution import REPLAY_EFFECT
 from ..ids import BlobDigest, ExecutionId
 from ..log import EventLog
-from ..ports import (
-    Buffers,
-    Comparison,
-    Differences,
-    Environment,
-    EnvironmentSpec,
-    PastExecution,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    Store,
-)
+from ..ports.environment import Environment, EnvironmentSpec
+from ..ports.files import Buffers
+from ..ports.past import Comparison, Differences, PastExecution, Restored, RestorePlan
+from ..ports.statements import RunOutcome
+from ..ports.store import Store
 from ..timeline.divergence import bound_names, differences, ending_of
 from ..timeline.observed import observed_steps, observing
 from ..timeline.readings import Readings
@@ -67,7 +60,7 @@ on what it was kept from."""
 
 
 class LiveEnvironment:
-    """One session's namespace, behind `ports.Environment`, which `make` makes when it is first needed.
+    """One session's namespace, behind `ports.environment.Environment`, which `make` makes when it is first needed.
 
     Args:
         make: an environment that has not been started.

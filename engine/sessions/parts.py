@@ -11,7 +11,10 @@ from ..ids import SessionId
 from ..log import EventLog
 from ..minter import Minter
 from ..nodes.outline.model import Outliner
-from ..ports import Clock, Environment, EnvironmentSpec, Model, Store
+from ..ports.environment import Environment, EnvironmentSpec
+from ..ports.models import Model
+from ..ports.store import Store
+from ..ports.system import Clock
 from ..redaction import Redactor
 from ..timeline.index import Timeline
 from ..timeline.provenance import Provenance

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..errors import InvalidRequestError
 from ..events import Event
 from ..events.session import ConfigChanged, Mode, ModeChanged, OthersWrote, PermissionAnswered, TitleChanged
-from ..ports import PermissionSubject
+from ..ports.permissions import PermissionSubject
 from .scopes import covers
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {

@@ -28,7 +28,10 @@ from ..log import EventLog
 from ..minter import Minter
 from ..nodes.disk import Disk
 from ..nodes.revision import digest_of
-from ..ports import PAYLOAD_BYTES, Clock, Model, Store, UpdatePayload, Want
+from ..ports.models import Model
+from ..ports.store import Store
+from ..ports.system import Clock
+from ..ports.ticks import PAYLOAD_BYTES, UpdatePayload, Want
 from ..ticks.payloads import chosen
 from ..timeline.payloads import Payloads, PreparedTokens, payload_of
 from ..worker.handles.files import DirectFiles

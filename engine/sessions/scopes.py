@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from ..cutting import cut_line
-from ..ports import (
+from ..ports.permissions import (
     CommandSubject,
     FileSubject,
     PermissionSubject,

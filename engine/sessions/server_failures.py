@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from ..cutting import cut_line, cut_line_from
-from ..ports import ServerProcess
+from ..ports.programs import ServerProcess
 from ..text import printable
 
 _REASON_CHARS: Final = 500

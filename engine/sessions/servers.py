@@ -27,7 +27,8 @@ from ..events import Event
 from ..events.session import ServerConnected, ServerLost
 from ..log import EventLog
 from ..mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
-from ..ports import EnvironmentSpec, ServerProcess, ServerRequest, StartServer
+from ..ports.environment import EnvironmentSpec, StartServer
+from ..ports.programs import ServerProcess, ServerRequest
 from ..text import printable
 from ..timeline.server_modules import ServerModules
 from ..tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called

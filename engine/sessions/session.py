@@ -23,7 +23,9 @@ from ..events.session import ConfigChanged, ModeChanged
 from ..execution import ReplayMode
 from ..ids import Seq, SessionId, StatementId
 from ..mcp_servers import McpServer
-from ..ports import Editor, Looked, Permissions
+from ..ports.files import Editor
+from ..ports.permissions import Permissions
+from ..ports.tails import Looked
 from ..timeline.cells import Cell
 from ..user_message import Composed, compose
 from ..view import Window

@@ -28,7 +28,9 @@ from ..execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, Execution
 from ..ids import ExecutionId, Seq, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
-from ..ports import Clock, Environment, RunOutcome, RunRequest
+from ..ports.environment import Environment
+from ..ports.statements import RunOutcome, RunRequest
+from ..ports.system import Clock
 from ..projection.results import result_text
 from ..text import valid_text
 from ..timeline.index import Timeline

@@ -13,7 +13,9 @@ import anyio
 from ..events.nodes import NodesTicked
 from ..events.session import RoundCause, RoundOpened, WorkStopped
 from ..log import EventLog
-from ..ports import Clock, Environment, TickOutcome, UpdatePayload
+from ..ports.environment import Environment
+from ..ports.system import Clock
+from ..ports.ticks import TickOutcome, UpdatePayload
 from ..timeline.index import Timeline
 from ..timeline.rounds import Rounds
 from .cancellation import Cancellation

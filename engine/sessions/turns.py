@@ -23,7 +23,11 @@ from ..events.session import ContextMeasured, OthersWrote, PromptQueued, TitleCh
 from ..ids import MessageId, StatementId
 from ..log import EventLog
 from ..models import close_model
-from ..ports import Editor, Environment, FeedItem, Looked, Model, Permissions
+from ..ports.environment import Environment
+from ..ports.files import Editor
+from ..ports.models import Model
+from ..ports.permissions import Permissions
+from ..ports.tails import FeedItem, Looked
 from ..projection.account import Account
 from ..projection.news import LogNews
 from ..projection.sent import SentProjections

@@ -1,4 +1,4 @@
-"""The implementations of `ports.Store`, one row each; the first is the default.
+"""The implementations of `ports.store.Store`, one row each; the first is the default.
 
 A backend is a module and a row in STORES. Whoever makes a host chooses by name; there is no setting for it, because the
 only other backend today forgets its sessions at the end of the process, which no user can want of an agent that
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import InvalidRequestError
-from ..ports import Clock, Store
+from ..ports.store import Store
+from ..ports.system import Clock
 
 DATABASE: Final = "sessions.db"
 """The file of the default backend in the state directory."""

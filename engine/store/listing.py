@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Sequence
 
-from ..ports import Place, SessionRow
+from ..ports.store import Place, SessionRow
 from .rows import SELECT_ROWS, TIME_OF_USE
 
 

@@ -1,4 +1,4 @@
-"""`ports.Store` in memory: for tests, and for programs that embed the engine and keep nothing.
+"""`ports.store.Store` in memory: for tests, and for programs that embed the engine and keep nothing.
 
 Keeps the JSON that the durable store would keep, so that the two can be told apart by nothing but a restart. Commits
 are immediate: the listener is called by `submit` itself, on the caller's thread. Must not know what events mean.
@@ -17,7 +17,8 @@ from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundErro
 from ..events import Event
 from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, Collected, CommitListener, Droppable, Place, SessionRow
+from ..ports.store import Collected, CommitListener, Droppable, Place, SessionRow
+from ..ports.system import Clock
 from .blobs import digest_of, names_in, pack, unpack
 from .listing import page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import SessionRow
+from ..ports.store import SessionRow
 from .blobs import pack
 from .rows import INSERT_SESSION, directory_values, row_values
 from .writable import WritableSession

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from ..ids import SessionId
-from ..ports import Collected, SessionRow
+from ..ports.store import Collected, SessionRow
 from .database import Database, retry_while_busy
 from .references import DELETE_UNNAMED, delete_unnamed
 from .rows import TIME_OF_USE

@@ -10,7 +10,7 @@ from ..errors import StoreError
 from ..events import Event
 from ..events.codec import UndecodableEventError, decode
 from ..ids import SessionId
-from ..ports import SessionRow
+from ..ports.store import SessionRow
 from ..text import valid_text
 
 INSERT_SESSION: Final = (

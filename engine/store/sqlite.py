@@ -1,4 +1,4 @@
-"""`ports.Store` on one SQLite file: which sessions this process writes to, and what of them is not stored yet.
+"""`ports.store.Store` on one SQLite file: which sessions this process writes to, and what of them is not stored yet.
 
 Writing is the writer thread's, reading is `stored`; this module only checks, encodes and queues. Nothing of SQLite is
 imported, and no file touched, before the first call that needs it. Must not know what events mean. A little over 300
@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from ..errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from ..events import Event
 from ..ids import BlobDigest, SessionId
-from ..ports import Clock, Collected, CommitListener, Droppable, Place, SessionRow
+from ..ports.store import Collected, CommitListener, Droppable, Place, SessionRow
+from ..ports.system import Clock
 from .blobs import digest_of, names_in
 from .listing import page
 from .queued import Append, Content, Create, Listen, Move, Retitle

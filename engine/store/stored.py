@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import StoreError
 from ..events import UNSTAMPED, Event
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Droppable, Place, SessionRow
+from ..ports.store import Droppable, Place, SessionRow
 from ..text import valid_text
 from .blobs import unpack
 from .listing import page_query

@@ -10,7 +10,7 @@ from sqlite3 import Connection
 from typing import Final
 
 from ..events import Event
-from ..ports import SessionRow
+from ..ports.store import SessionRow
 from .queued import INSERT_EVENT, UPDATE_SESSION, Content
 from .references import References
 from .rows import INSERT_SESSION, row_values

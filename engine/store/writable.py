@@ -21,7 +21,8 @@ from ..errors import InvalidEventError, InvalidRequestError, SessionInUseError, 
 from ..events import UNSTAMPED, Event
 from ..events.codec import encode_readable
 from ..ids import BlobDigest, Seq, SessionId
-from ..ports import Clock, CommitListener, SessionRow
+from ..ports.store import CommitListener, SessionRow
+from ..ports.system import Clock
 from .blobs import digest_of, names_in
 from .rows import bounded_time
 

@@ -11,7 +11,7 @@ from ..config.settings import Settings, load_settings
 from ..config.system import SystemClock
 from ..errors import InvalidRequestError, SessionNotFoundError
 from ..ids import SessionId
-from ..ports import SessionRow, Store
+from ..ports.store import SessionRow, Store
 from ..redaction import Redactor
 from ..store import open_store
 

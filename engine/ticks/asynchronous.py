@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..events import Event
 from ..events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, DropReason
-from ..ports import PAYLOAD_BYTES, UpdatePayload
+from ..ports.ticks import PAYLOAD_BYTES, UpdatePayload
 from .context import TickContext
 from .payloads import chosen
 from .result import UNCHANGED, Ticking, TickResult

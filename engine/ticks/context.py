@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ports import UpdatePayload
+from ..ports.ticks import UpdatePayload
 from .result import Ticking
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from ..events.nodes import DropReason, FileChangeKind, TickKind
 from ..ids import ObjId
-from ..ports import UpdatePayload, Want
+from ..ports.ticks import UpdatePayload, Want
 
 Frequency = Literal["Sync", "Async"] | tuple[Literal["Periodic"], float]
 """When a running node is ticked: once per Round; when something was prepared for it; every so many seconds."""

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from ..execution import ExecutionStatus
 from ..ids import ExecutionId
-from ..ports import PastExecution, PastLooks, PastRebuild, PastRevision, PastStep, PastTick, RestorePlan, RunOutcome
+from ..ports.past import PastExecution, PastLooks, PastRebuild, PastRevision, PastStep, PastTick, RestorePlan
+from ..ports.statements import RunOutcome
 from .divergence import bound_names
 
 NO_STEPS: Final = 0

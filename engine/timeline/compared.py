@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..cutting import cut_line
 from ..events.execution import ExecutionFinished
 from ..execution import LOOKED, REPLAY_EFFECT, Aspect
-from ..ports import Differences, PastExecution
+from ..ports.past import Differences, PastExecution
 
 _SIDE_CHARS: Final = 400
 """Of what an aspect was, or is."""

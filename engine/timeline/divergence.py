@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..cutting import ELLIPSIS, cut_line, cut_line_from
 from ..events.execution import ExecutionFinished
 from ..execution import Captured, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
-from ..ports import Differences, Divergence
+from ..ports.past import Differences, Divergence
 
 _SHOWN_CHARS: Final = 80
 """Of a value in a phrase."""

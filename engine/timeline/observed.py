@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from ..ports import PastExecution, PastStep, RestorePlan
+from ..ports.past import PastExecution, PastStep, RestorePlan
 
 
 def observed_steps(plan: RestorePlan, first: int, last: int) -> Sequence[PastExecution]:

@@ -28,7 +28,8 @@ from ..events.nodes import (
 )
 from ..execution import INTERRUPTED, NOT_RUN, WORKER_DIED
 from ..ids import ToolCallId
-from ..ports import PastAnswer, PastExecution, PastPayload, PastQuestion, PastRevision, PastTick, RunRequest
+from ..ports.past import PastAnswer, PastExecution, PastPayload, PastQuestion, PastRevision, PastTick
+from ..ports.statements import RunRequest
 from ..toolbox import call_title
 from .divergence import bound_names, ending_of
 from .past_values import NOT_ALLOWED, KeptValues

@@ -14,7 +14,7 @@ from ..events import UNSTAMPED, Event
 from ..events.execution import ValuesDropped, ValuesKept
 from ..events.session import EnvironmentRestored
 from ..ids import ExecutionId
-from ..ports import PastRebuild, PastValues
+from ..ports.past import PastRebuild, PastValues
 
 NOT_ALLOWED: Final = "copies with fewer rights are not loaded"
 """Why there is none of a name."""

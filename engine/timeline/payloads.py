@@ -13,7 +13,7 @@ from typing import ClassVar
 from ..events import Event
 from ..events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared
 from ..ids import PayloadId
-from ..ports import UpdatePayload
+from ..ports.ticks import UpdatePayload
 
 
 class Payloads:

@@ -47,11 +47,7 @@ from ..events.nodes import (
 from ..events.replays import ReplayBegun, ReplayEnded
 from ..events.session import EnvironmentRestored
 from ..ids import ExecutionId, StatementId
-from ..ports import (
-    PastLooks,
-    PastStep,
-    RestorePlan,
-)
+from ..ports.past import PastLooks, PastStep, RestorePlan
 from .divergence import bound_names
 from .past_steps import ExecutionStep, TickStep, past_revision
 from .past_values import KeptValues, Rebuild

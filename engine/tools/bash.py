@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from ..confinement import opened_directory
-from ..ports import CommandOutcome, CommandRequest
+from ..ports.programs import CommandOutcome, CommandRequest
 from .program import Program
 from .workspace import Workspace
 

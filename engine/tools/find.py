@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from ..cutting import plural
-from ..ports import CommandOutcome
+from ..ports.programs import CommandOutcome
 from ..search.commands import listing_command, printed
 from ..search.globs import read_glob
 from ..search.output import read_names

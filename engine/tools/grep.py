@@ -17,7 +17,7 @@ import msgspec
 
 from ..confinement import opened_file
 from ..cutting import plural
-from ..ports import CommandOutcome
+from ..ports.programs import CommandOutcome
 from ..search.commands import printed, search_command
 from ..search.globs import Glob, read_glob
 from ..search.output import FileLines, PrintedFile, read_files

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..mcp_servers import HttpServer
 from ..plain_data import clean
-from ..ports import ServerProcess
+from ..ports.programs import ServerProcess
 from .mcp_listing import Listing, listing
 from .mcp_transports import Streams, over_http, over_pipes
 

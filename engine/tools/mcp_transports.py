@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from ..mcp_servers import HttpServer
-from ..ports import ServerProcess
+from ..ports.programs import ServerProcess
 from .mcp_http_client import MessageClient
 
 LONGEST_LINE: Final = 16 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..ports import CommandOutcome, CommandRequest
+from ..ports.programs import CommandOutcome, CommandRequest
 
 
 @dataclass(frozen=True, slots=True)

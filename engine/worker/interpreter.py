@@ -18,7 +18,7 @@ from ..events import Event
 from ..events.execution import NamesRebound
 from ..ids import ExecutionId
 from ..nodes.outline.model import Outliner
-from ..ports import ValueGroup
+from ..ports.past import ValueGroup
 from .framing import pack_events
 from .guarding import routes
 from .guarding.guard import OutsideGuard

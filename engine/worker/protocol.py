@@ -14,7 +14,9 @@ import msgspec
 from ..domain import Domain, Layer
 from ..events.nodes import OutlineTier, RevisionState
 from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
-from ..ports import FeedItem, HandleRow, News, UpdatePayload, ValueGroup, Want
+from ..ports.past import ValueGroup
+from ..ports.tails import FeedItem, HandleRow, News
+from ..ports.ticks import UpdatePayload, Want
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -478,7 +480,7 @@ class Kept(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Pickled(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The answer to `Preserve` and `Collect`, as `ports.Preserved`."""
+    """The answer to `Preserve` and `Collect`, as `ports.past.Preserved`."""
 
     groups: tuple[ValueGroup, ...] = ()
     unkept: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -524,7 +526,7 @@ class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class LookedAt(msgspec.Struct, frozen=True, tag=True):
-    """The answer to `LookAt`, as `ports.Looked`."""
+    """The answer to `LookAt`, as `ports.tails.Looked`."""
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = msgspec.field(default_factory=dict[str, Display])

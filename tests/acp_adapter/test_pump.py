@@ -20,7 +20,7 @@ from engine.events.session import SessionOpened
 from engine.execution import Captured
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log import EventLog
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.sessions.publishing.journal import Journal
 from engine.sessions.publishing.signals import OutputStreamed, ReasoningStreamed, TextStreamed
 from engine.sessions.publishing.subscription import Subscription

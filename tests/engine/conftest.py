@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.ports import Clock, Store
+from engine.ports.store import Store
+from engine.ports.system import Clock
 from engine.store import STORES
 from tests.support.archives import kept
 from tests.support.commands import Home

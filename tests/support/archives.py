@@ -8,7 +8,7 @@ from engine.events import Event
 from engine.events.execution import EffectAnswered, ValuesDropped, ValuesKept
 from engine.execution import KeptGroup
 from engine.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
-from engine.ports import Store
+from engine.ports.store import Store
 from tests.support.stores import A, Recorder, message, row
 
 

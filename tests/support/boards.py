@@ -29,7 +29,8 @@ from engine.nodes.disk import Sizes
 from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.model import Outliner
 from engine.nodes.revision import digest_of
-from engine.ports import FeedItem, News, StandingRender, UpdatePayload
+from engine.ports.tails import FeedItem, News, StandingRender
+from engine.ports.ticks import UpdatePayload
 from engine.tokens import count
 from engine.worker.handles.board import Board
 from engine.worker.handles.shown import BoardReport

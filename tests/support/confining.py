@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.config.settings import SandboxRule
 from engine.ids import SessionId
 from engine.log import EventLog
-from engine.ports import Permissions
+from engine.ports.permissions import Permissions
 from engine.redaction import Redactor
 from engine.sessions.acts.questions import Questions
 from engine.sessions.confining import Confinement

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from engine.config.system import SystemClock
 from engine.events.execution import EffectAnswered
 from engine.ids import EventId, ExecutionId, Seq, SessionId
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.store import DATABASE, open_store
 from tests.support.stores import message
 

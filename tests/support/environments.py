@@ -15,17 +15,10 @@ import msgspec
 from engine.errors import StoreError
 from engine.execution import Ending, ExceptionInfo, ExecutionStatus
 from engine.ids import BlobDigest, ExecutionId
-from engine.ports import (
-    CommandOutcome,
-    CommandRequest,
+from engine.ports.environment import Environment, EnvironmentSpec, Limits
+from engine.ports.past import (
     Differences,
     Divergence,
-    EffectAnswer,
-    EffectHandler,
-    EffectRequest,
-    Environment,
-    EnvironmentSpec,
-    Limits,
     PastAnswer,
     PastExecution,
     PastQuestion,
@@ -34,10 +27,9 @@ from engine.ports import (
     Preserved,
     Restored,
     RestorePlan,
-    RunOutcome,
-    RunRequest,
-    Touched,
 )
+from engine.ports.programs import CommandOutcome, CommandRequest
+from engine.ports.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
 from engine.store.blobs import digest_of
 
 PATIENCE = 30.0
@@ -179,7 +171,7 @@ def kept(data: bytes) -> BlobDigest:
 
 
 async def contents(digests: Collection[BlobDigest]) -> Mapping[BlobDigest, bytes | StoreError]:
-    """`ports.Contents` of what tests keep."""
+    """`ports.past.Contents` of what tests keep."""
     return {digest: _KEPT[digest] for digest in digests if digest in _KEPT}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from engine.ports import FileStamp, OpenFile
+from engine.ports.files import FileStamp, OpenFile
 from engine.worker.handles.files import DirectFiles
 
 

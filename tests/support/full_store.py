@@ -6,7 +6,7 @@ from engine.config.system import SystemClock
 from engine.errors import StoreError
 from engine.events import Event
 from engine.ids import Seq, SessionId
-from engine.ports import CommitListener
+from engine.ports.store import CommitListener
 from engine.store.memory import MemoryStore
 from tests.support.sessions import LentStore
 

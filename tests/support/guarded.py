@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.domain import LAYERS, PARTS, Domain, Layer
-from engine.ports import (
-    Comparison,
-    Contents,
-    EffectHandler,
-    EnvironmentSpec,
-    OutputSink,
-    PastExecution,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    RunRequest,
-    TouchSink,
-    ignore_touched,
-)
+from engine.ports.environment import EnvironmentSpec
+from engine.ports.past import Comparison, Contents, PastExecution, Restored, RestorePlan
+from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from tests.support.hollow import HollowEnvironment
 
 HELD: tuple[Layer, ...] = (*LAYERS, *PARTS)

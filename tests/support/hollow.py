@@ -9,31 +9,13 @@ import anyio.lowlevel
 
 from engine.domain import Layer
 from engine.ids import ExecutionId
-from engine.ports import (
-    Buffers,
-    CheckpointNews,
-    CommandOutcome,
-    CommandRequest,
-    Comparison,
-    Contents,
-    EffectHandler,
-    EnvironmentSpec,
-    FeedItem,
-    Looked,
-    News,
-    OutputSink,
-    PastExecution,
-    Preserved,
-    ProjectionPart,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    RunRequest,
-    TickOutcome,
-    TouchSink,
-    UpdatePayload,
-    ignore_touched,
-)
+from engine.ports.environment import EnvironmentSpec
+from engine.ports.files import Buffers
+from engine.ports.past import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
+from engine.ports.programs import CommandOutcome, CommandRequest
+from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.ports.tails import FeedItem, Looked, News, ProjectionPart
+from engine.ports.ticks import TickOutcome, UpdatePayload
 
 Moment = Literal["start", "restore", "run", "tick", "project"]
 MOMENTS: tuple[Moment, ...] = ("start", "restore", "tick", "project", "run")

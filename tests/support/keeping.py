@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-from engine.ports import ValueGroup
+from engine.ports.past import ValueGroup
 from engine.worker.guarding.guard import OutsideGuard
 from engine.worker.keeping.loader import Loader
 from engine.worker.keeping.pickler import Surroundings

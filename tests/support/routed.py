@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.domain import Domain, Layer
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.execution import ExceptionInfo
-from engine.ports import EffectAnswer, EffectRequest
+from engine.ports.statements import EffectAnswer, EffectRequest
 from engine.sessions.acts.act_events import failure
 from engine.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for

@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from engine.ports import CommandOutcome, CommandOutput, CommandRequest
+from engine.ports.programs import CommandOutcome, CommandOutput, CommandRequest
 from engine.search.walk.search import search
 from engine.tools import OPERATIONS, Workspace
 from engine.tools.program import Program

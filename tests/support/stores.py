@@ -21,7 +21,7 @@ from msgspec import structs
 from engine.events import Event
 from engine.events.conversation import UserMessage
 from engine.ids import EventId, MessageId, Seq, SessionId
-from engine.ports import SessionRow, Store
+from engine.ports.store import SessionRow, Store
 
 PATIENCE = 20.0
 """Seconds after which a test gives up on something that ought to happen at once."""

@@ -8,16 +8,9 @@ import anyio
 from msgspec.structs import replace
 
 from engine.execution import Ending
-from engine.ports import (
-    Differences,
-    Environment,
-    PastExecution,
-    PastStep,
-    PastValues,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-)
+from engine.ports.environment import Environment
+from engine.ports.past import Differences, PastExecution, PastStep, PastValues, Restored, RestorePlan
+from engine.ports.statements import RunOutcome
 from engine.timeline.divergence import bound_names, differences
 from tests.support.environments import PATIENCE, Bench, contents, kept, past, preserved
 

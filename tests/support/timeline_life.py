@@ -22,26 +22,10 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.events import Event
 from engine.ids import ExecutionId, Seq, SessionId
-from engine.ports import (
-    Comparison,
-    Contents,
-    Differences,
-    EffectHandler,
-    ModelSignal,
-    OutputSink,
-    PastExecution,
-    PermissionAnswer,
-    PermissionQuestion,
-    Prompt,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    RunRequest,
-    StatementAsked,
-    TextDelta,
-    TouchSink,
-    ignore_touched,
-)
+from engine.ports.models import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.ports.past import Comparison, Contents, Differences, PastExecution, Restored, RestorePlan
+from engine.ports.permissions import PermissionAnswer, PermissionQuestion
+from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import AnsweringModel

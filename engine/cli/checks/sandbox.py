@@ -14,7 +14,7 @@ from ...config.secrets import allowed_variables
 from ...domain import LAYERS, PARTS, Domain, Layer, is_held
 from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
-from ...ports import EnvironmentSpec
+from ...ports.environment import EnvironmentSpec
 from ...terminal.opened import settings
 from ...worker.processes.privileges import hides_processes
 from ...worker.sandbox import landlock

@@ -15,7 +15,8 @@ from ...config.secrets import allowed_variables
 from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ids import ExecutionId
-from ...ports import EffectAnswer, EffectRequest, EnvironmentSpec, RunRequest
+from ...ports.environment import EnvironmentSpec
+from ...ports.statements import EffectAnswer, EffectRequest, RunRequest
 from ...search.ripgrep import find_ripgrep
 from ...terminal.opened import settings
 from ...terminal.printing import shown

@@ -14,7 +14,7 @@ from ...events import Event
 from ...events.session import TitleChanged
 from ...ids import SessionId
 from ...minter import Minter
-from ...ports import SessionRow, Store
+from ...ports.store import SessionRow, Store
 from ...redaction import redact_event
 from ...terminal.opened import redactor
 from ...terminal.printing import size

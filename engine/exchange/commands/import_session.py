@@ -12,7 +12,7 @@ import typer
 
 from ...errors import InvalidRequestError
 from ...ids import SessionId
-from ...ports import Store
+from ...ports.store import Store
 from ...terminal.opened import redactor, store
 from ...terminal.printing import shown, size
 from ..foreign import FORMATS

@@ -19,7 +19,8 @@ from ...events.execution import CommandEnded, EffectRequested
 from ...execution import Captured, ExceptionInfo, TextChange
 from ...ids import ExecutionId, ToolCallId
 from ...plain_data import argument_digest
-from ...ports import CommandOutcome, CommandOutput, EffectAnswer, EffectRequest
+from ...ports.programs import CommandOutcome, CommandOutput
+from ...ports.statements import EffectAnswer, EffectRequest
 from ...redaction import Redactor, redact_struct
 from ...text import valid_text
 from ...timeline.changed import text_size, within

@@ -32,17 +32,10 @@ from ...log import EventLog
 from ...mcp_servers import called, module_of
 from ...minter import Minter
 from ...plain_data import argument_digest
-from ...ports import (
-    CommandSubject,
-    EffectAnswer,
-    EffectRequest,
-    Environment,
-    FileSubject,
-    PermissionSubject,
-    ServerCallSubject,
-    Store,
-    TreeSubject,
-)
+from ...ports.environment import Environment
+from ...ports.permissions import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, TreeSubject
+from ...ports.statements import EffectAnswer, EffectRequest
+from ...ports.store import Store
 from ...redaction import Redactor, marked_line, withheld
 from ...tool_values import places_of
 from ...toolbox import CHANGING, RECALLS, TOOLS

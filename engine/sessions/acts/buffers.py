@@ -1,9 +1,9 @@
 """A session's files as the user's editor holds them: for the views in the namespace, and for tools that change them.
 
 Owns what is asked of the editor that is attached to the session: files of the workspace alone, several at a time,
-texts up to the largest that a view reads. Must not know how an editor is spoken to (`ports.Editor`), nor what a view
-makes of a text (`nodes.buffers`). Where no editor is attached, all of it answers at once that there is none. Made by
-`turns`; followed by the environment, and asked by the acts.
+texts up to the largest that a view reads. Must not know how an editor is spoken to (`ports.files.Editor`), nor what a
+view makes of a text (`nodes.buffers`). Where no editor is attached, all of it answers at once that there is none. Made
+by `turns`; followed by the environment, and asked by the acts.
 
 An editor may have a file open by another path than the one that is asked about, through a link. So what it says it has
 open is looked up by its real place, which is found anew for each step and each question, because links may be turned
@@ -31,7 +31,8 @@ from ...encodings import decode, line_ends, with_line_ends
 from ...nodes.revision import LARGEST
 from ...nodes.unsaved import if_saved, mark_of
 from ...paths import is_inside
-from ...ports import Clock, Editor
+from ...ports.files import Editor
+from ...ports.system import Clock
 from ...tools import Workspace
 from .places import real_places
 
@@ -80,7 +81,7 @@ class Unsaved:
 
 
 class SessionBuffers:
-    """Implements `ports.Buffers`. `editor` is who is attached to the session; None where nobody offers files."""
+    """Implements `ports.files.Buffers`. `editor` is who is attached to the session; None where nobody offers files."""
 
     def __init__(self, workspace: Workspace, clock: Clock) -> None:
         self.editor: Editor | None = None
@@ -100,11 +101,11 @@ class SessionBuffers:
 
     @property
     def offers(self) -> bool:
-        """As `ports.Buffers`."""
+        """As `ports.files.Buffers`."""
         return self.editor is not None and self.editor.offers
 
     async def take_moved(self) -> Collection[str] | None:
-        """As `ports.Buffers`."""
+        """As `ports.files.Buffers`."""
         self._is_given_up = False  # because a step begins
         editor, before = self.editor, self._places | self._links
         if editor is None:
@@ -121,7 +122,7 @@ class SessionBuffers:
         return {*places, *(path for led in (before, now) for path, place in led.items() if place in places)}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """As `ports.Buffers`."""
+        """As `ports.files.Buffers`."""
         if self.editor is None:
             return dict.fromkeys(paths)
         opened = tuple(self.editor.opened)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ...events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
 from ...ids import ToolCallId
 from ...log import EventLog
-from ...ports import (
+from ...ports.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

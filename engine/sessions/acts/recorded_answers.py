@@ -17,7 +17,9 @@ import msgspec
 from ...errors import StoreError
 from ...ids import BlobDigest
 from ...plain_data import argument_digest
-from ...ports import EffectAnswer, EffectRequest, PastAnswer, Store
+from ...ports.past import PastAnswer
+from ...ports.statements import EffectAnswer, EffectRequest
+from ...ports.store import Store
 from ...timeline.files_then import ActOnFile, Question
 from ...toolbox import RECALL_FILE
 from ...tools import Reading, name_text

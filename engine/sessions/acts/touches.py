@@ -34,7 +34,8 @@ from ...ids import BlobDigest, ExecutionId, ToolCallId
 from ...log import EventLog
 from ...minter import Minter
 from ...pinned import LARGEST
-from ...ports import Store, Touched
+from ...ports.statements import Touched
+from ...ports.store import Store
 from ...redaction import HIDDEN, Redactor, withheld
 from ...timeline.changed import text_size
 from ...timeline.touches import open_touches

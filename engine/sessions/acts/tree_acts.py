@@ -11,7 +11,8 @@ from typing import Final
 
 from ...cutting import plural
 from ...legible import legible_line
-from ...ports import EffectRequest, TreeSubject
+from ...ports.permissions import TreeSubject
+from ...ports.statements import EffectRequest
 from ...toolbox import call_title
 from ...tools import TreeAct, Workspace, changes_of, name_text
 from .looks import Look, look

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ...events import Event
 from ...events.session import ProjectionSent
 from ...ids import BlobDigest, SessionId, StatementId
-from ...ports import FeedItem
+from ...ports.tails import FeedItem
 from ...projection.sent import SentProjections
 from ...timeline.index import Timeline
 from ...view.cuts import Cut

@@ -13,7 +13,8 @@ import anyio
 from ...events.execution import CheckpointDropped, CheckpointTaken
 from ...ids import ExecutionId
 from ...log import EventLog
-from ...ports import CheckpointNews, Environment
+from ...ports.environment import Environment
+from ...ports.past import CheckpointNews
 from ...timeline.checkpoints import is_due
 
 _COST: Final = 0.005

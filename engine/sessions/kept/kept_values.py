@@ -29,7 +29,9 @@ from ...events.execution import ValuesKept
 from ...execution import KeptGroup
 from ...ids import ExecutionId
 from ...log import EventLog
-from ...ports import Environment, Preserved, Store, ValueGroup
+from ...ports.environment import Environment
+from ...ports.past import Preserved, ValueGroup
+from ...ports.store import Store
 from ...redaction import Redactor, withheld
 
 CLOSE_SECONDS: Final = 2.0

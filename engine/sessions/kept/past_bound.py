@@ -18,7 +18,7 @@ from ...errors import EngineError
 from ...events.execution import ValuesDropped, ValuesKept
 from ...ids import Seq, SessionId
 from ...log import EventLog
-from ...ports import Droppable, Store
+from ...ports.store import Droppable, Store
 from ..publishing.journal import Journal
 
 _SPARED_TENTHS: Final = 9

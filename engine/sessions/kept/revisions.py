@@ -18,7 +18,7 @@ from ...events import Event
 from ...events.nodes import AdoptedContent, AsyncPayloadPrepared, ContentsAdopted, RevisionAdopted, seen_in
 from ...ids import BlobDigest
 from ...nodes.page import is_page
-from ...ports import Store
+from ...ports.store import Store
 from ...redaction import Redactor, withheld
 
 _Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)

@@ -25,7 +25,7 @@ from ...events.execution import ExecutionStarted, ValuesDropped, ValuesKept
 from ...events.rewinding import RewindBegun, Rewound
 from ...events.session import EnvironmentRestored, OthersWrote, ProjectionSent, ServersNamed, SessionMoved
 from ...ids import MAIN_BRANCH, EventId, Seq, SessionId
-from ...ports import Store
+from ...ports.store import Store
 from ...store.blobs import names_in
 from ...timeline.past_values import KeptValues
 from ...timeline.provenance import Provenance

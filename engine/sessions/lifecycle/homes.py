@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ...ids import SessionId
-from ...ports import Clock, Place, SessionRow, Store
+from ...ports.store import Place, SessionRow, Store
+from ...ports.system import Clock
 
 logger = logging.getLogger(__name__)
 WARNING: Final = "Nothing of this session is kept: it ends with this process. The reason: {reason}."

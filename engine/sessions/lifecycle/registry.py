@@ -24,7 +24,10 @@ from ...ids import SessionId
 from ...mcp_servers import McpServer
 from ...minter import Minter
 from ...nodes.outline.model import Outliner
-from ...ports import Clock, Entropy, Environment, Model, Place, SessionRow, StartServer, Store
+from ...ports.environment import Environment, StartServer
+from ...ports.models import Model
+from ...ports.store import Place, SessionRow, Store
+from ...ports.system import Clock, Entropy
 from ...redaction import Redactor
 from ..assembly import Surroundings, assemble, newly_named
 from ..directories import alike, check_working_directory, missing, spelled

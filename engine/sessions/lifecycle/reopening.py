@@ -19,7 +19,7 @@ from ...events.session import SessionMoved, SessionOpened
 from ...ids import SessionId
 from ...mcp_servers import McpServer
 from ...paths import is_inside
-from ...ports import SessionRow
+from ...ports.store import SessionRow
 from ...text import printable
 from ...timeline.touches import open_touches
 from ...timeline.workspace import open_rewind

@@ -26,7 +26,8 @@ from ...events.conversation import (
 )
 from ...ids import MessageId
 from ...log import EventLog
-from ...ports import Environment, Model, ModelError, Prompt, TextDelta
+from ...ports.environment import Environment
+from ...ports.models import Model, ModelError, Prompt, TextDelta
 from ...projection.past_statements import PastStatements
 from ...projection.prompt import message_text
 from ...projection.shrink import shortened

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...ports import HandleRow
+from ...ports.tails import HandleRow
 from ...projection.account import INSTRUCTIONS, MESSAGES
 from ..tables import table
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...cutting import more
-from ...ports import HandleRow
+from ...ports.tails import HandleRow
 from ..tables import table
 
 ALL: Final = "all"

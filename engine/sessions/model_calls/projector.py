@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from ...events import Event
 from ...ids import EventId
-from ...ports import Environment, HandleRow, ProjectionPart, Prompt
+from ...ports.environment import Environment
+from ...ports.models import Prompt
+from ...ports.tails import HandleRow, ProjectionPart
 from ...projection.instructions import instructions
 from ...projection.news import LogNews
 from ...projection.prompt import MESSAGE_OVERHEAD, message_text

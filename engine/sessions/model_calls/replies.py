@@ -15,7 +15,7 @@ from ...ids import MessageId, ToolCallId
 from ...log import EventLog
 from ...minter import Minter
 from ...models.written_replies import with_written_statement
-from ...ports import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ...ports.models import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from ...projection.written import STATEMENT_TOOL
 from ..publishing.journal import Journal
 from ..publishing.signals import ReasoningStreamed, TextStreamed

@@ -19,7 +19,7 @@ from ...execution import Display
 from ...ids import EventId
 from ...log import EventLog
 from ...nodes.lod import DIFFERENCES
-from ...ports import Environment
+from ...ports.environment import Environment
 from ...projection.rerender import Rewrite, choose_rewrites
 from ...projection.sent import SentProjections, shared_length
 from ...projection.standing import Outdated, Standing, referring

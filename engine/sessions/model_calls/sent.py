@@ -13,7 +13,8 @@ from itertools import islice
 from ...errors import StoreError
 from ...events.session import ModelCallEnded, ProjectionSent
 from ...ids import BlobDigest, ObjId
-from ...ports import Store, TokensUsed
+from ...ports.models import TokensUsed
+from ...ports.store import Store
 from ...projection.account import LARGEST_NODES, Account
 from ...projection.sent import SentProjections, shared_length
 from ...redaction import Redactor

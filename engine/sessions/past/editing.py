@@ -23,7 +23,8 @@ from ...events.conversation import ToolCall, ToolResult
 from ...events.execution import ExecutionFinished
 from ...events.replays import Diverged, EditBegun, ReplayOutcome
 from ...ids import BranchId, ToolCallId
-from ...ports import PastExecution, Store
+from ...ports.past import PastExecution
+from ...ports.store import Store
 from ...projection.written import STATEMENT_TOOL
 from ...timeline.cells import Cell, Execution
 from ...timeline.ends import end_before

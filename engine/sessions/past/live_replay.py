@@ -19,7 +19,7 @@ from ...execution import NOT_RUN, WORKER_DIED
 from ...ids import ToolCallId
 from ...log import EventLog
 from ...minter import Minter
-from ...ports import StatementSubject
+from ...ports.permissions import StatementSubject
 from ...projection.entered import gained_sentence
 from ...timeline.cells import Cell
 from ...timeline.domains import Rights

@@ -26,7 +26,9 @@ from ...events.replays import Diverged, ReplayBegun, ReplayEnded, ReplayOutcome
 from ...execution import INTERRUPTED, WORKER_DIED, ExceptionInfo, ReplayMode
 from ...log import EventLog
 from ...minter import Minter
-from ...ports import Clock, Differences, PastExecution, RunRequest
+from ...ports.past import Differences, PastExecution
+from ...ports.statements import RunRequest
+from ...ports.system import Clock
 from ...timeline.cells import Cell
 from ...timeline.compared import AspectChange, aspects_of_rerun
 from ...timeline.index import Timeline

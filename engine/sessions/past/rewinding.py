@@ -24,7 +24,7 @@ from ...errors import SessionReadOnlyError, StoreError
 from ...events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from ...ids import Seq
 from ...log import EventLog
-from ...ports import Store
+from ...ports.store import Store
 from ...redaction import HIDDEN
 from ...timeline.workspace import Restorable, restorable, reversed_
 from ...tools import Replaced, Workspace, restore

@@ -17,7 +17,7 @@ import anyio.to_thread
 from ...nodes.found import Found
 from ...nodes.manifest import is_glob
 from ...nodes.page import is_page
-from ...ports import PAYLOAD_BYTES, Want
+from ...ports.ticks import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
 _FILES: Final = ("text", "binary")

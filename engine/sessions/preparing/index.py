@@ -15,7 +15,7 @@ from ...nodes.manifest import Listed, manifest_of, place_of
 from ...nodes.outline.model import TOP, Kind, Outline, Outliner, Symbol
 from ...nodes.overview import packed
 from ...nodes.ranking import Declared, ranked
-from ...ports import PAYLOAD_BYTES, Want
+from ...ports.ticks import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
 _MOST: Final = 1_500

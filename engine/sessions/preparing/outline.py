@@ -15,7 +15,7 @@ from ...nodes.outline.model import Outline
 from ...nodes.outline.packing import packed
 from ...nodes.outlines import utf8
 from ...nodes.revision import decoded, digest_of
-from ...ports import PAYLOAD_BYTES, Want
+from ...ports.ticks import PAYLOAD_BYTES, Want
 from ...redaction import Redactor
 from .sources import Made, Sources
 

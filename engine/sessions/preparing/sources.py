@@ -11,7 +11,7 @@ from ...events.nodes import PayloadKind
 from ...nodes.disk import Disk
 from ...nodes.found import Found
 from ...nodes.outline.model import Outliner
-from ...ports import Model
+from ...ports.models import Model
 from ...redaction import Redactor
 
 

@@ -15,7 +15,8 @@ import anyio.to_thread
 from ...encodings import decode
 from ...events.conversation import UserMessage
 from ...ids import MessageId
-from ...ports import ModelError, Prompt, TextDelta, TokensUsed, Want
+from ...ports.models import ModelError, Prompt, TextDelta, TokensUsed
+from ...ports.ticks import Want
 from .sources import Made, Sources
 
 logger = logging.getLogger(__name__)

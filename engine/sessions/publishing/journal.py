@@ -19,7 +19,7 @@ from ...events.conversation import AgentReasoning, AgentText
 from ...events.execution import CommandEnded, ExecutionFinished
 from ...events.session import ProjectionSent
 from ...ids import Seq, SessionId
-from ...ports import Store
+from ...ports.store import Store
 from ...redaction import Redactor
 from .signals import FilesPutBack, Item, OutputStreamed, Signal, Stream
 from .subscription import Subscription

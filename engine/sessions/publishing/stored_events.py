@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ...errors import SessionNotFoundError, StoreError
 from ...events import ConversationEvent, Event
 from ...ids import SessionId
-from ...ports import Store
+from ...ports.store import Store
 from ...redaction import Redactor, redact_event
 from .journal import Journal
 

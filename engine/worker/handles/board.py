@@ -22,7 +22,9 @@ from ...nodes.outline.model import Outliner
 from ...nodes.outlines import Outlines
 from ...nodes.revision import Revision
 from ...nodes.view_handle import ViewHandle
-from ...ports import FeedItem, Files, HandleRow, News, UpdatePayload, Want
+from ...ports.files import Files
+from ...ports.tails import FeedItem, HandleRow, News
+from ...ports.ticks import UpdatePayload, Want
 from ...projection.sections import Tail, TailState, assemble, expansions
 from ...ticks.foreseen import foreseen
 from .globs import Globs

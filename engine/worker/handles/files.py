@@ -1,4 +1,4 @@
-"""`ports.Files` for nodes, straight from the operating system. Errors are OSError."""
+"""`ports.files.Files` for nodes, straight from the operating system. Errors are OSError."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from ...confinement import opened_directory, opened_file, pinned_stat
-from ...ports import FileStamp
+from ...ports.files import FileStamp
 
 
 class DirectFiles:
@@ -38,7 +38,7 @@ class DirectFiles:
 
 
 class _DirectFile:
-    """`ports.OpenFile` on a descriptor."""
+    """`ports.files.OpenFile` on a descriptor."""
 
     __slots__ = ("_descriptor",)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...cutting import more
 from ...nodes.base import NodeBase
-from ...ports import HandleRow
+from ...ports.tails import HandleRow
 from ...projection.handles import line
 
 _LISTED: Final = 20

@@ -26,7 +26,7 @@ from ...nodes.glob_member import Glob
 from ...nodes.group_handle import GroupHandle
 from ...nodes.outlines import OutlineOf
 from ...nodes.view_handle import ViewHandle
-from ...ports import UpdatePayload
+from ...ports.ticks import UpdatePayload
 from ...ticks import TickContext
 from .ticking import Ticks
 

@@ -15,7 +15,7 @@ from ...nodes.base import NodeBase
 from ...nodes.budget import limit_of
 from ...nodes.group_handle import GroupHandle
 from ...nodes.rendered import RenderedView
-from ...ports import StandingRender
+from ...ports.tails import StandingRender
 from ...projection.surfaces import Surface
 from .live_nodes import LiveNodes
 

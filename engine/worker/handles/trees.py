@@ -278,7 +278,7 @@ class DirectTrees:
         self._trees: dict[tuple[str, str], Tree] = {}
 
     def listing(self, root: str, pattern: str) -> str:
-        """As `ports.Trees.listing`."""
+        """As `ports.files.Trees.listing`."""
         tree = self._trees.pop((root, pattern), None) or Tree(root, pattern, self._now)
         self._trees[root, pattern] = tree
         while len(self._trees) > _KEPT:

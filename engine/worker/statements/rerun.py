@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...execution import Ending
-from ...ports import ValueGroup
+from ...ports.past import ValueGroup
 from ...timeline.divergence import bound_names, differences
 from ..framing import to_step
 from ..interrupts import Interrupts

@@ -14,7 +14,7 @@ from engine.events.execution import EffectAnswered, ExecutionFinished, Execution
 from engine.events.session import SessionOpened, TitleChanged
 from engine.execution import Captured
 from engine.ids import EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from tests.support.commands import Home
 
 SECRET = "k3y-of 'mine'\n" + 'and a "zweite" line'

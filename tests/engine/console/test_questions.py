@@ -8,7 +8,7 @@ from engine.console.fragments import painted
 from engine.console.questions import asked, subject_shown
 from engine.execution import LeftOut, TextChange
 from engine.ids import Seq, ToolCallId
-from engine.ports import (
+from engine.ports.permissions import (
     CommandSubject,
     FileSubject,
     PermissionQuestion,

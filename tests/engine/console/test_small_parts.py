@@ -13,7 +13,7 @@ from engine.console.pastes import Pastes
 from engine.console.questions import answered, asked, chosen, options
 from engine.events.conversation import Attachment
 from engine.ids import Seq, ToolCallId
-from engine.ports import CommandSubject, PermissionQuestion, StatementSubject
+from engine.ports.permissions import CommandSubject, PermissionQuestion, StatementSubject
 
 
 def test_a_long_paste_is_a_label_until_it_is_sent() -> None:

@@ -26,7 +26,7 @@ from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import EnvironmentRestored
 from engine.execution import Captured, Display, ExceptionInfo, ExecutionStatus, TextChange
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
-from engine.ports import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
+from engine.ports.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.sessions.publishing.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 

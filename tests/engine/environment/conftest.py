@@ -9,7 +9,7 @@ import pytest
 
 from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench, opened
 from tests.support.workers import shared_zygote
 

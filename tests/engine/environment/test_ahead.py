@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine.environment.ahead import STRETCH_BYTES, Ahead, Prepared, replay_messages
 from engine.environment.past_contents import PastContents
-from engine.ports import PastExecution, PastLooks, PastRevision, PastStep, PastTick
+from engine.ports.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
 from tests.support.environments import contents, kept, past
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 from engine.events.nodes import FileChanged, RevisionAdopted
 from engine.nodes.unsaved import ONLY_IN_EDITOR
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import PATIENCE, Bench, restore
 
 pytestmark = pytest.mark.anyio

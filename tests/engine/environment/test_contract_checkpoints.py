@@ -23,7 +23,7 @@ from engine.environment.control_channel import DEATH_SECONDS
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.events.nodes import RevisionAdopted
 from engine.ids import ExecutionId
-from engine.ports import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
+from engine.ports.past import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
 from engine.worker.processes.proc import children_of
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, processes_in, running, shared_zygote

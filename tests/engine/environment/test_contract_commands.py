@@ -11,7 +11,9 @@ import anyio
 import pytest
 
 from engine.errors import EnvironmentUnavailableError
-from engine.ports import CommandRequest, EffectAnswer, EffectRequest, Environment, EnvironmentSpec
+from engine.ports.environment import Environment, EnvironmentSpec
+from engine.ports.programs import CommandRequest
+from engine.ports.statements import EffectAnswer, EffectRequest
 from engine.worker.processes.proc import stat_of
 from tests.support.environments import Bench, until
 

@@ -9,7 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine.ports import EffectAnswer, EffectRequest, Environment, RestorePlan, RunOutcome
+from engine.ports.environment import Environment
+from engine.ports.past import RestorePlan
+from engine.ports.statements import EffectAnswer, EffectRequest, RunOutcome
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, opened, refuse, request
 
 pytestmark = pytest.mark.anyio

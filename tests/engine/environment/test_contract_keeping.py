@@ -6,7 +6,9 @@ import builtins
 
 import pytest
 
-from engine.ports import EffectAnswer, EffectRequest, Environment, Preserved, Restored
+from engine.ports.environment import Environment
+from engine.ports.past import Preserved, Restored
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import Bench, lost_step, past, preserved, restore, until
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.events.nodes import RevisionAdopted
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

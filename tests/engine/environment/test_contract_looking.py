@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from engine.errors import EnvironmentUnavailableError
 from engine.events.nodes import TickApplied
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench, spec_for
 
 pytestmark = pytest.mark.anyio

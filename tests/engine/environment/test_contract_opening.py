@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine.execution import ExceptionInfo
-from engine.ports import EffectAnswer, EffectRequest, Environment
+from engine.ports.environment import Environment
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import Bench, past, restore
 
 pytestmark = pytest.mark.anyio

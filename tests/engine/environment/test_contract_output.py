@@ -8,7 +8,7 @@ import pytest
 import xxhash
 
 from engine.environment.capture import KEPT_BYTES
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench
 
 pytestmark = pytest.mark.anyio

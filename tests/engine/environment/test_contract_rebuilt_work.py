@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.ports import EffectAnswer, EffectRequest, Environment, Restored
+from engine.ports.environment import Environment
+from engine.ports.past import Restored
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import Bench, past, restore
 
 pytestmark = pytest.mark.anyio

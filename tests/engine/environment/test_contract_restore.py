@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from engine.execution import ExceptionInfo
 from engine.plain_data import argument_digest
-from engine.ports import EffectAnswer, Environment, PastAnswer, PastQuestion, Restored, RestorePlan
+from engine.ports.environment import Environment
+from engine.ports.past import PastAnswer, PastQuestion, Restored, RestorePlan
+from engine.ports.statements import EffectAnswer
 from tests.support.environments import Bench, contents, ended_otherwise, opened, past, past_answer, restore
 
 pytestmark = pytest.mark.anyio

@@ -14,19 +14,11 @@ from engine.events import Event
 from engine.events.nodes import FileChanged, RevisionAdopted
 from engine.ids import BlobDigest, ExecutionId
 from engine.nodes.revision import LARGEST, digest_of
-from engine.ports import (
-    STEP_CONTENT_BYTES,
-    Environment,
-    FeedItem,
-    News,
-    PastExecution,
-    PastLooks,
-    PastRevision,
-    PastStep,
-    PastTick,
-    RunOutcome,
-    TickOutcome,
-)
+from engine.ports.environment import Environment
+from engine.ports.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
+from engine.ports.statements import RunOutcome
+from engine.ports.tails import FeedItem, News
+from engine.ports.ticks import STEP_CONTENT_BYTES, TickOutcome
 from tests.support.environments import (
     Bench,
     kept,

@@ -13,7 +13,9 @@ import pytest
 from engine.errors import EnvironmentUnavailableError
 from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
-from engine.ports import EffectAnswer, EffectRequest, Environment, EnvironmentSpec, RestorePlan
+from engine.ports.environment import Environment, EnvironmentSpec
+from engine.ports.past import RestorePlan
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import (
     PATIENCE,
     Bench,

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from engine.errors import StoreError
 from engine.ids import BlobDigest
-from engine.ports import Environment, RestorePlan
+from engine.ports.environment import Environment
+from engine.ports.past import RestorePlan
 from tests.support.environments import PATIENCE, contents, kept, opened
 from tests.support.stretches import AnyBench, Looked, lived, restored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench
 
 pytestmark = pytest.mark.anyio

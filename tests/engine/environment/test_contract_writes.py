@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ports import Environment
+from engine.ports.environment import Environment
 from tests.support.environments import Bench, past, restore
 
 pytestmark = pytest.mark.anyio

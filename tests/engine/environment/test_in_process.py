@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from engine.environment.in_process import InProcessEnvironment
-from engine.ports import EffectAnswer, EffectRequest, RunOutcome
+from engine.ports.statements import EffectAnswer, EffectRequest, RunOutcome
 from tests.support.environments import PATIENCE, Bench, opened, past, restore, until
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from engine.environment.kept_values import EARLIER, NOT_KEPT, KeptValues
 from engine.ids import BlobDigest, ExecutionId
-from engine.ports import PastExecution, PastValues, RunRequest
+from engine.ports.past import PastExecution, PastValues
+from engine.ports.statements import RunRequest
 
 
 def group(content: str, *names: str) -> PastValues:

@@ -1,4 +1,4 @@
-"""Who implements `ports.Environment`: the two of ours, and what somebody writes for a test of theirs."""
+"""Who implements `ports.environment.Environment`: the two of ours, and what somebody writes for a test of theirs."""
 
 from __future__ import annotations
 
@@ -13,31 +13,13 @@ from engine.environment.factory import workers
 from engine.environment.in_process import InProcessEnvironment
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.ids import ExecutionId
-from engine.ports import (
-    Buffers,
-    CheckpointNews,
-    CommandOutcome,
-    CommandRequest,
-    Comparison,
-    Contents,
-    EffectHandler,
-    Environment,
-    EnvironmentSpec,
-    FeedItem,
-    Looked,
-    News,
-    OutputSink,
-    Preserved,
-    ProjectionPart,
-    Restored,
-    RestorePlan,
-    RunOutcome,
-    RunRequest,
-    TickOutcome,
-    TouchSink,
-    UpdatePayload,
-    ignore_touched,
-)
+from engine.ports.environment import Environment, EnvironmentSpec
+from engine.ports.files import Buffers
+from engine.ports.past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
+from engine.ports.programs import CommandOutcome, CommandRequest
+from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.ports.tails import FeedItem, Looked, News, ProjectionPart
+from engine.ports.ticks import TickOutcome, UpdatePayload
 from tests.support.workers import shared_zygote
 
 MEMBERS = (

@@ -16,7 +16,8 @@ from engine.environment.death import Death
 from engine.environment.rebuild import Rebuild
 from engine.environment.replay_run import ReplayRun
 from engine.environment.thread_connection import ThreadConnection
-from engine.ports import EnvironmentSpec, Limits, PastExecution, PastTick, RestorePlan
+from engine.ports.environment import EnvironmentSpec, Limits
+from engine.ports.past import PastExecution, PastTick, RestorePlan
 from engine.worker.framing import frame
 from engine.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replayed, Started, ToWorker
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past

@@ -12,7 +12,8 @@ import pytest
 
 from engine.execution import ExceptionInfo
 from engine.plain_data import argument_digest
-from engine.ports import EffectAnswer, PastQuestion, RestorePlan
+from engine.ports.past import PastQuestion, RestorePlan
+from engine.ports.statements import EffectAnswer
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past, past_answer, restore, until
 from tests.support.routed import routed
 

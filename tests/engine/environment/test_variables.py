@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from engine.domain import Domain
 from engine.environment.variables import program_variables, worker_variables
-from engine.ports import CommandRequest, EnvironmentSpec
+from engine.ports.environment import EnvironmentSpec
+from engine.ports.programs import CommandRequest
 
 VARIABLES = {"PATH": "/usr/bin:.:/work/bin:bin:/state/scratch/s/x::/usr/local/bin", "TMPDIR": "/tmp/mine", "ENV": "/x"}
 SPEC = EnvironmentSpec(cwd="/work", variables=VARIABLES)

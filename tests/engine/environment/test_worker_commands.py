@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engine.environment.zygote import Zygote
-from engine.ports import RestorePlan
+from engine.ports.past import RestorePlan
 from engine.worker.processes.brands import brand_of
 from tests.support.environments import PATIENCE, contents, ended_otherwise, until
 from tests.support.workers import bench, processes_in, running, shared_zygote
@@ -146,7 +146,7 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 import anyio
 from engine.environment.zygote import Zygote
-from engine.ports import RestorePlan
+from engine.ports.past import RestorePlan
 from tests.support.workers import bench
 zygote = Zygote.spawn()
 async def main():

@@ -56,7 +56,7 @@ SOCKET = (
         (
             SOCKET
             + FRAMING
-            + "from _rewindow.ports import ValueGroup\n"
+            + "from _rewindow.ports.past import ValueGroup\n"
             + "groups = (ValueGroup((), b''),) * 33\n"
             + "os.write(fd, f.frame(p.Kept(execution_id='ex_forged', groups=groups)))\nwhile True: pass",
             "more values than may be sent unasked",

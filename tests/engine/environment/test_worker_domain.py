@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from engine.domain import LAYERS, PARTS, Domain, Layer
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
-from engine.ports import EnvironmentSpec, RestorePlan
+from engine.ports.environment import EnvironmentSpec
+from engine.ports.past import RestorePlan
 from engine.worker.sandbox import landlock
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, past, refuse, spec_for, until
 from tests.support.workers import gone, shared_zygote

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.ports import EffectAnswer, EffectRequest
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import until
 from tests.support.workers import bench
 

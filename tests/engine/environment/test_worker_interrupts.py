@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.ports import RunOutcome
+from engine.ports.statements import RunOutcome
 from tests.support.environments import PATIENCE, refuse, request
 from tests.support.workers import bench
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.errors import EnvironmentUnavailableError
-from engine.ports import Preserved
+from engine.ports.past import Preserved
 from tests.support.environments import PATIENCE, Bench, lost_step, past, preserved, restore, until
 from tests.support.workers import bench, gone, running
 

@@ -17,7 +17,8 @@ import pytest
 from engine.environment.worker_environment import WorkerEnvironment
 from engine.environment.zygote import Zygote
 from engine.errors import EnvironmentUnavailableError
-from engine.ports import EffectAnswer, EffectRequest, RestorePlan
+from engine.ports.past import RestorePlan
+from engine.ports.statements import EffectAnswer, EffectRequest
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, spec_for, until
 from tests.support.workers import bench, gone, running, shared_zygote
 
@@ -387,6 +388,11 @@ LOADED = [
     "pinned",
     "plain_data",
     "ports",
+    "ports.files",
+    "ports.past",
+    "ports.statements",
+    "ports.tails",
+    "ports.ticks",
     "projection",
     "projection.changes",
     "projection.handles",

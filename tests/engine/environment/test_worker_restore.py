@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from engine.environment import rebuild
-from engine.ports import Differences, PastExecution, Restored, RestorePlan, RunOutcome
+from engine.ports.past import Differences, PastExecution, Restored, RestorePlan
+from engine.ports.statements import RunOutcome
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past, restore, spec_for
 from tests.support.workers import bench
 

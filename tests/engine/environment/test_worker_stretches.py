@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from engine.errors import StoreError
 from engine.ids import BlobDigest
-from engine.ports import EffectAnswer, Restored, RestorePlan
+from engine.ports.past import Restored, RestorePlan
+from engine.ports.statements import EffectAnswer
 from tests.support.environments import PATIENCE, contents, past_answer
 from tests.support.stretches import Looked, lived, restored
 from tests.support.workers import bench

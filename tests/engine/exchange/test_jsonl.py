@@ -29,7 +29,9 @@ from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
 from engine.execution import KeptGroup
 from engine.ids import ExecutionId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import Clock, SessionRow, StatementSubject, Store
+from engine.ports.permissions import StatementSubject
+from engine.ports.store import SessionRow, Store
+from engine.ports.system import Clock
 from engine.redaction import Redactor
 from engine.sessions.policy import Policy
 from engine.sessions.scopes import STATEMENTS
@@ -420,7 +422,7 @@ def test_a_long_session_is_imported_and_exported_in_little_memory(tmp_path: Path
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.config.system import SystemClock
 from engine.store.sqlite import SqliteStore
 from engine.exchange.jsonl_export import export_lines

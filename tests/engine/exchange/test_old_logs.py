@@ -19,7 +19,7 @@ from engine.event_list import lookup_in
 from engine.exchange.jsonl_export import export_lines
 from engine.exchange.jsonl_import import import_lines
 from engine.execution import WORKER_DIED
-from engine.ports import SessionRow, Store
+from engine.ports.store import SessionRow, Store
 from engine.store.memory import MemoryStore
 from engine.store.sqlite import SqliteStore
 from engine.timeline.index import Timeline

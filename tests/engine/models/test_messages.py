@@ -26,7 +26,7 @@ from engine.events.conversation import (
 from engine.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.models.provider import ProviderModel
 from engine.models.routes import route_to
-from engine.ports import ModelError, Prompt
+from engine.ports.models import ModelError, Prompt
 from engine.projection.prompt import message_text
 from engine.projection.written import REST_LEFT_OUT
 from engine.view import Summary, View

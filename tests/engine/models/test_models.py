@@ -12,7 +12,7 @@ from engine.events.conversation import ToolCall, ToolResult, UserMessage
 from engine.ids import MessageId, ToolCallId
 from engine.models import make_model
 from engine.models.direct import statement_in
-from engine.ports import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
+from engine.ports.models import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
 
 pytestmark = pytest.mark.anyio
 

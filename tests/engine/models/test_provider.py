@@ -22,7 +22,7 @@ from engine.models import make_model
 from engine.models.provider import ATTEMPTS, ProviderModel
 from engine.models.routes import route_to
 from engine.models.statement_tool import source_of
-from engine.ports import (
+from engine.ports.models import (
     ContextTooLongError,
     ModelError,
     ModelSignal,
@@ -549,7 +549,7 @@ async def test_a_cancel_does_not_wait_for_the_library_to_be_imported() -> None:
     code = (
         "import anyio, os, sys\n"
         "from engine.models import make_model\n"
-        "from engine.ports import Prompt\n"
+        "from engine.ports.models import Prompt\n"
         "async def main():\n"
         "    with anyio.move_on_after(0.02):\n"
         "        await anext(make_model('provider:openai:m').reply(Prompt(instructions='', messages=(), tail='')))\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.written_replies import with_written_statement
-from engine.ports import (
+from engine.ports.models import (
     ModelError,
     ModelSignal,
     ReasoningDelta,

@@ -10,7 +10,7 @@ import pytest
 from engine.events.nodes import NodeMade
 from engine.nodes.group_handle import GroupHandle
 from engine.nodes.group_members import ForeignMemberError, GroupCycleError
-from engine.ports import News
+from engine.ports.tails import News
 from engine.tokens import count
 from tests.support.boards import Desk, kinds
 

@@ -12,7 +12,7 @@ from engine.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, GroupR
 from engine.ids import ObjId, PayloadId
 from engine.nodes.overview import Ranked, overview, packed, unpacked
 from engine.nodes.ranking import Declared, ranked
-from engine.ports import UpdatePayload, Want
+from engine.ports.ticks import UpdatePayload, Want
 from engine.tokens import count
 from tests.support.boards import Desk
 

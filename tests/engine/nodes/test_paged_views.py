@@ -13,7 +13,7 @@ import pytest
 from engine.events.nodes import ContentsAdopted
 from engine.nodes.disk import Sizes
 from engine.nodes.view_handle import ViewHandle
-from engine.ports import OpenFile
+from engine.ports.files import OpenFile
 from engine.worker.handles.last_shown import LastShown
 from tests.support.boards import Desk, deltas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.events.session import DomainEntered
-from engine.ports import RebuildSubject
+from engine.ports.permissions import RebuildSubject
 from engine.projection.entered import before_phrase, entered_sentence, rebuild_sentence
 from engine.timeline.domains import UNHELD, Rights
 

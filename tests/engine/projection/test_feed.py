@@ -14,7 +14,7 @@ from engine.events.nodes import GroupRecomputed, NodeChanged
 from engine.events.session import EnvironmentRestored, ModelCallEnded, ProjectionSent, UsageReported, WorkStopped
 from engine.execution import Display, ExceptionInfo
 from engine.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
-from engine.ports import FeedItem
+from engine.ports.tails import FeedItem
 from engine.projection.feed import KEPT_CHANGES, KEPT_EXPANSION_CHARS, KEPT_EXPANSIONS, KEPT_ITEMS, Feed
 from engine.timeline.index import Timeline
 from tests.support.examples import examples

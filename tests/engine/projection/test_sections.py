@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.ports import FeedItem, HandleRow, MadeHandle, News, PastStatement
+from engine.ports.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement
 from engine.projection.changes import HISTORY_TOKENS
 from engine.projection.handles import Table
 from engine.projection.part import Block, blocks

@@ -16,7 +16,7 @@ from engine.events.execution import ExecutionFinished, ExecutionStarted, Stateme
 from engine.events.nodes import MethodCalled, NodeMade
 from engine.execution import ExceptionInfo, ExecutionStatus, Location
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
-from engine.ports import MadeHandle, PastStatement
+from engine.ports.tails import MadeHandle, PastStatement
 from engine.projection.past_statements import SENT_CHARS, SOURCE_CHARS, PastStatements
 from engine.projection.superseded import Policy, as_it_is_now
 from engine.projection.timeline import HEADING, TIMELINE_TOKENS, past

@@ -15,7 +15,7 @@ from engine.events.conversation import ToolResult
 from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
-from engine.ports import EffectAnswer, EffectRequest
+from engine.ports.statements import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
 from engine.sessions.acts.act_events import SHOWN_CHARS
 from engine.sessions.acts.acts import Acts, Desk

@@ -19,7 +19,8 @@ from engine.execution import LeftOut
 from engine.ids import ExecutionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
-from engine.ports import EffectAnswer, EffectRequest, PermissionAnswer, PermissionQuestion
+from engine.ports.permissions import PermissionAnswer, PermissionQuestion
+from engine.ports.statements import EffectAnswer, EffectRequest
 from engine.redaction import Redactor
 from engine.sessions.acts import acts as module
 from engine.sessions.acts.acts import Acts, Desk

@@ -15,16 +15,9 @@ from engine.errors import EnvironmentUnavailableError, TurnFailedError
 from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.events.execution import ExecutionFinished
 from engine.events.session import PermissionAnswered, PromptWithdrawn, WorkStopped
-from engine.ports import (
-    ModelError,
-    ModelSignal,
-    PermissionAnswer,
-    PermissionQuestion,
-    Prompt,
-    StatementAsked,
-    TextDelta,
-    TickOutcome,
-)
+from engine.ports.models import ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.ports.permissions import PermissionAnswer, PermissionQuestion
+from engine.ports.ticks import TickOutcome
 from tests.support.hollow import MOMENTS, HollowEnvironment, Moment, nothing
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of

@@ -10,7 +10,8 @@ import pytest
 
 from engine import Session
 from engine.errors import InvalidEventError
-from engine.ports import EffectHandler, OutputSink, Preserved, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.ports.past import Preserved
+from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.sessions.lifecycle.registry import Sessions
 from tests.support.hollow import HollowEnvironment
 from tests.support.sessions import sessions_of

@@ -16,7 +16,8 @@ from engine.events.conversation import RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.events.session import ProjectionSent, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
+from engine.ports.models import ModelSignal, Prompt, TextDelta
+from engine.ports.store import CommitListener
 from engine.store.memory import MemoryStore
 from tests.support.models import AnsweringModel
 from tests.support.sessions import LentStore, sessions_of

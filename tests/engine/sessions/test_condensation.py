@@ -26,18 +26,17 @@ from engine.events.conversation import (
 )
 from engine.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
 from engine.ids import EventId, MessageId, Seq, SessionId, ToolCallId
-from engine.ports import (
+from engine.ports.models import (
     ContextTooLongError,
     Model,
     ModelError,
     ModelSignal,
     Prompt,
     ReasoningDelta,
-    SessionRow,
     StatementAsked,
-    Store,
     TextDelta,
 )
+from engine.ports.store import SessionRow, Store
 from engine.projection.prompt import message_text
 from engine.sessions.lifecycle.registry import Sessions
 from engine.sessions.session import Session

@@ -11,7 +11,7 @@ from engine.cycles import CycleFold
 from engine.events.conversation import AgentText, Condensation, CondensationRequest, RunStop, UserMessage
 from engine.ids import MessageId
 from engine.log import EventLog
-from engine.ports import Model, ModelSignal, Prompt, TextDelta
+from engine.ports.models import Model, ModelSignal, Prompt, TextDelta
 from engine.projection.news import LogNews
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError

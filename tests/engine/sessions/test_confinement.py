@@ -17,7 +17,8 @@ from engine.domain import PARTS, Layer
 from engine.errors import EnvironmentUnavailableError
 from engine.events.execution import ExecutionStarted
 from engine.events.session import DomainEntered, PermissionAsked
-from engine.ports import PermissionAnswer, RebuildSubject, StatementAsked, StatementSubject, TextDelta
+from engine.ports.models import StatementAsked, TextDelta
+from engine.ports.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.projection.entered import rebuild_sentence
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock

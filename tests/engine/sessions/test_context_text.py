@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.events.conversation import AgentText
-from engine.ports import HandleRow, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.ports.models import ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.ports.tails import HandleRow
 from engine.projection.account import MESSAGES
 from engine.projection.sections import SECTIONS
 from engine.sessions.model_calls.context_text import (

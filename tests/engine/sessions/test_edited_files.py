@@ -12,7 +12,7 @@ from engine.config.system import SystemClock
 from engine.environment.factory import workers
 from engine.environment.in_process import InProcessEnvironment
 from engine.events.session import EnvironmentRestored
-from engine.ports import Prompt, StatementAsked, TextDelta
+from engine.ports.models import Prompt, StatementAsked, TextDelta
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
 from tests.support.models import AnsweringModel

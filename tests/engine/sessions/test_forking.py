@@ -21,7 +21,7 @@ from engine.events.rewinding import RewindBegun
 from engine.events.session import ConfigChanged, ModeChanged, ProjectionSent
 from engine.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, Seq, SessionId
 from engine.log import EventLog
-from engine.ports import Prompt, StatementAsked, TextDelta
+from engine.ports.models import Prompt, StatementAsked, TextDelta
 from engine.projection.sent import SentProjections, prompt_of
 from engine.sessions.lifecycle.forking import forked
 from engine.store.memory import MemoryStore

@@ -10,7 +10,7 @@ from engine.config.system import SystemClock
 from engine.errors import SessionReadOnlyError, StoreError
 from engine.events.conversation import AgentText, RunStop, UserMessage
 from engine.ids import SessionId
-from engine.ports import CommitListener, SessionRow
+from engine.ports.store import CommitListener, SessionRow
 from engine.store.memory import MemoryStore
 from tests.support.hollow import HollowEnvironment
 from tests.support.sessions import sessions_of

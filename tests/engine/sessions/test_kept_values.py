@@ -15,7 +15,7 @@ from engine.events.conversation import ToolResult
 from engine.events.execution import ExecutionFinished, ValuesKept
 from engine.events.session import EnvironmentRestored
 from engine.ids import BlobDigest
-from engine.ports import Preserved, ValueGroup
+from engine.ports.past import Preserved, ValueGroup
 from engine.store.memory import MemoryStore
 from tests.support.environments import until
 from tests.support.fixed import FixedClock

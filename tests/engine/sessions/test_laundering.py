@@ -13,7 +13,8 @@ import pytest
 from engine import EditMode, PermissionAnswer, PermissionQuestion, ReplayMode, Session, Sessions, Store
 from engine.config.settings import SandboxRule
 from engine.errors import InvalidRequestError
-from engine.ports import PermissionSubject, Prompt, StatementAsked, StatementSubject, TextDelta
+from engine.ports.models import Prompt, StatementAsked, TextDelta
+from engine.ports.permissions import PermissionSubject, StatementSubject
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel

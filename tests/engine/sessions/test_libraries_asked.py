@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer
-from engine.ports import FileSubject, TreeSubject
+from engine.ports.permissions import FileSubject, TreeSubject
 from tests.engine.sessions.test_many_files import replying
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions

@@ -12,7 +12,7 @@ from engine.events.session import EnvironmentRestored
 from engine.execution import INTERRUPTED, ExceptionInfo
 from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
-from engine.ports import Environment, EnvironmentSpec
+from engine.ports.environment import Environment, EnvironmentSpec
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.kept.checkpoint_keeping import CheckpointKeeping

@@ -19,7 +19,8 @@ from engine.events.codec import decode, encode
 from engine.events.conversation import RunStop
 from engine.ids import BranchId, Seq, SessionId
 from engine.log import EventLog
-from engine.ports import ModelSignal, Prompt, StatementAsked, Store, TextDelta
+from engine.ports.models import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.ports.store import Store
 from engine.projection.news import LogNews
 from engine.sessions.branch_rows import BranchStatements, branch_rows
 from engine.sessions.past.branch_diff import diff

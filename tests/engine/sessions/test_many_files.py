@@ -9,7 +9,8 @@ import pytest
 
 from engine import PermissionAnswer
 from engine.events.conversation import ToolResult
-from engine.ports import ASKED_CHARS, FileSubject, Prompt, StatementAsked, TextDelta, TreeSubject
+from engine.ports.models import Prompt, StatementAsked, TextDelta
+from engine.ports.permissions import ASKED_CHARS, FileSubject, TreeSubject
 from engine.store.memory import MemoryStore
 from engine.timeline.changed import text_size
 from tests.support.fixed import FixedClock

@@ -17,7 +17,7 @@ from engine.events import UNSTAMPED, Event
 from engine.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, SessionId, ToolCallId
 from engine.log import EventLog
-from engine.ports import Model, Prompt, StatementAsked, TextDelta
+from engine.ports.models import Model, Prompt, StatementAsked, TextDelta
 from engine.sessions.lifecycle.registry import Sessions
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore

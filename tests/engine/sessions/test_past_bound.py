@@ -15,7 +15,7 @@ from engine.events.execution import EffectAnswered, ValuesDropped, ValuesKept
 from engine.execution import KeptGroup
 from engine.ids import BlobDigest, ExecutionId, Seq
 from engine.log import EventLog
-from engine.ports import Droppable, Store
+from engine.ports.store import Droppable, Store
 from engine.sessions.kept.past_bound import Drop, PastBound, due_drop
 from engine.sessions.publishing.journal import Journal
 from tests.support.archives import is_there

@@ -16,7 +16,7 @@ from engine.environment.in_process import InProcessEnvironment
 from engine.events import Event
 from engine.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, RevisionAdopted
 from engine.ids import SessionId
-from engine.ports import PAYLOAD_BYTES
+from engine.ports.ticks import PAYLOAD_BYTES
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.sessions import sessions_of

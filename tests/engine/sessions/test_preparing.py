@@ -26,7 +26,9 @@ from engine.nodes.outline.indentation import IndentationOutliner
 from engine.nodes.outline.packing import unpacked
 from engine.nodes.page import page_path
 from engine.nodes.revision import LARGEST, digest_of
-from engine.ports import PAYLOAD_BYTES, FileStamp, ModelError, ModelSignal, Prompt, TextDelta, TokensUsed, Want
+from engine.ports.files import FileStamp
+from engine.ports.models import ModelError, ModelSignal, Prompt, TextDelta, TokensUsed
+from engine.ports.ticks import PAYLOAD_BYTES, Want
 from engine.redaction import Redactor
 from engine.sessions.preparer import Preparer
 from engine.sessions.preparing import Made, Prepare, Sources

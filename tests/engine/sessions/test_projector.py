@@ -10,7 +10,7 @@ import pytest
 from engine.events import Event
 from engine.events.conversation import Condensation, RunStop, ToolCall, ToolResult, UserMessage
 from engine.ids import EventId, MessageId, Seq, ToolCallId
-from engine.ports import News, ProjectionPart
+from engine.ports.tails import News, ProjectionPart
 from engine.projection.news import LogNews
 from engine.projection.prompt import MESSAGE_OVERHEAD
 from engine.redaction import HIDDEN, Redactor

@@ -11,7 +11,7 @@ from engine.events.session import PermissionAnswered, PermissionAsked
 from engine.execution import LeftOut, TextChange
 from engine.ids import ToolCallId
 from engine.log import EventLog
-from engine.ports import (
+from engine.ports.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

@@ -11,7 +11,7 @@ import pytest
 from engine.config.system import SystemClock
 from engine.errors import SessionInUseError, SessionNotFoundError
 from engine.ids import SessionId
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.sessions.publishing.signals import OutputStreamed
 from engine.store import open_store
 from engine.store.memory import MemoryStore

@@ -12,7 +12,15 @@ from engine.events.conversation import AgentReasoning, AgentText, ThinkingBlock,
 from engine.ids import SessionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
-from engine.ports import ModelError, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from engine.ports.models import (
+    ModelError,
+    ModelSignal,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
 from engine.sessions.model_calls.replies import ReplyRecorder
 from engine.sessions.publishing.journal import Journal
 from engine.store.memory import MemoryStore

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from engine.config.system import SystemClock
 from engine.events.conversation import ResultRerendered, ToolResult
-from engine.ports import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.ports.models import ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.projection.account import Account
 from engine.projection.sent import SentProjections, prompt_of
 from engine.sessions.session import Session

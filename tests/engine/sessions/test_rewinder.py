@@ -17,7 +17,7 @@ from engine.events.branches import BranchCreated, HeadMoved
 from engine.events.conversation import AgentText
 from engine.events.execution import StatementOmitted
 from engine.events.rewinding import RewindBegun, Rewound
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.sessions.past import rewinding
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock

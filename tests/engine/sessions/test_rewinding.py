@@ -21,7 +21,7 @@ from engine.events.execution import FileWritten
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 from engine.log import EventLog
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.sessions.acts.buffers import SessionBuffers
 from engine.sessions.past.rewinding import FileRewinding
 from engine.sessions.publishing.journal import Journal

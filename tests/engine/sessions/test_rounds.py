@@ -21,7 +21,8 @@ from engine.events.execution import ExecutionStarted
 from engine.events.nodes import NodeChanged, NodesTicked, TickApplied
 from engine.events.session import RoundOpened
 from engine.ids import EventId, Seq, SessionId
-from engine.ports import ModelError, ModelSignal, Prompt, SessionRow
+from engine.ports.models import ModelError, ModelSignal, Prompt
+from engine.ports.store import SessionRow
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs, says

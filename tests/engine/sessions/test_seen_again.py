@@ -17,7 +17,8 @@ from engine.events.execution import ExecutionStarted, ValuesKept
 from engine.events.nodes import FileChanged, NodesTicked, RevisionAdopted, TickApplied
 from engine.events.session import EnvironmentRestored
 from engine.ids import EventId, Seq, SessionId
-from engine.ports import HandleRow, SessionRow
+from engine.ports.store import SessionRow
+from engine.ports.tails import HandleRow
 from engine.projection.changes import EARLIER, HEADING
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock

@@ -15,7 +15,7 @@ from engine import Environment, Session, Store
 from engine.environment.in_process import InProcessEnvironment
 from engine.events.session import EnvironmentRestored
 from engine.ids import SessionId
-from engine.ports import HandleRow
+from engine.ports.tails import HandleRow
 from engine.projection.changes import EARLIER, EARLIER_ALONE
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy, FixedClock

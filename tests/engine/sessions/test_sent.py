@@ -15,7 +15,15 @@ from engine.events import Event
 from engine.events.conversation import AgentText, Condensation, RunStop, UserMessage
 from engine.events.session import ModelCallEnded, ProjectionSent
 from engine.ids import EventId, MessageId, Seq, SessionId
-from engine.ports import ContextTooLongError, ModelError, ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.ports.models import (
+    ContextTooLongError,
+    ModelError,
+    ModelSignal,
+    Prompt,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
 from engine.projection.account import Account
 from engine.projection.prompt import MESSAGE_OVERHEAD, message_text
 from engine.projection.sent import SentProjections, prompt_of

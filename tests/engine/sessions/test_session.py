@@ -23,7 +23,8 @@ from engine.events.execution import (
 )
 from engine.events.session import EnvironmentRestored, PromptQueued, PromptWithdrawn, SessionOpened
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import CommitListener, ModelSignal, Prompt, TextDelta
+from engine.ports.models import ModelSignal, Prompt, TextDelta
+from engine.ports.store import CommitListener
 from engine.sessions.publishing.signals import OutputStreamed
 from engine.sessions.requests import MAX_QUEUED
 from engine.sessions.session import Session

@@ -11,7 +11,8 @@ import pytest
 
 from engine.events.execution import FileWritten
 from engine.nodes.revision import digest_of
-from engine.ports import EffectAnswer, FileSubject, PermissionAnswer, TreeSubject
+from engine.ports.permissions import FileSubject, PermissionAnswer, TreeSubject
+from engine.ports.statements import EffectAnswer
 from engine.timeline.workspace import restorable
 from engine.tools import restore
 from engine.tools.tree.rename import MOST_FILES

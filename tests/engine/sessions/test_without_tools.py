@@ -16,7 +16,7 @@ from engine.events.conversation import AgentText, Condensation, ToolCall, ToolRe
 from engine.events.execution import ExecutionFinished
 from engine.models.provider import ProviderModel
 from engine.models.routes import route_to
-from engine.ports import TextDelta
+from engine.ports.models import TextDelta
 from engine.projection.written import CLOSING, OPENING, REST_LEFT_OUT
 from engine.store.memory import MemoryStore
 from engine.tokens import count

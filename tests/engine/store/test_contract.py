@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidEventError, InvalidRequestError, SessionNotFoundError, StoreError
 from engine.ids import BlobDigest, Seq, SessionId
-from engine.ports import Clock, SessionRow, Store
+from engine.ports.store import SessionRow, Store
+from engine.ports.system import Clock
 from engine.store import STORES, open_store
 from tests.support.examples import examples
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts

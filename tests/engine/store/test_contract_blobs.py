@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import InvalidRequestError
 from engine.ids import BlobDigest
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.blobs import MAX_BLOB, digest_of, pack, unpack
 from tests.support.stores import begun
 

@@ -11,7 +11,8 @@ import pytest
 from engine.errors import InvalidEventError, InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
 from engine.events.codec import encode
 from engine.ids import SessionId
-from engine.ports import Clock, SessionRow, Store
+from engine.ports.store import SessionRow, Store
+from engine.ports.system import Clock
 from engine.store.memory import MemoryStore
 from tests.support.archives import answered, is_there, kept
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts

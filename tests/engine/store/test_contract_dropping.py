@@ -12,7 +12,8 @@ import pytest
 from engine.events import Event
 from engine.events.codec import encode
 from engine.ids import BlobDigest, SessionId
-from engine.ports import Clock, Store
+from engine.ports.store import Store
+from engine.ports.system import Clock
 from engine.store.memory import MemoryStore
 from tests.support.archives import answered, dropped, is_there, values_kept
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row

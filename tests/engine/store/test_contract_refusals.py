@@ -9,7 +9,7 @@ from engine.errors import InvalidEventError, InvalidRequestError, SessionInUseEr
 from engine.events.conversation import ToolCall, UserMessage
 from engine.events.execution import ExecutionFinished
 from engine.ids import BlobDigest, EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports import Store
+from engine.ports.store import Store
 from tests.support.stores import A, B, Recorder, begun, message, row, texts
 
 UNKNOWN = SessionId("ses_unknown")

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import SessionInUseError, SessionNotFoundError, StoreError
 from engine.ids import SessionId
-from engine.ports import SessionRow
+from engine.ports.store import SessionRow
 from engine.store.database import Database
 from engine.store.locks import owners
 from engine.store.removal import batches

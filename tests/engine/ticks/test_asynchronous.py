@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from engine.events import Event
 from engine.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped
 from engine.nodes.view_handle import ViewHandle
-from engine.ports import PAYLOAD_BYTES
+from engine.ports.ticks import PAYLOAD_BYTES
 from tests.support.boards import Desk, kinds
 
 

@@ -14,7 +14,7 @@ from engine.nodes.outline.model import Outline, Symbol, Tier
 from engine.nodes.outline.packing import packed, unpacked
 from engine.nodes.outlines import AT_ONCE
 from engine.nodes.view_handle import ViewHandle
-from engine.ports import PAYLOAD_BYTES
+from engine.ports.ticks import PAYLOAD_BYTES
 from tests.support.boards import Desk
 
 LINES = "".join(f"def function_{number}():\n    return {number}\n\n\n" for number in range(9_000))

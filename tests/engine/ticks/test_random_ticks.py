@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.nodes.base import NodeBase
 from engine.nodes.view_handle import ViewHandle
-from engine.ports import UpdatePayload
+from engine.ports.ticks import UpdatePayload
 from tests.support.boards import Desk
 from tests.support.examples import examples
 

@@ -23,7 +23,7 @@ from engine.events.replays import ReplayBegun, ReplayEnded
 from engine.events.session import UsageReported
 from engine.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
 from engine.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
-from engine.ports import (
+from engine.ports.past import (
     PastAnswer,
     PastExecution,
     PastLooks,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.ports import CommandOutcome, CommandOutput, CommandRequest
+from engine.ports.programs import CommandOutcome, CommandOutput, CommandRequest
 from engine.tools.bash import KEPT_BYTES, MOST_BYTES, Arguments, answer, perform
 from engine.tools.workspace import Workspace
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.ports import CommandOutcome, CommandOutput
+from engine.ports.programs import CommandOutcome, CommandOutput
 from engine.search import commands
 from engine.tool_values.matches import Matches, matches_of
 from engine.tools import find, grep

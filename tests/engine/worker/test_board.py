@@ -10,7 +10,7 @@ import pytest
 
 from engine.execution import Location
 from engine.nodes.view_handle import ViewHandle
-from engine.ports import News
+from engine.ports.tails import News
 from engine.projection.sections import Tail
 from engine.tokens import count
 from tests.support.boards import Desk, kinds

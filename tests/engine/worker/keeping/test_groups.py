@@ -10,7 +10,7 @@ import pytest
 
 from engine.nodes.group_handle import GroupHandle
 from engine.nodes.group_members import GroupCycleError
-from engine.ports import ValueGroup
+from engine.ports.past import ValueGroup
 from engine.worker.guarding.guard import OutsideGuard
 from engine.worker.keeping.loader import Loader
 from engine.worker.keeping.pickler import Surroundings

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from engine.ports import ValueGroup
+from engine.ports.past import ValueGroup
 from engine.tool_values.completed import Completed
 from engine.tool_values.written import Written
 from engine.worker.keeping.form import header
