@@ -78,7 +78,7 @@ def test_what_a_model_wants_to_run_is_decided_by_acpx(tmp_path: Path, options: l
     model = scripted(
         tmp_path, {"statement": f"import os; os.close(os.open({str(touched)!r}, os.O_CREAT))"}, {"text": "Done."}
     )
-    client = Acpx(tmp_path, f"{AGENT} --model {model}")
+    client = Acpx(tmp_path, f"{AGENT} --model {model}", {"REWINDOW_SANDBOX": "off"})  # so the statement itself asks
     said = client.run(*options, "exec", "go", code=0 if runs_it else DENIED)
     assert said.rstrip().endswith("[done] end_turn")
     assert "Done." in said
