@@ -103,7 +103,7 @@ class ZygoteLoop:
     def _use_idle_time(self) -> None:
         if self._has_orphans:
             self._end_orphans()
-        elif not self._memory.is_busy:
+        elif not self._is_swept and not self._memory.is_busy:
             self._sweep()
 
     def _look_at_memory(self) -> None:

@@ -186,18 +186,46 @@ def test_a_zygote_looks_for_orphans_once_for_many_that_ended_and_reaps_those_tha
     assert max(left) <= 1
 
 
+LOOKED_AT_BETWEEN_STATEMENTS = """
+import os, socket, subprocess
+from engine.worker.forking import zygote
+from engine.worker.processes import memory
+
+memory.LOOK_SECONDS = memory.IDLE_LOOK_SECONDS = zygote._IDLE_SECONDS = 0.01
+zygote.end_left_behind = lambda: print("swept", flush=True)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+loop = zygote.ZygoteLoop(theirs, is_swept=False)
+left = subprocess.Popen(["sleep", "20"])
+loop._memory.rest(os.getpid(), 1 << 40)
+look = loop._memory.look
+looks = iter(range(5))
+
+def looked():
+    if next(looks, None) is None:
+        left.kill()
+        ours.close()
+    return look()
+
+loop._memory.look = looked
+loop._known = lambda: {left.pid}
+loop.serve()
+"""
+"""A zygote that looks at what a statement has left, five times, while it has nothing to do."""
+
+
+def test_a_zygote_looks_for_what_dead_hosts_left_once_however_often_it_is_idle() -> None:
+    command = [sys.executable, "-c", LOOKED_AT_BETWEEN_STATEMENTS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True, text=True)
+    assert done.stdout == "swept\n"
+
+
 IN_ONE_GROUP = """\
 import os, subprocess
 meant = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], process_group=0, stdout=subprocess.PIPE)
 meant.stdout.readline()  # it is not alone any more
 other = subprocess.Popen(["sleep", "60"], process_group=meant.pid)
 print(meant.pid, other.pid, flush=True)
-while True:
-    _, status = os.waitpid(other.pid, os.WUNTRACED | os.WCONTINUED)
-    if os.WIFCONTINUED(status):
-        print("went on", flush=True)
-    elif not os.WIFSTOPPED(status):
-        break
+other.wait()
 meant.wait()
 """
 
@@ -209,7 +237,11 @@ def test_a_group_is_stopped_at_once_and_who_is_not_meant_goes_on() -> None:
         assert parent.stdout
         meant, other = map(int, parent.stdout.readline().split())
         end_tree(meant)
-        assert Path(f"/proc/{other}/stat").exists()
-        went_on = select.select([parent.stdout], [], [], 10)[0]  # which its end would hide
-        os.kill(other, signal.SIGKILL)
-        assert went_on
+        try:
+            end = time.monotonic() + PATIENCE
+            while (found := stat_of(other)) is not None and found.state == b"T" and time.monotonic() < end:
+                time.sleep(0.01)
+        finally:
+            os.kill(other, signal.SIGKILL)
+        assert found is not None
+        assert found.state in b"RSD"
