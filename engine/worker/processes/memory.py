@@ -109,6 +109,8 @@ class Watch:
     def rest(self, pid: int, limit: int, domain: Domain | None = None) -> None:
         """A statement is over; what it has left is looked at for as long as there is something."""
         if pid not in self._limits:
+            if _is_alone(pid):  # most of the time, and then a look at its scratch directory would be for nothing
+                return
             self.begin(pid, limit, _LEFT, domain)
         self._limits[pid] = limit, _LEFT
         self._idle.add(pid)
