@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from engine.worker.processes import ending
@@ -130,13 +129,14 @@ def test_what_is_below_one_that_ends_during_a_look_is_found(monkeypatch: pytest.
         subprocess.Popen(["sh", "-c", "sleep 20 & echo $!; wait"], stdout=subprocess.PIPE) as shell,
     ):
         assert shell.stdout is not None
-        below = int(shell.stdout.readline())
+        below = os.pidfd_open(int(shell.stdout.readline()))
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         monkeypatch.setattr(ending, "stat_of", raced)
         ending.end_below(os.getpid(), shell.pid.__eq__)
         assert looks[shell.pid] > 1
         assert shell.wait(PATIENCE) == -signal.SIGKILL
-        assert not psutil.pid_exists(below) or psutil.Process(below).status() == psutil.STATUS_ZOMBIE
+        assert select.select([below], [], [], PATIENCE)[0]  # it has ended
+        os.close(below)
 
 
 def test_one_whose_first_thread_alone_has_ended_is_ended() -> None:
