@@ -126,7 +126,7 @@ def test_what_is_below_one_that_ends_during_a_look_is_found(monkeypatch: pytest.
 
     with (
         subprocess.Popen(["true"]) as ended,
-        subprocess.Popen(["sh", "-c", "sleep 20 & echo $!; wait"], stdout=subprocess.PIPE) as shell,
+        subprocess.Popen(["sh", "-c", "sleep 100 & echo $!; wait"], stdout=subprocess.PIPE) as shell,
     ):
         assert shell.stdout is not None
         below = os.pidfd_open(int(shell.stdout.readline()))
