@@ -63,12 +63,13 @@ class RequestQueue:
             SessionBusyError: the session is closing, or too many requests wait.
             SessionReadOnlyError: nothing can be recorded any more.
         """
+        # First, because a session that nothing can be recorded of may be closed for that, and another has its place.
+        if self._parts.journal.failure is not None:
+            raise self._parts.journal.failure
         if self._closing:
             raise SessionBusyError(f"session {self._parts.session_id} is closed; load it again")
         if len(self._waiting) >= MAX_QUEUED:
             raise SessionBusyError(f"{MAX_QUEUED} prompts wait already; cancel, or wait for their turns")
-        if self._parts.journal.failure is not None:
-            raise self._parts.journal.failure
         if self.is_busy:
             if not ticket.cell and (self._answered_at_once(ticket) or (self._steers(wanted) and self._steer(ticket))):
                 return

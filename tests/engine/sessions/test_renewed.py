@@ -47,6 +47,8 @@ async def test_it_is_looked_at_until_there_is_room_and_then_goes_on(
     renewed = await sessions.renew(session)
     assert renewed is not session
     assert await sessions.renew(session) is renewed
+    with pytest.raises(SessionReadOnlyError, match="the disk is full"):  # of a call that found it before
+        await session.cell("late = 4")
     assert [cell.statement.source for cell in renewed.cells] == ["a = 1"]
     assert (await renewed.cell("a, 'b' in globals()")).value == "(1, False)"
     assert sessions.find(renewed.session_id) is renewed
