@@ -150,6 +150,7 @@ async def serve_http(
                     ws="none",
                 )
             )
+            logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_telling)
             async with manager.run():
                 tasks.start_soon(web.serve, [listening])
                 engine.want()
@@ -160,6 +161,16 @@ async def serve_http(
                 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is cut short from here on, we cut
                 with anyio.move_on_after(GRACE_SECONDS):
                     await gate.no_calls()
+
+
+def is_worth_telling(record: logging.LogRecord) -> bool:
+    """Whether what the transport logs is more than that a client has closed its session before it was served.
+
+    A notification is answered first and passed on then, and by that time the client may have gone.
+    """
+    return record.exc_info is None or not isinstance(
+        record.exc_info[1], anyio.ClosedResourceError | anyio.BrokenResourceError
+    )
 
 
 def _url(listening: socket.socket) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -421,3 +422,14 @@ async def test_subscriptions_of_who_is_gone_keep_nobody_out(project: Path, monke
             await anyio.sleep(0.3)
             (project / "a.txt").write_text("three\n")
             await told.wait()
+
+
+@pytest.mark.anyio
+async def test_of_a_client_that_is_gone_before_it_is_served_nothing_is_logged(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = logging.getLogger("mcp.server.streamable_http")
+    async with web(project):
+        for error in (anyio.ClosedResourceError(), anyio.BrokenResourceError(), ValueError("another")):
+            transport.error("Error handling POST request", exc_info=error)
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
