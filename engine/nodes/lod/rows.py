@@ -140,7 +140,7 @@ def kind_and_name(symbol: Symbol) -> str:
     """The symbol in two words; of a heading, a key or an extension what stands in the text."""
     if symbol.kind in _AS_WRITTEN:
         return text_of(symbol, SHORTEST)
-    word = _WORDS.search(symbol.signature.partition(symbol.name)[0])
+    word = _WORDS.search(symbol.signature.partition(symbol.name)[0]) if symbol.name else None
     return f"{word[1] if word else symbol.kind} {name_of(symbol)}"
 
 

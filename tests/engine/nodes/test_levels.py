@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.nodes.budget import UNBOUNDED
 from engine.nodes.lod import LEVELS, checked_lod
+from engine.nodes.lod.rows import kind_and_name
 from engine.nodes.lod.scene import Scene
 from engine.nodes.outline.indentation import outline_by_indentation
 from engine.nodes.outline.model import TOP, Kind, Outline, Symbol
@@ -105,6 +106,23 @@ def test_no_render_passes_its_budget_and_each_is_exact_and_pure(
     first = LEVELS[level](scene)
     _holds(first, budget)
     assert LEVELS[level](scene) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Parser", "class Parser"), ("", "class class")], ids=["with a name", "without one"]
+)
+def test_a_symbol_is_called_by_its_kind_and_its_name(name: str, said: str) -> None:
+    symbol = Symbol(
+        kind="class",
+        name=name,
+        qualified=name,
+        first_line=1,
+        last_line=1,
+        signature=f"class {name}",
+        parent=-1,
+        depth=0,
+    )
+    assert kind_and_name(symbol) == said
 
 
 @pytest.mark.parametrize("budget", [1, 3, 9, 11, 16, 40, 200, 5_000])
