@@ -18,7 +18,7 @@ def test_a_question_of_a_real_agent_shows_or_announces_every_line_and_closing_it
     kept.mkdir()
     source = f"import os  # tidy up\nimport shutil\nshutil.rmtree({str(kept)!r})"
     model = scripted(tmp_path, *[{"statement": source}] * 7)
-    with Agent(tmp_path / "state", "--model", model, permission=None) as agent:
+    with Agent(tmp_path / "state", "--model", model, permission=None, env={"REWINDOW_SANDBOX": "off"}) as agent:
         session = agent.open(tmp_path)
         prompt = agent.begin_prompt(session, "tidy up")
         question = agent.until(asks_permission)
@@ -27,8 +27,9 @@ def test_a_question_of_a_real_agent_shows_or_announces_every_line_and_closing_it
         agent.quiet()
         assert sum(map(asks_permission, agent.received)) == 1
     assert kept.is_dir()
-    (announced,) = agent.updates("tool_call")
-    for call in (question["params"]["toolCall"], announced):
+    asked = question["params"]["toolCall"]
+    (announced,) = (call for call in agent.updates("tool_call") if call["toolCallId"] == asked["toolCallId"])
+    for call in (asked, announced):
         drawn = {name: draw(call) for name, draw in EDITORS.items()}
         assert [name for name, text in drawn.items() if "rmtree" in text] == ["content", "everything"]
         assert drawn["title"] == "import os # tidy up … +2 lines"

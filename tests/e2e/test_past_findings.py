@@ -206,7 +206,11 @@ def test_the_next_model_call_is_told_of_the_rebuild_and_of_what_it_could_not_bri
     acting = "import io, os; f = io.open('f.txt', 'w'); n = 5"
     replies = ({"toolCalls": asks_for(acting)}, {"content": "Written."}, {"content": "I see."}, {"content": "Again."})
     turns = [{"match": {"turnIndex": number}, "response": reply} for number, reply in enumerate(replies)]
-    with aimock(tmp_path, turns) as mock, Life(tmp_path, "--model", "provider:openai:gpt-5", **mock.openai) as life:
+    settings = {"REWINDOW_SANDBOX": "off"}  # within it the file is a recorded answer, and comes back
+    with (
+        aimock(tmp_path, turns) as mock,
+        Life(tmp_path, "--model", "provider:openai:gpt-5", **settings, **mock.openai) as life,
+    ):
         assert life.agent.prompt(life.session, "write it") == "end_turn"
         if how == "worker":
             for worker in workers(life.agent):

@@ -24,6 +24,7 @@ from tests.support.transcripts import Message
 LOSSES = ("load", "worker", "agent")
 """How a namespace is lost: with its agent, which ends; by `kill -9` of the worker, or of the agent, in a statement."""
 REBUILT = "Rebuilt the namespace"
+CUT_OFF = " did not finish, because the program ended while it ran"
 
 
 class Unchecked(Coverage):
@@ -141,7 +142,10 @@ class Life:
         return next(note["execution"] for note in notes if "execution" in note)
 
     def reports(self) -> list[list[str]]:
-        """Of each rebuild that this editor was shown: a line for each thing it has to say."""
+        """Of each rebuild that this editor was shown: a line for each thing it has to say.
+
+        But for the statement in which the agent was killed: it is named only where its beginning was on disk by then.
+        """
         shown = [call for call in self.agent.updates("tool_call") if call["title"] == REBUILT]
         return [_told(call["content"][0]["content"]["text"]) for call in shown]
 
@@ -198,7 +202,7 @@ def exchange(state: Path, session: str, kind: str, digest: str, data: bytes) -> 
 def _told(text: str) -> list[str]:
     head, *lines = [line for line in text.splitlines() if line.strip("`")]
     assert "ran again in a new worker" in head, text
-    return lines
+    return [line for line in lines if CUT_OFF not in line]
 
 
 def names_in(lines: Iterable[str]) -> set[str]:
