@@ -2,9 +2,9 @@
 
 Status, exception, displayed value, output, and the names it bound. Addresses, object ids and frames of this program's
 own are taken out first: they differ in every process and mean nothing. Of long texts the place is shown where they
-differ. What has no digest on one
-of the sides is compared by its short repr, a handle by its place and policy, a module by its name. Pure; must not know
-how a statement is run. Called by `live_environment`, and where a history runs again by `worker.rerun`.
+differ. What has no digest on one of the sides is compared by its short repr, a handle by its place and policy, a module
+by its name. Pure; must not know how a statement is run. Called by `live_environment`, and where a history runs again by
+`worker.rerun`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,14 @@ _OWN_FRAME: Final = re.compile(
 part of what the statement came to."""
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
 _NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
-_SPANS: Final = ((0x550000000000, 0x57FFFFFFFFFF), (0x7E0000000000, 0x7FFFFFFFFFFF), (0xAAAA00000000, 0xFFFFFFFFFFFF))
-"""Where processes have their heap and their mappings, on the two architectures that Linux mostly runs on."""
+_SPANS: Final = (
+    (0x555555550000, 0x5657FFFFFFFF),
+    (0x7E0000000000, 0x7FFFFFFFFFFF),
+    (0xAAAA00000000, 0xFFFFFFFFFFFF),
+)
+"""Where processes have their heap and their mappings, on the two architectures of most machines."""
+_ALIGNMENT: Final = 8
+"""Of objects in memory. A clock of nanoseconds passes these spans on a machine that has run for a day or more."""
 
 
 def without_addresses(text: str) -> str:
@@ -47,7 +53,8 @@ def without_addresses(text: str) -> str:
 
 def _number(match: re.Match[str]) -> str:
     number = int(match.group())
-    return ELLIPSIS if any(low <= number <= high for low, high in _SPANS) else match.group()
+    is_address = number % _ALIGNMENT == 0 and any(low <= number <= high for low, high in _SPANS)
+    return ELLIPSIS if is_address else match.group()
 
 
 def ending_of(finished: ExecutionFinished) -> Ending:

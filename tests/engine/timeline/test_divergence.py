@@ -47,6 +47,22 @@ def test_addresses_are_no_difference_to_begin_at() -> None:
     assert ("now instead of" in said, said.endswith("then")) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "differ"),
+    [
+        (0x561234567890, 0x563219876540, False),
+        (0x7F1234567890, 0x7E3219876548, False),
+        (0x7F1234567890, 0x7E3219876541, True),
+        (0x551234567890, 0x57DC1E78CC38, True),
+        (94_633_718_000_001, 94_633_719_000_008, True),
+    ],
+    ids=["ids in the heap", "ids in mappings", "one is none", "no heap begins there", "a clock of a day and two hours"],
+)
+def test_ids_are_no_difference_and_clocks_are(before: int, after: int, differ: bool) -> None:
+    said = differences(finished(value=str(before)), finished(value=str(after)))
+    assert bool(said.phrases) == differ
+
+
 def test_of_a_value_that_goes_on_the_end_of_the_other_is_shown_with_it() -> None:
     said = phrase(finished(value=LONG), finished(value=f"{LONG}and more"))
     now, was = said.removeprefix("displayed ").split(" instead of ")
