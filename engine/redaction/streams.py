@@ -28,7 +28,8 @@ class RedactedStream(io.TextIOBase):
         write_json(self._stream, data)
 
     def flush(self) -> None:
-        self._stream.flush()
+        if not self._stream.closed:  # by whoever closes that one, before this one is closed as garbage
+            self._stream.flush()
 
     def fileno(self) -> int:
         return self._stream.fileno()

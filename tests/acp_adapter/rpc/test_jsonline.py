@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -60,8 +61,11 @@ def test_what_json_cannot_hold_is_a_type_error() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(TypeError):
-        encode(deep)
+    if sys.version_info < (3, 14):  # from then on Python goes by the room on its stack
+        with pytest.raises(TypeError):
+            encode(deep)
+    else:
+        assert encode(deep) == b"[" * 100_001 + b"]" * 100_001 + b"\n"
 
 
 @pytest.mark.parametrize(

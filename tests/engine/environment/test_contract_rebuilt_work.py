@@ -16,7 +16,8 @@ pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
 
 BEGUN = """
-import asyncio, os, threading
+import asyncio, multiprocessing, os, threading
+multiprocessing.set_start_method("fork", force=True)  # Python 3.14 writes a file to find one, which would be refused
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 go, raised = threading.Event(), {}

@@ -305,8 +305,9 @@ async def test_a_worker_starts_with_little_more_than_the_ranks(tmp_path: Path) -
         assert int(await b.value(HELD) or "") < MOST_HELD
 
 
-MOST_HELD = 65_000
-"""63 MB are usual, 43 of them tiktoken's encoder; what reading the ranks takes for a moment would be 11 more."""
+MOST_HELD = 68_000
+"""63 MB are usual (with Python 3.14 66), 43 of them tiktoken's encoder; what reading the ranks takes for a moment would
+be 11 more."""
 LOADED = [
     "confinement",
     "cutting",

@@ -296,7 +296,11 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("a foreign line", other(4, b'{"role":"user"}\n'), "line 5: this is no event"),
     ("an unknown event", other(4, b'{"kind":"dreamt","v":1}\n'), "line 5: this is no event"),
     ("an event not in UTF-8", other(4, b"\xff\xfe\n"), "line 5: this is no event"),
-    ("an event nested deep", other(4, b'{"kind":"run_stop","x":' + b"[" * 100_000 + b"\n"), "line 5: .* too deep"),
+    (
+        "an event nested deep",
+        other(4, b'{"kind":"run_stop","x":' + b"[" * 100_000 + b"\n"),
+        "line 5: .*(too deep|truncated)",  # from Python 3.14 on the whole is read
+    ),
     ("arguments nested deep", other(4, nested_call(100_000)), "line 5: .* too deep"),
     ("arguments nested", other(4, nested_call(100)), "line 5: .* more than 64 levels"),
     ("content missing", without(2), "line 3: the event needs content"),

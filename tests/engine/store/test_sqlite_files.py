@@ -156,7 +156,7 @@ def test_sqlite_is_imported_when_the_store_is_first_used() -> None:
         "import engine.store; print(sorted(set(sys.modules) - before))\n"
         "from engine.config.system import SystemClock\n"
         "store = engine.store.open_store(Path(sys.argv[1]), SystemClock())\n"
-        "print([name for name in ('sqlite3', '_sqlite3', 'hashlib', 'fcntl') if name in sys.modules])"
+        "print([name for name in ('sqlite3', '_sqlite3', 'hashlib', 'fcntl') if name in set(sys.modules) - before])"
     )
     command = [sys.executable, "-c", source, "/nonexistent"]
     first, second = subprocess.check_output(command, text=True, cwd=ROOT, timeout=60).splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os.path
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakValueDictionary
@@ -250,7 +251,10 @@ REFUSED = {
     "x = open('/dev/null', 'rb'); x.close()": "it holds an open file, which cannot be copied",
     "x = memoryview(b'abc')": "it holds a memoryview, which cannot be copied",
     "x = [globals()]": "it holds the namespace itself, which is not copied",
-    "x = []\nfor _ in range(100_000): x = [x]": "nested too deeply",
+    # From 3.14 on Python goes by the room on its stack.
+    "x = []\nfor _ in range(100_000): x = [x]": (
+        "nested too deeply" if sys.version_info < (3, 14) else "larger than 64 KiB"
+    ),
     "x = list(range(1_000_000))": "larger than 64 KiB",
     "import weakref\nclass C: pass\nx = weakref.ref(C)": "it holds a weak reference, which cannot be copied",
 }
