@@ -67,9 +67,9 @@ def _messages(events: Iterable[Event]) -> Iterable[tuple[types.LoggingLevel, str
             case WorkStopped(sentences=sentences):
                 for sentence in sentences:
                     yield "warning", sentence
-            case EnvironmentRestored(executions=executions, divergences=divergences):
+            case EnvironmentRestored(executions=executions, sentences=sentences):
                 yield "info", f"the namespace was rebuilt in a new worker: {executions} of its statements ran again"
-                for sentence in divergences:
+                for sentence in sentences:
                     yield "warning", sentence
             case _:
                 pass

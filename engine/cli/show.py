@@ -108,8 +108,8 @@ def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
             return _indented(f"rendered {statement}> ", text)
         case FileChanged(delta=delta):
             return _indented("file> ", delta)
-        case EnvironmentRestored(executions=executions, divergences=divergences):
-            lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *divergences]
+        case EnvironmentRestored(executions=executions, sentences=sentences):
+            lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *sentences]
             return _indented("restored> ", "\n".join(lines))
         case DomainEntered():
             return _indented("sandbox> ", entered_sentence(event))

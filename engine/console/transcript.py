@@ -180,9 +180,9 @@ class Transcript:
                 return [*self._of_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]
             case ToolResult(status="rejected", text=text, parent_id=None):
                 return self.note(text)
-            case EnvironmentRestored(executions=count, divergences=divergences):
+            case EnvironmentRestored(executions=count, sentences=sentences):
                 head = f"the names were rebuilt: {count} {plural(count, 'statement')} ran again in a new worker"
-                return self.note("\n".join([head, *divergences]))
+                return self.note("\n".join([head, *sentences]))
             case DomainEntered():
                 return self.note(entered_sentence(event))
             case Rewound():

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ..domain import Layer
 from ..errors import EnvironmentUnavailableError
+from ..execution import WORKER_DIED
 from ..ids import ExecutionId
 from ..ports.environment import EnvironmentSpec, Limits
 from ..ports.files import Buffers
@@ -104,6 +105,10 @@ class ConnectedEnvironment:
         self._worker: Connection | None = None
         self._layers: tuple[Layer, ...] = ()
         self._started = False
+        self._loss: str | None = None
+        """Why the present worker was ended beside a statement."""
+        self._is_loss_told = False
+        """The outcome of a statement has said how the present worker ended."""
         self._is_unused = False
         """Nothing was asked of the present namespace yet."""
         self._running: StatementRun | None = None
@@ -128,6 +133,16 @@ class ConnectedEnvironment:
     def idle(self) -> bool:
         """Whether it is alive, and no request is under way."""
         return not self._turn.locked() and self.alive
+
+    async def loss(self) -> str | None:
+        """See the port; takes as long as the report of a death, within seconds."""
+        async with self._turn:
+            worker = self._worker
+            if not self._started or worker is None or self._is_loss_told or worker.look():
+                return None
+            # One that has hung up is on its way out, and how it ended is known a little later.
+            death = await worker.kill()
+            return self._loss or death.reason
 
     @property
     def layers(self) -> Collection[Layer]:
@@ -170,6 +185,7 @@ class ConnectedEnvironment:
                 outcome = await self._running.conduct()
             finally:
                 self._running = None
+            self._is_loss_told = outcome.exception is not None and outcome.exception.type == WORKER_DIED
             self._trail = after_outcome(self._trail, request.execution_id, outcome)
             return outcome
 
@@ -465,7 +481,8 @@ class ConnectedEnvironment:
 
     def _let_go(self) -> Connection | None:
         worker, self._worker, self._following = self._worker, None, None
-        self._started = self._was_read = self._is_unused = self._is_read_since = False
+        self._started = self._was_read = self._is_unused = self._is_read_since = self._is_loss_told = False
+        self._loss = None
         self._trail = NO_STEPS
         self._layers = ()
         return worker
@@ -497,6 +514,7 @@ class ConnectedEnvironment:
                     worker.send(BufferTexts(answer.number, await self._texts(answer)))
                 answer = await worker.receive(anyio.move_on_after(_REQUEST_SECONDS))
         except BaseException:
+            self._loss = "a request to its worker was given up"
             await worker.kill()
             raise
         return answer
@@ -510,6 +528,7 @@ class ConnectedEnvironment:
         return await self._abandon(worker, f"the {what} failed: {_described(answer)}")
 
     async def _abandon(self, worker: Connection, reason: str) -> EnvironmentUnavailableError:
+        self._loss = reason
         await worker.kill()
         return EnvironmentUnavailableError(reason)
 

@@ -183,7 +183,8 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
     """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed.
 
     Of the names in `anew` there was no copy, so that they are what they came to this time; those in `absent` are bound
-    to nothing for want of one. What is kept of `anew` follows as ValuesKept, of the execution `event_id`.
+    to nothing for want of one. What is kept of `anew` follows as ValuesKept, of the execution `event_id`. `loss` says
+    why the names before were lost, as a clause, where nothing on the log before it does.
     """
 
     kind: ClassVar[str] = "environment_restored"
@@ -192,6 +193,17 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
     divergences: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    loss: str | None = None
+
+    @property
+    def lost(self) -> str:
+        """The loss as a sentence; empty where there is none."""
+        return "" if self.loss is None else f"the names were lost: {self.loss}"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that a reader has to know beside the number."""
+        return (self.lost, *self.divergences) if self.lost else self.divergences
 
 
 class WorkStopped(Event, frozen=True, kw_only=True):

@@ -79,6 +79,13 @@ class Environment(Protocol):
         """
         ...
 
+    async def loss(self) -> str | None:
+        """Why there is no namespace any more, as a clause, if it was lost beside a statement, and until another begins.
+
+        None where there is one, where it was ended as asked, and where the outcome of a statement has said it.
+        """
+        ...
+
     @property
     def layers(self) -> Collection[Layer]:
         """What of the sandbox holds the present namespace to its domain; nothing where it has none, or none lives."""

@@ -225,9 +225,11 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
-        case EnvironmentRestored(executions=executions, divergences=divergences):
+        case EnvironmentRestored(executions=executions, divergences=divergences, lost=lost):
             yield from (FeedItem("", sentence) for sentence in divergences)
             # Last, because where there is no room for all, the first are left out.
+            if lost:
+                yield FeedItem("", lost)
             noun = plural(executions, "statement")
             yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
         case Diverged(statement=number):

@@ -208,6 +208,7 @@ class LiveEnvironment:
     async def _rebuild(
         self, environment: Environment, history: History, planned: Callable[[], RestorePlan], compare: Comparison
     ) -> None:
+        loss = await environment.loss()
         self._values.forget()
         self._checkpoints.hear(environment)
         # With a checkpoint there is no need of an empty namespace, which takes a while to start.
@@ -228,7 +229,8 @@ class LiveEnvironment:
         elif not environment.alive:
             await self._start(environment)
         if plan.steps or cut_off:
-            await self._record(environment, restored, (*restored.divergences, *_left_out(history), *cut_off))
+            divergences = (*restored.divergences, *_left_out(history), *cut_off)
+            await self._record(environment, restored, divergences, loss)
 
     async def _start(self, environment: Environment) -> None:
         if self._domain is not None:
@@ -239,13 +241,16 @@ class LiveEnvironment:
             raise gone(self._spec.cwd) or error from None
         self._was_started, self._layers = True, tuple(environment.layers)
 
-    async def _record(self, environment: Environment, restored: Restored, divergences: tuple[str, ...]) -> None:
+    async def _record(
+        self, environment: Environment, restored: Restored, divergences: tuple[str, ...], loss: str | None
+    ) -> None:
         seq = self._log.append(
             EnvironmentRestored(
                 executions=restored.executions,
                 divergences=divergences,
                 anew=restored.anew,
                 absent=restored.absent,
+                loss=loss,
             )
         )
         if restored.anew:

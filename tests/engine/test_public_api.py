@@ -55,6 +55,9 @@ class Abacus:
         self.layers: Sequence[Layer] = ()
         self.ran: list[str] = []
 
+    async def loss(self) -> str | None:
+        return None
+
     async def start(self, spec: EnvironmentSpec) -> None:
         self.alive = True
 

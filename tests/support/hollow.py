@@ -17,7 +17,7 @@ from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRe
 from engine.ports.tails import FeedItem, Looked, News, ProjectionPart
 from engine.ports.ticks import TickOutcome, UpdatePayload
 
-Moment = Literal["start", "restore", "run", "tick", "project"]
+Moment = Literal["start", "restore", "run", "command", "tick", "project"]
 MOMENTS: tuple[Moment, ...] = ("start", "restore", "tick", "project", "run")
 """In the order in which a turn comes to them."""
 
@@ -32,6 +32,7 @@ class HollowEnvironment:
     def __init__(self, meanwhile: Callable[[Moment], Awaitable[None]] = nothing) -> None:
         self.alive = False
         self.layers: Sequence[Layer] = ()
+        self.lost_by: str | None = None
         self.meanwhile = meanwhile
         self.requests: list[Moment] = []
         self.ran: list[str] = []
@@ -45,6 +46,9 @@ class HollowEnvironment:
     @property
     def idle(self) -> bool:
         return self.alive
+
+    async def loss(self) -> str | None:
+        return self.lost_by
 
     async def start(self, spec: EnvironmentSpec) -> None:
         await self._take("start")

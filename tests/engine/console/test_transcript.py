@@ -249,6 +249,9 @@ def test_a_rebuild_a_refusal_and_a_file_that_changed_are_said() -> None:
     assert shown([EnvironmentRestored(executions=1, divergences=("x is 2, not 1",))]) == (
         "[the names were rebuilt: 1 statement ran again in a new worker\nx is 2, not 1]\n"
     )
+    assert shown([EnvironmentRestored(executions=0, loss="it was killed")]) == (
+        "[the names were rebuilt: 0 statements ran again in a new worker\nthe names were lost: it was killed]\n"
+    )
     refused = ToolResult(tool_call_id=CALL, status="rejected", text="The user rejected this statement.")
     assert shown([refused]) == "[The user rejected this statement.]\n"
     node = NodeChanged(obj_id=ObjId("obj_1"), obj_type="ViewHandle", delta="a changed\n-1\n+2")

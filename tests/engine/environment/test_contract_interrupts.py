@@ -62,6 +62,7 @@ async def test_a_statement_that_goes_on_after_the_grace_loses_its_namespace(
         assert outcome.exception.type == "WorkerDied"
         assert "did not stop within 0.1 s of being interrupted" in outcome.exception.message
         assert not b.environment.alive
+        assert await b.environment.loss() is None  # which the outcome has said
         with anyio.fail_after(PATIENCE):
             await b.environment.restore(RestorePlan(), contents, ended_otherwise)
         assert await b.value("1") == "1"

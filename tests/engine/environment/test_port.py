@@ -23,10 +23,10 @@ from engine.ports.ticks import TickOutcome, UpdatePayload
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "layers", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee", "read",
-    "follow", "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
+    "alive", "idle", "loss", "layers", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee",
+    "read", "follow", "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
 )  # fmt: skip
-LINES = 80
+LINES = 85
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -43,6 +43,9 @@ class EchoEnvironment:
     @property
     def idle(self) -> bool:
         return False
+
+    async def loss(self) -> str | None:
+        return None
 
     @property
     def layers(self) -> Collection[Layer]:

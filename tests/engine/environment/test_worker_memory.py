@@ -69,3 +69,6 @@ async def test_what_a_short_statement_leaves_is_bounded_between_statements(tmp_p
         with anyio.fail_after(PATIENCE):
             await until(lambda: not b.environment.alive)
             await until(lambda: processes_in(tmp_path) == 0)
+        loss = await b.environment.loss()
+        assert loss is not None
+        assert loss.startswith("what statements left running and its processes held ")

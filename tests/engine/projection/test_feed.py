@@ -19,8 +19,9 @@ from engine.projection.feed import KEPT_CHANGES, KEPT_EXPANSION_CHARS, KEPT_EXPA
 from engine.timeline.index import Timeline
 from tests.support.examples import examples
 
-RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",))
-NEWS = ("<statement 1> printed nothing", "rebuilt in a new worker: 2 statements ran again")
+RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",), loss="it was killed")
+LOST = "the names were lost: it was killed"
+NEWS = ("<statement 1> printed nothing", LOST, "rebuilt in a new worker: 2 statements ran again")
 ANSWER = AgentText(message_id=MessageId("m"), text="so")
 STOP = RunStop(reason="completed", cause="end_turn")
 

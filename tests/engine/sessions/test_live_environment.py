@@ -92,6 +92,17 @@ async def test_one_that_was_lost_is_rebuilt_from_the_timeline_and_the_act_is_don
     assert [event.executions for event in log.events if isinstance(event, EnvironmentRestored)] == [2, 2]
 
 
+async def test_a_rebuild_says_why_the_names_were_lost() -> None:
+    environment = HollowEnvironment()
+    live, log = living(environment, "x = 1")
+    await live.ready()
+    environment.alive, environment.lost_by = False, "it held too much"
+    await live.ready()
+    first, second = [event for event in log.events if isinstance(event, EnvironmentRestored)]
+    assert (first.loss, second.loss) == (None, "it held too much")
+    assert second.sentences == ("the names were lost: it held too much",)
+
+
 @pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])
 async def test_a_rebuild_names_a_statement_that_the_end_of_the_program_cut_off_and_the_next_one_does_not(
     sources: tuple[str, ...],

@@ -130,7 +130,7 @@ def _answered(event: PermissionAnswered, shown: Shown) -> Step:
 
 def _restored(event: EnvironmentRestored) -> ToolCall:
     text = "\n".join(
-        [f"{event.executions} {plural(event.executions, 'statement')} ran again in a new worker.", *event.divergences]
+        [f"{event.executions} {plural(event.executions, 'statement')} ran again in a new worker.", *event.sentences]
     )
     return ToolCall(
         tool_call_id=f"restored_{event.event_id}",
