@@ -22,7 +22,17 @@ from acp_adapter.facts import Facts
 from acp_adapter.streams import Streams
 from acp_adapter.wire.codec import Codec, Json
 from acp_adapter.wire.shown import Shown
-from engine import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, Seq, Subscription, TextStreamed, path_of
+from engine import (
+    FilesPutBack,
+    Item,
+    OutputStreamed,
+    ReasoningStreamed,
+    Seq,
+    StatementRerun,
+    Subscription,
+    TextStreamed,
+    path_of,
+)
 from engine.events import AnyEvent, Event
 from engine.events.session import ConfigChanged, ModeChanged, TitleChanged
 
@@ -91,6 +101,8 @@ class Pump:
             case OutputStreamed():
                 text = self._streams.printed(item)
                 return self._codec.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
+            case StatementRerun():
+                return [self._codec.updates.rerun_update(item)]
             case FilesPutBack():
                 return []  # what became of them is told when it is known
             case _:

@@ -166,6 +166,7 @@ if TYPE_CHECKING:
     from .sessions.publishing.signals import OutputStreamed as OutputStreamed
     from .sessions.publishing.signals import ReasoningStreamed as ReasoningStreamed
     from .sessions.publishing.signals import Signal as Signal
+    from .sessions.publishing.signals import StatementRerun as StatementRerun
     from .sessions.publishing.signals import TextStreamed as TextStreamed
     from .sessions.publishing.subscription import Subscription as Subscription
     from .sessions.session import Session as Session
@@ -303,6 +304,7 @@ __all__ = [
     "StartServer",
     "StatementAsked",
     "StatementId",
+    "StatementRerun",
     "StatementSubject",
     "StdioServer",
     "Store",
@@ -425,7 +427,8 @@ _MODULES: Final = {
     "sessions.commands.replay": "replay_text",
     "sessions.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "sessions.session": "Session",
-    "sessions.publishing.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal TextStreamed",
+    "sessions.publishing.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal StatementRerun "
+    "TextStreamed",
     "sessions.publishing.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",

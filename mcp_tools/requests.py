@@ -231,6 +231,8 @@ def _reporter(ctx: Context) -> Report:
         if isinstance(ctx, TaskContext):
             ctx.say(progress.text)
             return
+        if not progress.total:  # what is reported has to grow
+            return
         with suppress(MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is gone
             await ctx.session.report_progress(progress.done, progress.total, progress.text)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:  # of the session stage
     from acp_adapter.facts import Facts
     from acp_adapter.wire.shown import Shown
-    from engine import PermissionAnswer, PermissionQuestion, ReasoningStreamed, TextStreamed, ToolCallId
+    from engine import PermissionAnswer, PermissionQuestion, ReasoningStreamed, StatementRerun, TextStreamed, ToolCallId
     from engine.events import AnyEvent
 
 Json = dict[str, Any]
@@ -56,6 +56,10 @@ class UpdateWriter(Protocol):
 
     def output_updates(self, call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
         """What a running statement or command has printed: what is new, and all so far. Nothing once it has ended."""
+        ...
+
+    def rerun_update(self, rerun: StatementRerun) -> Json:
+        """Which earlier statement runs again so that its names are there."""
         ...
 
     def commands_update(self) -> Json:

@@ -39,7 +39,14 @@ from ..projection.entered import entered_sentence
 from ..projection.feed import moved_sentence
 from ..projection.results import given_text, output_text, printed_text
 from ..projection.written import REST_LEFT_OUT
-from ..sessions.publishing.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from ..sessions.publishing.signals import (
+    FilesPutBack,
+    Item,
+    OutputStreamed,
+    ReasoningStreamed,
+    StatementRerun,
+    TextStreamed,
+)
 from ..terminal.printing import shown_line
 from ..text import as_printed, visible
 from ..timeline.rewound import rewound_lines
@@ -129,7 +136,9 @@ class Transcript:
             case OutputStreamed(tool_call_id=call, stream=stream, text=text):
                 printed = self._printed.setdefault((call, stream), Printed())
                 return self._output(call, stream, printed.add(text))
-            case UserMessage() | FilesPutBack():
+            case StatementRerun(statement=number, place=place, total=total, state="begun" | "running"):
+                return self.note(f"statement {number} runs again, for its names ({place} of {total})")
+            case UserMessage() | FilesPutBack() | StatementRerun():
                 return []
             case _:
                 return self._event(cast("AnyEvent", item))

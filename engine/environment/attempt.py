@@ -9,7 +9,7 @@ What has no copy is named. Must not know why something is left out, which is `re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -57,6 +57,7 @@ class Attempt:
         contents: Contents,
         compare: Comparison,
         left_out: LeftOut,
+        begins: Callable[[PastExecution], None],
     ) -> None:
         self._worker = worker
         self._plan = plan
@@ -66,6 +67,7 @@ class Attempt:
         alone = range(len(plan.steps)) if is_alone else left_out.statements
         self._ahead = Ahead(plan.steps, self._past, alone, left_out.values)
         self._left_out = left_out
+        self._begins = begins
         self._names = BroughtBack(worker, plan.steps, self._past, compare, left_out.values, plan.behind)
         self._last = -1
         """The position of the last statement that ran."""
@@ -95,7 +97,7 @@ class Attempt:
     # --- in stretches ------------------------------------------------------------------------------------------------
 
     async def _stretch(self, stretch: Sequence[Prepared]) -> Culprit | None:
-        run = ReplayRun(self._worker, stretch, self._limits, self._was_brought_back, self._ahead.prepare)
+        run = ReplayRun(self._worker, stretch, self._limits, self._was_brought_back, self._ahead.prepare, self._begins)
         if (culprit := await self._ticked()) is not None:
             return culprit
         await run.conduct()
@@ -147,6 +149,7 @@ class Attempt:
             return await self._names.skip(position, past, fault, self._last)
         self._last = position
         self.executions += 1
+        self._begins(past)
         recording = await recording_of(past, self._past)
         outcome = await self._run(past.request, recording)
         if self._worker.dead:

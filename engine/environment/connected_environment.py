@@ -22,7 +22,7 @@ from ..execution import WORKER_DIED
 from ..ids import ExecutionId
 from ..ports.environment import EnvironmentSpec, Limits
 from ..ports.files import Buffers
-from ..ports.past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
+from ..ports.past import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
 from ..ports.programs import CommandOutcome, CommandRequest
 from ..ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from ..ports.tails import FeedItem, Looked, News, ProjectionPart
@@ -109,6 +109,7 @@ class ConnectedEnvironment:
         """Why the present worker was ended beside a statement."""
         self._is_loss_told = False
         """The outcome of a statement has said how the present worker ended."""
+        self._rerunning: ExecutionId | None = None
         self._is_unused = False
         """Nothing was asked of the present namespace yet."""
         self._running: StatementRun | None = None
@@ -345,6 +346,16 @@ class ConnectedEnvironment:
                 with anyio.CancelScope(shield=True):
                     await self._discard()
                 raise
+            finally:
+                self._rerunning = None
+
+    @property
+    def rerunning(self) -> ExecutionId | None:
+        """Which execution `restore` has run again at this moment."""
+        return self._rerunning
+
+    def _begins(self, past: PastExecution) -> None:
+        self._rerunning = past.request.execution_id
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         """Has the worker fork a copy of itself; see the port. False where none can be asked for."""
@@ -445,12 +456,12 @@ class ConnectedEnvironment:
             rest = rest_of(plan, over)
             try:
                 revived = partial(self._revived, checkpoint.paused)
-                restored = await Rebuild(revived, limits, contents, compare).run(rest)
+                restored = await Rebuild(revived, limits, contents, compare, self._begins).run(rest)
                 divergences = (*restored.divergences, *_lacking(checkpoint.paused))
                 return replace(restored, checkpoint=checkpoint.execution_id, divergences=divergences)
             except EnvironmentUnavailableError as error:
                 self._checkpoints.drop(checkpoint, f"nothing can be restored from it: {error}")
-        return await Rebuild(self._fresh, limits, contents, compare).run(plan)
+        return await Rebuild(self._fresh, limits, contents, compare, self._begins).run(plan)
 
     async def _revived(self, paused: PausedWorker) -> Connection:
         last = self._let_go()

@@ -45,15 +45,22 @@ class Rebuild:
         limits: of the statements.
         contents: what the plan names by its digest.
         compare: says what came out differently.
+        begins: is told of each execution that runs again, when it begins.
     """
 
     def __init__(
-        self, start: Callable[[], Awaitable[Connection]], limits: Limits, contents: Contents, compare: Comparison
+        self,
+        start: Callable[[], Awaitable[Connection]],
+        limits: Limits,
+        contents: Contents,
+        compare: Comparison,
+        begins: Callable[[PastExecution], None],
     ) -> None:
         self._start = start
         self._limits = limits
         self._contents = contents
         self._compare = compare
+        self._begins = begins
         self._left_out = LeftOut()
         self._suspect: Culprit | None = None
         self._unproven: int | None = None
@@ -68,7 +75,7 @@ class Rebuild:
         """
         while True:
             worker = await self._start()
-            attempt = Attempt(worker, plan, self._limits, self._contents, self._compare, self._left_out)
+            attempt = Attempt(worker, plan, self._limits, self._contents, self._compare, self._left_out, self._begins)
             found = await attempt.run()
             if not isinstance(found, Culprit):
                 return Restored(

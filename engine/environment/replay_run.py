@@ -53,11 +53,13 @@ class ReplayRun(StatementRun):
         limits: Limits,
         brought: Brought,
         meanwhile: Callable[[], Awaitable[None]],
+        begins: Callable[[PastExecution], None],
     ) -> None:
         super().__init__(worker, _NOTHING, limits, no_effects, discard_output)
         self._stretch = stretch
         self._brought = brought
         self._prepare = meanwhile
+        self._begins = begins
         self._begun = -1
         self.is_loading = False
         self.is_unclear = False
@@ -133,6 +135,7 @@ class ReplayRun(StatementRun):
             return
         step = self._stretch[number].step
         assert isinstance(step, PastExecution)
+        self._begins(step)
         self._request = step.request
         limit = self._limits.statement_seconds if step.request.time_limit is None else step.request.time_limit
         self._left = LOADING_SECONDS if loading else limit

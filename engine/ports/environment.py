@@ -195,6 +195,11 @@ class Environment(Protocol):
         """
         ...
 
+    @property
+    def rerunning(self) -> ExecutionId | None:
+        """Which execution runs again at this moment, while `restore` goes on; None before the first, and otherwise."""
+        ...
+
     async def snapshot(self, execution_id: ExecutionId) -> bool:
         """Begins to keep the present state, which is that after this execution, so that `restore` can be fast.
 

@@ -42,6 +42,7 @@ from .confining import Confinement
 from .directories import gone
 from .kept.checkpoint_keeping import CheckpointKeeping
 from .kept.kept_values import ValueKeeping
+from .rebuild_progress import RebuildProgress
 
 T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.1
@@ -71,6 +72,7 @@ class LiveEnvironment:
         values: keeps those that a rebuild may not bring back.
         checkpoints: says when the namespace itself is kept.
         confinement: says in which domain the namespace is to be.
+        progress: says how far a rebuild is with these.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class LiveEnvironment:
         values: ValueKeeping,
         checkpoints: CheckpointKeeping,
         confinement: Confinement,
+        *,
+        progress: Callable[[Environment, Sequence[PastExecution]], RebuildProgress],
     ) -> None:
         self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
@@ -100,6 +104,7 @@ class LiveEnvironment:
         self._values = values
         self._checkpoints = checkpoints
         self._confinement = confinement
+        self._progress = progress
         self._domain: Domain | None = None
         """Of the environment that there is, its checkpoints included."""
         self._layers: tuple[Layer, ...] = ()
@@ -225,7 +230,11 @@ class LiveEnvironment:
         plan, cut_off = planned(), _cut_off(history)
         restored = Restored(executions=0)
         if plan.steps:
-            restored = await environment.restore(plan, self._contents, compare)
+            # From `whole_from` on it is a replay, which has events of its own.
+            steps = plan.steps[: plan.whole_from]
+            silent = [step for step in steps if isinstance(step, PastExecution) and step.again]
+            async with self._progress(environment, silent).told():
+                restored = await environment.restore(plan, self._contents, compare)
         elif not environment.alive:
             await self._start(environment)
         if plan.steps or cut_off:

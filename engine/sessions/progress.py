@@ -18,7 +18,7 @@ from ..events.conversation import RunStop
 from ..events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..events.replays import EditBegun, ReplayBegun, ReplayEnded
 from ..ids import StatementId
-from .publishing.signals import FilesPutBack, Item
+from .publishing.signals import FilesPutBack, Item, StatementRerun
 from .publishing.subscription import Subscription
 from .session import Session
 
@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 
 class Progress(Struct, frozen=True):
-    """`done` of `total` are over; `text` says in a few words which one is under way, or what was done."""
+    """`done` of `total` are over; `text` says in a few words which one is under way, or what was done.
+
+    `total` is 0 while statements before those that were asked for run again, which count for nothing.
+    """
 
     done: int
     total: int
@@ -61,6 +64,8 @@ class RerunProgress:
                     return Progress(self._done, self._total, f"{_counted(self._done, 'statement')} ran again")
             case ReplayEnded() | RunStop():
                 self._begun = self._done = self._total = 0
+            case StatementRerun(statement=number, place=place, total=total, state="begun" | "running"):
+                return Progress(0, 0, f"first statement {number} again, for its names ({place} of {total})")
             case FilesPutBack(done=done, total=total):
                 return Progress(done, total, f"{done} of {_counted(total, 'file')} put back")
             case _:

@@ -8,6 +8,7 @@ Long for this folder, because what is put together stands in one place, and what
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -69,6 +70,7 @@ from .past.rewinder import Rewinder
 from .past.rewinding import FileRewinding
 from .preparer import preparer_of
 from .publishing.signals import TextStreamed
+from .rebuild_progress import RebuildProgress
 from .scratch import Scratch
 from .statements import StatementRunner
 from .ticker import Ticker
@@ -100,7 +102,15 @@ class Turns:
         self._scratch = Scratch(parts.settings.state_dir, parts.session_id)
         confinement = self._confinement_of(model, workspace)
         self._environment = LiveEnvironment(
-            parts.environments, parts.spec, log, readings, parts.store, values, checkpoints, confinement
+            parts.environments,
+            parts.spec,
+            log,
+            readings,
+            parts.store,
+            values,
+            checkpoints,
+            confinement,
+            progress=partial(RebuildProgress, parts.journal.signal, parts.minter),
         )
         news, account = _told_of(log, timeline)
         sent = SentProjections()

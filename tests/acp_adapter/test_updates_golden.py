@@ -13,7 +13,13 @@ from engine import TOOLS
 from engine.events import EVENTS, AnyEvent, Event
 from engine.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.events.nodes import FileChanged
-from engine.sessions.publishing.signals import FilesPutBack, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.signals import (
+    FilesPutBack,
+    OutputStreamed,
+    ReasoningStreamed,
+    StatementRerun,
+    TextStreamed,
+)
 from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript
@@ -42,6 +48,7 @@ def test_the_session_holds_every_kind_of_event_and_of_signal() -> None:
         ReasoningStreamed,
         OutputStreamed,
         FilesPutBack,
+        StatementRerun,
     }
 
 

@@ -53,6 +53,7 @@ class Abacus:
     def __init__(self) -> None:
         self.alive = self.idle = False
         self.layers: Sequence[Layer] = ()
+        self.rerunning: engine.ExecutionId | None = None
         self.ran: list[str] = []
 
     async def loss(self) -> str | None:
@@ -311,6 +312,7 @@ PUBLIC = [
     "Signal",
     "StatementAsked",
     "StatementId",
+    "StatementRerun",
     "Store",
     "Subscription",
     "TextDelta",

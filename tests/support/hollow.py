@@ -33,6 +33,7 @@ class HollowEnvironment:
         self.alive = False
         self.layers: Sequence[Layer] = ()
         self.lost_by: str | None = None
+        self.rerunning: ExecutionId | None = None
         self.meanwhile = meanwhile
         self.requests: list[Moment] = []
         self.ran: list[str] = []

@@ -111,7 +111,14 @@ from engine.ids import (
     StatementId,
     ToolCallId,
 )
-from engine.sessions.publishing.signals import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.sessions.publishing.signals import (
+    FilesPutBack,
+    Item,
+    OutputStreamed,
+    ReasoningStreamed,
+    StatementRerun,
+    TextStreamed,
+)
 
 CWD = "/work"
 BEGAN = 1_700_000_000.0
@@ -465,6 +472,9 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
     _recorded(60, "x = 2"),
     _started(60),
     FilesPutBack(1, 2),
+    StatementRerun(ToolCallId("call-61"), 1, 1, 2, "begun"),
+    StatementRerun(ToolCallId("call-61"), 2, 2, 2, "running"),
+    StatementRerun(ToolCallId("call-61"), 2, 2, 2, "over"),
     ExecutionFinished(
         execution_id=ExecutionId("execution-60"),
         statement_id=StatementId("statement-60"),

@@ -21,7 +21,7 @@ from ...events.session import ProjectionSent
 from ...ids import Seq, SessionId
 from ...ports.store import Store
 from ...redaction import Redactor
-from .signals import FilesPutBack, Item, OutputStreamed, Signal, Stream
+from .signals import FilesPutBack, Item, OutputStreamed, Signal, StatementRerun, Stream
 from .subscription import Subscription
 
 _NO_SECRETS: Final = Redactor([])
@@ -96,7 +96,7 @@ class Journal:
         An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
         `is_whole` says that neither will come.
         """
-        if isinstance(signal, FilesPutBack):
+        if isinstance(signal, FilesPutBack | StatementRerun):
             self.flush()
             self._enqueue(signal)
             self._publish()

@@ -1,5 +1,5 @@
 """What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
-and how far a rewind is with its files.
+and how far a rewind is with its files, or a rebuild with its statements.
 
 One event follows each of them when it ends and holds all of it. Published beside events, in order, by the journal.
 """
@@ -47,9 +47,23 @@ class FilesPutBack(Struct, frozen=True):
     total: int
 
 
+class StatementRerun(Struct, frozen=True):
+    """An earlier statement runs again so that its names are there, `place` of `total`; said where that takes long.
+
+    Between the first of one rebuild (`begun`) and the last (`over`, or `given_up`) not all that run again are said.
+    `tool_call_id` is the rebuild's.
+    """
+
+    tool_call_id: ToolCallId
+    statement: int
+    place: int
+    total: int
+    state: Literal["begun", "running", "over", "given_up"]
+
+
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
-Signal = Stream | FilesPutBack
+Signal = Stream | FilesPutBack | StatementRerun
 """A piece of what is happening. It is published in order and never stored."""
 Item = Event | Signal
 """What is published."""

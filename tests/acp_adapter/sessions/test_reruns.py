@@ -36,3 +36,27 @@ async def test_it_is_seen_which_statement_runs_again_and_a_cancel_goes_back_to_w
     await gate.pass_one()  # once more for the names
     await agent.response(after)
     assert last_value(agent) == "3"
+
+
+@pytest.mark.slow
+async def test_while_names_are_rebuilt_it_is_seen_which_statement_of_how_many_runs_again(
+    agent: Client, tmp_path: Path, gate: Gate
+) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "x = 1")
+    prompt = await agent.begin_prompt(session, gate.source)
+    await gate.pass_one()
+    await agent.response(prompt)
+    again = await agent.begin_prompt(session, "/replay 1")
+    await gate.reached()
+    await agent.notify("session/cancel", {"sessionId": session})
+    await agent.cancelled(again)
+    gate.release()
+    before = len(agent.updates("tool_call"))
+    after = await agent.begin_prompt(session, "x")
+    await agent.until(lambda message: update_in(message).get("title") == "Statement 2 again (2 of 2)")
+    await gate.pass_one()
+    await agent.response(after)
+    (call,) = [call for call in agent.updates("tool_call")[before:] if call["title"].endswith(" (2 of 2)")]
+    ends = [each for each in agent.updates("tool_call_update") if each["toolCallId"] == call["toolCallId"]]
+    assert (call["status"], [each["status"] for each in ends]) == ("in_progress", ["completed"])

@@ -16,7 +16,17 @@ from engine.plain_data import argument_digest
 from engine.ports.environment import Environment
 from engine.ports.past import PastAnswer, PastQuestion, Restored, RestorePlan
 from engine.ports.statements import EffectAnswer
-from tests.support.environments import Bench, contents, ended_otherwise, opened, past, past_answer, restore
+from tests.support.environments import (
+    PATIENCE,
+    Bench,
+    contents,
+    ended_otherwise,
+    opened,
+    past,
+    past_answer,
+    restore,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]
@@ -35,6 +45,20 @@ async def test_the_namespace_is_rebuilt_and_what_was_stopped_is_left_out(b: AnyB
     assert restored == Restored(executions=3)
     assert await b.value("x, y, 'gone' in globals()") == "(2, 2, False)"
     assert b.output == []
+
+
+async def test_it_says_which_execution_runs_again(b: AnyBench, tmp_path: Path) -> None:
+    steps = [
+        past("x = 1"),
+        past(f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)"),
+    ]
+    assert b.environment.rerunning is None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(restore, b, *steps)
+        with anyio.fail_after(PATIENCE):
+            await until(lambda: b.environment.rerunning == steps[1].request.execution_id)
+        (tmp_path / "go").touch()
+    assert b.environment.rerunning is None
 
 
 async def test_what_a_stopped_statement_deleted_is_gone(b: AnyBench) -> None:

@@ -24,9 +24,9 @@ from tests.support.workers import shared_zygote
 
 MEMBERS = (
     "alive", "idle", "loss", "layers", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee",
-    "read", "follow", "kept", "preserve", "collect", "restore", "snapshot", "checkpoints", "end", "close",
+    "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot", "checkpoints", "end", "close",
 )  # fmt: skip
-LINES = 85
+LINES = 90
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -81,6 +81,10 @@ class EchoEnvironment:
 
     async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
         return ()
+
+    @property
+    def rerunning(self) -> ExecutionId | None:
+        return None
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         return Restored(executions=len(plan.steps))

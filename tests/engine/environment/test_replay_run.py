@@ -89,6 +89,7 @@ async def conducted(worker: Scripted, *steps: PastExecution | PastTick) -> tuple
         Limits(grace_seconds=0.1),
         lambda prepared, outcome, failures: brought.append(outcome.status),
         nothing,
+        lambda past: None,
     )
     with anyio.fail_after(PATIENCE):
         await run.conduct()
@@ -162,7 +163,7 @@ async def test_after_an_unclear_attempt_each_step_is_asked_for_by_itself(tmp_pat
         return workers[-1]
 
     with anyio.fail_after(PATIENCE):
-        rebuild = Rebuild(start, Limits(), contents, ended_otherwise)
+        rebuild = Rebuild(start, Limits(), contents, ended_otherwise, lambda past: None)
         restored = await rebuild.run(RestorePlan(steps=(ONE, TWO)))
     await workers[-1].kill()
     for worker in workers:

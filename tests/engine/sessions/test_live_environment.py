@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -12,16 +14,18 @@ from engine.events.session import EnvironmentRestored
 from engine.execution import INTERRUPTED, ExceptionInfo
 from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
+from engine.minter import Minter
 from engine.ports.environment import Environment, EnvironmentSpec
 from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.kept.checkpoint_keeping import CheckpointKeeping
 from engine.sessions.kept.kept_values import ValueKeeping
 from engine.sessions.live_environment import LiveEnvironment
+from engine.sessions.rebuild_progress import RebuildProgress
 from engine.store.memory import MemoryStore
 from engine.timeline.readings import Readings
 from tests.support.confining import confinement_of
-from tests.support.fixed import FixedClock
+from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +56,7 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
         values,
         kept,
         confinement_of(log),
+        progress=partial(RebuildProgress, lambda signal: None, Minter(FixedClock(), CountingEntropy())),
     )
     return live, log
 

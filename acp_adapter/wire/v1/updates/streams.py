@@ -8,17 +8,27 @@ from acp_adapter.wire.codec import Json
 from acp_adapter.wire.model import to_wire
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.content import TextContent
-from acp_adapter.wire.v1.shapes.tools import ToolCallUpdate
+from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire.v1.shapes.updates import AgentMessageChunk, AgentThoughtChunk
 from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.parts import beside_source
-from engine import ReasoningStreamed, TextStreamed, ToolCallId
+from engine import ReasoningStreamed, StatementRerun, TextStreamed, ToolCallId
 
 
 def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
     """A piece of a message."""
     shape = AgentMessageChunk if isinstance(piece, TextStreamed) else AgentThoughtChunk
     return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
+
+
+def rerun_update(rerun: StatementRerun) -> Json:
+    """Which earlier statement runs again so that its names are there."""
+    title = f"Statement {rerun.statement} again ({rerun.place} of {rerun.total})"
+    if rerun.state == "begun":
+        call = ToolCall(tool_call_id=rerun.tool_call_id, title=title, kind="other", status="in_progress")
+        return to_wire(call)
+    status: dict[str, ToolCallStatus] = {"running": "in_progress", "over": "completed", "given_up": "failed"}
+    return to_wire(ToolCallUpdate(tool_call_id=rerun.tool_call_id, title=title, status=status[rerun.state]))
 
 
 def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
