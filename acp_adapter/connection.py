@@ -149,6 +149,8 @@ class Connection:
             conversation = await self.adopt(opening, context)
             if is_replayed:
                 await self._replay(conversation)
+            else:
+                context.after_response(conversation.show_finished)
             return conversation
 
     async def _replay(self, conversation: Conversation) -> None:

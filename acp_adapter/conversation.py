@@ -32,7 +32,9 @@ from acp_adapter.wire.codec import Codec, Json
 from engine import Session, Ticket, TurnEnd
 from engine.errors import SessionReadOnlyError
 from engine.events import UNSTAMPED
+from engine.events.branches import HeadMoved
 from engine.events.conversation import Attachment, PromptKind
+from engine.events.rewinding import Rewound
 
 
 class State(Enum):
@@ -77,6 +79,12 @@ class Conversation:
     async def replay(self) -> None:
         """Shows again everything that was shown, once each, whatever happens meanwhile."""
         await self._pump.replay(self.session.events)
+
+    async def show_finished(self) -> None:
+        """Shows what the opening has finished of a rewind that was cut off, where nothing else is shown again."""
+        finished = [event for event in self.session.settled if isinstance(event, Rewound | HeadMoved)]
+        if any(isinstance(event, Rewound) for event in finished):
+            await self._pump.show(finished)
 
     async def _send(self, update: Json) -> None:
         await self._peer.notify("session/update", {"sessionId": self.session.session_id, "update": update})

@@ -125,6 +125,14 @@ class Pump:
                 for update in self._codec.updates.output_updates(call, text, text, self._shown):
                     await self._send(update)
 
+    async def show(self, events: Sequence[AnyEvent]) -> None:
+        """Sends what events say that were on the log before the subscription began, as if they happened now."""
+        async with self._turn:
+            for event in events:
+                self._shown, updates = self._codec.updates.event_updates(event, self._shown, self._facts, is_live=True)
+                for update in updates:
+                    await self._send(update)
+
     async def sent(self, seq: Seq) -> None:
         """Waits until everything up to the event at `seq` was sent, or nothing more will be."""
         while self._state is State.WAITING or (self._state is State.SENDING and self._sent < seq):

@@ -10,6 +10,7 @@ is closed, and it is raised behind that.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from ..config.settings import Settings
 from ..environment.zygote import Zygote
 from ..errors import EngineError
 from ..host import Host
+from ..sessions.lifecycle.homes import SAID_IN_SESSION
 from ..sessions.session import Session
 from ..terminal.output import abandon_output
 from ..timeline.rewound import finished_lines
@@ -73,6 +75,7 @@ class Program:
 
     def run(self) -> int:
         """Runs to the end; the exit code. Raises EngineError, OSError."""
+        _log_what_nobody_is_shown()
         zygote = Zygote.spawn()  # first, because it starts up beside us
         try:
             host = Host(self._settings, self._environ, zygote=zygote)
@@ -181,6 +184,14 @@ class Program:
             )
             self._interrupt = interaction.interrupt
             await interaction.run(tasks)
+
+
+def _log_what_nobody_is_shown() -> None:
+    """Has warnings go to standard error, but for those that stand in the session as well."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("rewindow: %(message)s"))
+    handler.addFilter(lambda record: not SAID_IN_SESSION.items() <= vars(record).items())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 async def _prepare(host: Host) -> None:

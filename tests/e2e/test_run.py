@@ -503,3 +503,4 @@ def test_a_state_directory_that_cannot_be_used_is_said_and_the_session_works(tmp
         terminal.until("\n1>")
         terminal.type("20 + 22" + ENTER)
         terminal.until("Nothing of this session is kept", "\n42\n2>")
+        assert "is in memory only" not in terminal.text

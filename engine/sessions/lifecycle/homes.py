@@ -16,6 +16,8 @@ from ...ports.store import Place, SessionRow, Store
 from ...ports.system import Clock
 
 logger = logging.getLogger(__name__)
+SAID_IN_SESSION: Final = {"is_said_in_session": True}
+"""Of a log record about what whoever sees the session reads there, too."""
 WARNING: Final = "Nothing of this session is kept: it ends with this process. The reason: {reason}."
 
 
@@ -41,7 +43,7 @@ class Homes:
 
             self._memory = MemoryStore(self._clock)
         self._in_memory.add(session_id)
-        logger.warning("session %s is in memory only: %s", session_id, reason)
+        logger.warning("session %s is in memory only: %s", session_id, reason, extra=SAID_IN_SESSION)
         return self._memory, WARNING.format(reason=reason)
 
     def beside(self, session_id: SessionId, new: SessionId) -> Store:

@@ -34,7 +34,7 @@ from ..directories import alike, check_working_directory, missing, spelled
 from ..publishing.journal import Journal
 from ..scratch import Scratch
 from ..session import Session
-from .homes import Homes
+from .homes import SAID_IN_SESSION, Homes
 from .naming import Opening, session_named
 
 logger = logging.getLogger(__name__)
@@ -213,7 +213,9 @@ class Sessions:
                 surroundings.store.release(session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
-            logger.warning("session %s is opened to be read only: %s", session_id, _reason(error))
+            logger.warning(
+                "session %s is opened to be read only: %s", session_id, _reason(error), extra=SAID_IN_SESSION
+            )
             journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
             session = await reopened(journal=journal)
         return session

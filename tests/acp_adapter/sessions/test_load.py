@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.events.rewinding import FileLeft, RewindBegun
+from engine.ids import Seq, SessionId
 from engine.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory, logged
@@ -171,3 +173,25 @@ async def test_two_loads_in_one_write_open_it_once(store: MemoryStore, tmp_path:
         assert all("result" in answer for answer in answers.values()), answers
         assert await agent.prompt(session, "x + 1") == "end_turn"
         assert last_value(agent) == "42"
+
+
+async def test_a_resume_shows_that_it_finished_a_rewind_that_was_cut_off(store: MemoryStore, tmp_path: Path) -> None:
+    async with in_memory(tmp_path, store=store) as first:
+        session = SessionId(await first.open(tmp_path))
+        await first.prompt(session, "x = 1")
+    left = FileLeft(path=str(tmp_path / "a.txt"), reason="it has changed since the session last wrote it")
+    store.acquire(session, lambda seq, error: None)
+    seq = Seq(len(logged(store, session)))
+    store.submit(session, RewindBegun(seq=seq, statement=1, since=Seq(0), left=(left,)))
+    store.release(session)
+    async with in_memory(tmp_path, store=store) as agent:
+        await agent.initialize()
+        await agent.load(session, tmp_path, "session/resume")
+        assert await agent.prompt(session, "x") == "end_turn"
+        (call,) = [call for call in agent.updates("tool_call") if call["title"] == "Put files back"]
+        assert "a.txt is left as it is: it has changed since the session last wrote it." in str(call["content"])
+    async with in_memory(tmp_path, store=store) as agent:
+        await agent.initialize()
+        await agent.load(session, tmp_path, "session/resume")
+        await agent.prompt(session, "x")
+        assert "Put files back" not in str(agent.updates("tool_call"))
