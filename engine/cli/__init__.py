@@ -16,8 +16,8 @@ import typer
 from .. import __version__
 from ..errors import EngineError
 from ..terminal.output import abandon_output
-from ..text import visible
 from .commands import COMMANDS
+from .complaints import complaint
 
 EXAMPLES: Final = """\b
 Examples:
@@ -79,13 +79,13 @@ def main(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 130
     except EngineError as error:
-        sys.stderr.write(f"rewindow: {visible(str(error))}\n")
+        sys.stderr.write(f"{complaint(error)}\n")
         return 1
     except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
         abandon_output()  # the reader, a pager perhaps, has left
         return 0
     except OSError as error:
-        sys.stderr.write(f"rewindow: {error.strerror or error}\n")
+        sys.stderr.write(f"{complaint(error.strerror or error)}\n")
         abandon_output()
         return 1
     except Exception as error:

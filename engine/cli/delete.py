@@ -12,7 +12,7 @@ from ..ports.store import SessionRow
 from ..sessions.scratch import Scratch
 from ..terminal.opened import find, settings, store
 from ..terminal.printing import shown, size
-from ..text import visible
+from .complaints import complaint
 
 
 def delete(
@@ -35,7 +35,7 @@ def delete(
                 typer.echo(f"deleted {session_id}")
             except EngineError as error:
                 failed = True
-                typer.echo(f"rewindow: {visible(str(error))}", err=True)
+                typer.echo(complaint(error), err=True)
     if failed:
         raise typer.Exit(1)
 

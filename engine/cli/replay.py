@@ -12,6 +12,7 @@ from ..sessions.past.replay_report import EDIT_MODES, ReplayReport
 from ..sessions.session import Session
 from ..terminal.json_lines import print_json
 from ..text import visible
+from .complaints import check_choice
 from .opened_session import in_session
 from .progress_line import shown
 
@@ -44,11 +45,10 @@ def replay(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Run statements again and report what comes out differently."""
-    if mode not in MODES:
-        raise typer.BadParameter(f"--mode is {' or '.join(MODES)}")
+    check_choice("--mode", mode, MODES)
     source = None if edit is None else _text_of(edit)
-    if source is not None and mode not in EDIT_MODES:
-        raise typer.BadParameter(f"with --edit, --mode is {' or '.join(EDIT_MODES)}")
+    if source is not None:
+        check_choice("with --edit, --mode", mode, EDIT_MODES)
 
     async def act(opened: Session) -> ReplayReport:
         async def run() -> ReplayReport:

@@ -19,7 +19,7 @@ from ..sessions.directories import alike
 from ..terminal.columns import aligned
 from ..terminal.opened import redactor, store
 from ..terminal.printing import shown, size
-from ..text import visible
+from .complaints import complaint
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""
@@ -55,7 +55,7 @@ def sessions(
         typer.echo("No sessions yet. Begin one with `rewindow run`, or configure `rewindow-acp` in your editor.")
     for row in rows:
         if row.complaint:
-            typer.echo(f"rewindow: {visible(row.complaint)}", err=True)
+            typer.echo(complaint(row.complaint), err=True)
 
 
 def _table(rows: Iterable[SessionRow]) -> list[str]:

@@ -105,10 +105,10 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3."),
+        (["rewind", "ses_", "--to", "4"], "There is no statement 4; they are numbered from 1 to 3"),
         (["rewind", "ses_x", "--to", "1"], "no session ses_x"),
-        (["diff", "ses_", "b7"], "There is no branch b7; the session has main."),
-        (["diff", "ses_", "main", "main"], "main cannot be compared with itself; name another branch."),
+        (["diff", "ses_", "b7"], "There is no branch b7; the session has main"),
+        (["diff", "ses_", "main", "main"], "main cannot be compared with itself; name another branch"),
         (["rewind", "s" * 500, "--to", "1"], f"no session {'s' * 79}…; list"),
         (["rewind", "", "--to", "1"], "the session's id is empty"),
         (["delete", "", "--yes"], "the session's id is empty"),

@@ -91,7 +91,7 @@ def test_a_prompt_that_cannot_be_one_is_refused_with_a_sentence(tmp_path: Path) 
     assert "give that or a SESSION" in both.stderr
     mode = home.run_as_process("run", "--mode", "fast", "-p", "1")
     assert (mode.returncode, mode.stdout) == (2, "")
-    assert "--mode is ask or auto or plan, not 'fast'" in mode.stderr
+    assert "--mode must be ask, auto or plan, not 'fast'" in mode.stderr
 
 
 @pytest.mark.slow
