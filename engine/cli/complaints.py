@@ -6,7 +6,7 @@ there; of several each has one. Called by all commands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
 import typer
@@ -25,7 +25,7 @@ def complaint(error: object) -> str:
     return f"rewindow: {sentence if is_single else text}"
 
 
-def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
+def check_choice(option: str, given: str, choices: Collection[str]) -> None:
     """Raises typer.BadParameter where `given` is none of the choices, of which there are at least two."""
     if given not in choices:
         *most, last = choices
