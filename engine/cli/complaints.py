@@ -7,13 +7,14 @@ there; of several each has one. Called by all commands.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, TypeVar
 
 import typer
 
 from ..cutting import cut_line
 from ..text import visible
 
+Choice = TypeVar("Choice", bound=str)
 _SHOWN_CHARS: Final = 60
 
 
@@ -25,9 +26,11 @@ def complaint(error: object) -> str:
     return f"rewindow: {sentence if is_single else text}"
 
 
-def check_choice(option: str, given: str, choices: Collection[str]) -> None:
-    """Raises typer.BadParameter where `given` is none of the choices, of which there are at least two."""
-    if given not in choices:
-        *most, last = choices
-        shown = cut_line(visible(given), _SHOWN_CHARS)
-        raise typer.BadParameter(f"{option} must be {', '.join(most)} or {last}, not {shown!r}")
+def chosen(option: str, given: str, choices: Collection[Choice]) -> Choice:
+    """The choice that `given` is. Raises typer.BadParameter where it is none of these two or more."""
+    for choice in choices:
+        if choice == given:
+            return choice
+    *most, last = choices
+    shown = cut_line(visible(given), _SHOWN_CHARS)
+    raise typer.BadParameter(f"{option} must be {', '.join(most)} or {last}, not {shown!r}")

@@ -16,6 +16,7 @@ from ..sessions.progress import Progress, with_progress
 from ..sessions.session import Session
 
 T = TypeVar("T")
+_ECHO: Final = "^C"
 _STOP: Final = "Ctrl-C goes back to where it was"
 
 
@@ -31,23 +32,27 @@ async def shown(session: Session, act: Callable[[], Awaitable[T]], *, quiet: boo
 
 
 class _Line:
-    """The last line of the terminal, rewritten in place; the cursor stays at its end."""
+    """The last line of the terminal, rewritten in place; the cursor stays at the end of its text.
+
+    There the terminal shows an interrupt, which is written over with the rest.
+    """
 
     def __init__(self) -> None:
-        self._length = 0
+        self._width = 0
+        """How many columns may hold something."""
 
     async def show(self, progress: Progress) -> None:
-        room = shutil.get_terminal_size().columns - 1  # in the last column a terminal may begin a new line
+        # In the last column a terminal may begin a new line.
+        room = shutil.get_terminal_size().columns - 1 - len(_ECHO)
         self._write(cut_line(f"{progress.text}; {_STOP}", max(room, 1)))
 
     def clear(self) -> None:
-        if self._length:
+        if self._width:
             self._write("")
-            self._write("")  # from the margin on, which the first left
 
     def _write(self, text: str) -> None:
+        self._width = max(self._width, len(text) + len(_ECHO))
         # Spaces over what was there, because not every terminal knows a sequence that erases.
         with suppress(OSError):  # a terminal that is gone ends nothing
-            sys.stderr.write(f"\r{text.ljust(self._length)}")
+            sys.stderr.write(f"\r{text.ljust(self._width)}\r{text}")
             sys.stderr.flush()
-        self._length = len(text)

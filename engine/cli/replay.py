@@ -12,7 +12,7 @@ from ..sessions.past.replay_report import EDIT_MODES, ReplayReport
 from ..sessions.session import Session
 from ..terminal.json_lines import print_json
 from ..text import visible
-from .complaints import check_choice
+from .complaints import chosen
 from .opened_session import in_session
 from .progress_line import shown
 
@@ -45,15 +45,15 @@ def replay(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Run statements again and report what comes out differently."""
-    check_choice("--mode", mode, MODES)
+    way = chosen("--mode", mode, MODES)
     source = None if edit is None else _text_of(edit)
     if source is not None:
-        check_choice("with --edit, --mode", mode, EDIT_MODES)
+        chosen("with --edit, --mode", mode, EDIT_MODES)
 
     async def act(opened: Session) -> ReplayReport:
         async def run() -> ReplayReport:
             if source is None:
-                return await opened.replay(first, last, mode)
+                return await opened.replay(first, last, way)
             return await opened.edit(first, source, last, "live" if mode == "live" else "recorded")
 
         return await shown(opened, run, quiet=as_json)

@@ -12,7 +12,7 @@ import typer
 from ..config.settings import load_settings
 from ..cutting import cut_line
 from ..terminal.opened import working_directory
-from .complaints import check_choice
+from .complaints import chosen
 
 LONGEST_PROMPT: Final = 50 << 20
 """Bytes that are read from a pipe, as many as an editor may send in one message."""
@@ -54,7 +54,7 @@ def run(
     from ..sessions.policy import MODES
 
     if mode is not None:
-        check_choice("--mode", mode, MODES)
+        chosen("--mode", mode, MODES)
     directory = _directory(cwd)
     wanted = Wanted(
         session=session, cwd=directory, goes_on=goes_on, moved_to=session and cwd and directory, mode=mode, prompt=text

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import engine.cli
-from engine.cli.complaints import check_choice, complaint
+from engine.cli.complaints import chosen, complaint
 from engine.errors import InvalidRequestError
 
 
@@ -29,9 +29,9 @@ def test_a_single_sentence_has_no_full_stop_and_several_have_theirs(said: str, l
 
 
 def test_a_wrong_choice_is_told_what_there_is() -> None:
-    check_choice("--mode", "b", ("a", "b", "c"))
+    assert chosen("--mode", "b", ("a", "b", "c")) == "b"
     with pytest.raises(typer.BadParameter, match=r"^--mode must be a, b or c, not 'x{59}"):
-        check_choice("--mode", "x" * 1000, ("a", "b", "c"))
+        chosen("--mode", "x" * 1000, ("a", "b", "c"))
 
 
 SOURCES = sorted(Path(engine.cli.__file__).parent.rglob("*.py"))
