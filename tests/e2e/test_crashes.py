@@ -60,7 +60,7 @@ def killed_after(agent: Agent, target: str, seconds: float) -> list[psutil.Proce
     chosen = {
         "host": [host],
         "worker": workers(agent),
-        "zygote": [process for process in everybody if process.ppid() == host.pid],
+        "zygote": host.children(),
         "all": [host, *everybody],
     }[target]
     for process in chosen:
