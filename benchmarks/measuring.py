@@ -66,11 +66,16 @@ class Program:
 
 @contextmanager
 def programs(commands: Mapping[str, Sequence[str]]) -> Iterable[dict[str, Program]]:
-    """All of them started; ended with the block."""
+    """All of them started, and ready, so that none loads its modules while another is measured.
+
+    Ended with the block.
+    """
     with ExitStack() as stack:
         started = {name: Program(command) for name, command in commands.items()}
         for program in started.values():
             stack.callback(program.close)
+        for program in started.values():
+            program.seconds("ready")
         yield started
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.measuring import in_turns, programs, row, script
+from benchmarks.measuring import PROGRAMS, in_turns, programs, row, script
 
 
 def test_subjects_take_turns_and_the_first_round_does_not_count() -> None:
@@ -53,3 +54,12 @@ def test_a_program_that_fails_is_an_error(capfd: pytest.CaptureFixture[str]) -> 
     ):
         started["ours"].seconds("nonsense")
     assert "KeyError: 'nonsense'" in capfd.readouterr().err
+
+
+def test_programs_have_loaded_all_when_the_first_is_measured(tmp_path: Path) -> None:
+    source = (
+        f"import sys, time; sys.path.insert(0, {str(PROGRAMS)!r}); time.sleep(0.1); open('loaded', 'w').close()\n"
+        "from serving import serve; serve({})"
+    )
+    with contextlib.chdir(tmp_path), programs({"slow": (sys.executable, "-c", source)}):
+        assert (tmp_path / "loaded").exists()
