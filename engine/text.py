@@ -27,6 +27,8 @@ Exact = Annotated[str, "exact"]
 
 Redaction leaves it as it is, as it does identifiers (`ids`) and literals; a field that is a `str` is text.
 """
+ExactData = Annotated[object, "exact"]
+"""The same for plain data: what a statement hands to a tool, which must get it as it is."""
 
 
 def valid_text(text: str) -> str:

@@ -127,9 +127,11 @@ def _held(settings: Settings, allow_run: str | None) -> Settings:
 
 def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:
     zygote.warm_up()  # which takes longer than all that is loaded here
-    from engine import Host
+    from engine import Host, without_secrets
 
-    return Host(settings, environ, zygote=zygote, must_have_model=False)
+    host = Host(settings, environ, zygote=zygote, must_have_model=False)
+    sys.stderr = without_secrets(sys.stderr, host.redactor)
+    return host
 
 
 def _access(chosen: argparse.Namespace, settings: Settings) -> Access | None:

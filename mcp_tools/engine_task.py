@@ -15,7 +15,7 @@ import anyio.to_thread
 from engine.errors import EngineError, EnvironmentUnavailableError
 
 if TYPE_CHECKING:
-    from engine import Host, Sessions
+    from engine import Host, Redactor, Sessions
 
 
 class EngineTask:
@@ -33,6 +33,10 @@ class EngineTask:
     def want(self) -> None:
         """Has it loaded now. May be repeated."""
         self._wanted.set()
+
+    def redactor(self) -> Redactor | None:
+        """What takes secrets out of texts; None before the engine is there, when nothing has been read yet."""
+        return None if self._host is None else self._host.redactor
 
     async def sessions(self) -> Sessions:
         """The sessions of the running engine. Raises EngineError where there can be none."""

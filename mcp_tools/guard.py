@@ -1,14 +1,16 @@
-"""What every message passes: no text that UTF-8 cannot hold leaves, and nothing that a handler does ends the server.
+"""What every answer passes: it holds no secret and only text that UTF-8 can hold, and no handler ends the server.
 
 A lone surrogate (a file name or a content that is no UTF-8) would end the whole process as it is written, and so would
 `sys.exit()` inside a handler; what else a handler raises, the handshake era would be told word for word. Middleware of
-the server, for both eras and every transport.
+the server, for both eras and every transport. What a worker sent is redacted before it comes here, and so is the log;
+the rest of an answer, such as names of files and what the client itself has sent, is redacted here.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -17,9 +19,41 @@ from pydantic import ValidationError
 
 from engine import cut_line
 
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Redactor
+
 logger = logging.getLogger(__name__)
+EXACT: Final = frozenset((
+    # JSON-RPC and the protocol's own words
+    "jsonrpc", "id", "code", "method", "type", "role", "status", "level", "mimeType", "protocolVersion", "resultType",
+    # what somebody looks up
+    "uri", "uriTemplate", "name", "taskId", "nextCursor", "requestState",
+))  # fmt: skip
+"""Keys whose values are sent as they are, wherever they stand."""
 _MESSAGE_CHARS: Final = 1000
 _BROKEN: Final = "the server failed at this request; its stderr says more"
+
+
+class Redaction:
+    """Middleware, the outermost: takes secrets out of every answer. `redactor` gives None while no engine is there."""
+
+    def __init__(self, redactor: Callable[[], Redactor | None]) -> None:
+        self._redactor = redactor
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        try:
+            result = await call_next(ctx)
+        except MCPError as error:
+            raise MCPError(error.code, self._redacted(error.message), self._redacted(error.data)) from None
+        return self._redacted(result) if isinstance(result, dict) else result
+
+    def _redacted(self, value: Any) -> Any:
+        redactor = self._redactor()
+        if not redactor:
+            return value
+        from engine import redact_json  # there by now, because the engine is
+
+        return redact_json(redactor, value, EXACT)
 
 
 async def guard(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -5,7 +5,8 @@ Tests register the fixtures of the official conformance suite on what `make_serv
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.extension import compose_tool_call_handler
 from mcp.server.lowlevel.server import NotificationOptions, Server
@@ -13,11 +14,14 @@ from mcp.server.models import InitializationOptions
 from mcp_types import CallToolRequestParams, SetLevelRequestParams
 
 from engine import __version__
-from mcp_tools.guard import guard
+from mcp_tools.guard import Redaction, guard
 from mcp_tools.logs import Logs
 from mcp_tools.pages import one_page
 from mcp_tools.requests import Requests
 from mcp_tools.tasks import Tasks
+
+if TYPE_CHECKING:  # it is loaded when the client has its first answer
+    from engine import Redactor
 
 INSTRUCTIONS: Final = """\
 Views are windows on files that stay open under a name, each within a token budget. Open what you work on with `view`,
@@ -40,8 +44,10 @@ class _Server(Server[Any]):
         )
 
 
-def make_server(requests: Requests, logs: Logs, tasks: Tasks, *, runs: bool = False) -> Server[Any]:
-    """The server, which any transport can run."""
+def make_server(
+    requests: Requests, logs: Logs, tasks: Tasks, redactor: Callable[[], Redactor | None], *, runs: bool = False
+) -> Server[Any]:
+    """The server, which any transport can run. `redactor` takes secrets out of what it answers."""
     server = _Server(
         "rewindow",
         version=__version__,
@@ -67,5 +73,5 @@ def make_server(requests: Requests, logs: Logs, tasks: Tasks, *, runs: bool = Fa
     for method in tasks.methods():
         server.add_request_handler(method.method, method.params_type, method.handler)
     server.extensions[tasks.identifier] = tasks.settings()
-    server.middleware += [guard, requests.note_answer, one_page]
+    server.middleware += [Redaction(redactor), guard, requests.note_answer, one_page]
     return server

@@ -100,7 +100,7 @@ async def composed(
         tasks.start_soon(pool.look_after)
         tasks.start_soon(feed.serve)
         long = Tasks(places.key, requests.takes_long, tasks.start_soon)
-        yield make_server(requests, logs, long, runs=service.runs), engine, feed
+        yield make_server(requests, logs, long, engine.redactor, runs=service.runs), engine, feed
         with anyio.CancelScope(shield=True):
             await engine.close()
         tasks.cancel_scope.cancel()

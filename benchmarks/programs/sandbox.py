@@ -21,6 +21,7 @@ from engine.environment.zygote import Zygote
 from engine.ids import ExecutionId
 from engine.ports.environment import EnvironmentSpec
 from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
+from engine.redaction import NO_SECRETS
 
 
 class Workers:
@@ -30,7 +31,9 @@ class Workers:
         folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory()))
         domain = Domain(scratch=folder, hidden=(os.path.join(folder, "state"),)) if is_held else None
         os.mkdir(os.path.join(folder, "state"))
-        self._spec = EnvironmentSpec(cwd=folder, variables={"PATH": os.environ["PATH"]}, domain=domain)
+        self._spec = EnvironmentSpec(
+            cwd=folder, redactor=NO_SECRETS, variables={"PATH": os.environ["PATH"]}, domain=domain
+        )
         self._zygote = Zygote.spawn()
         self._environment = WorkerEnvironment(self._zygote)
         self._portal = stack.enter_context(start_blocking_portal())

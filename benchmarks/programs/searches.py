@@ -29,11 +29,14 @@ class Engine:
         from engine.environment.worker_environment import WorkerEnvironment
         from engine.environment.zygote import Zygote
         from engine.ports.environment import EnvironmentSpec
+        from engine.redaction import NO_SECRETS
 
         self._ripgrep = ripgrep
         environment = WorkerEnvironment(Zygote.spawn())
         self._portal = stack.enter_context(start_blocking_portal())
-        self._portal.call(environment.start, EnvironmentSpec(cwd=os.getcwd(), variables={"PATH": os.environ["PATH"]}))
+        variables = {"PATH": os.environ["PATH"]}
+        spec = EnvironmentSpec(cwd=os.getcwd(), redactor=NO_SECRETS, variables=variables)
+        self._portal.call(environment.start, spec)
         stack.callback(self._portal.call, environment.close)
         self._command = environment.command
 

@@ -29,6 +29,7 @@ from engine.ids import ExecutionId
 from engine.ports.environment import EnvironmentSpec, Limits
 from engine.ports.past import Differences, PastExecution, RestorePlan
 from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
+from engine.redaction import NO_SECRETS
 
 MEMORY = 8 << 30
 TRIVIAL = "count = {}"
@@ -43,7 +44,11 @@ class Engine:
         self._zygote = Zygote.spawn()
         self._place = place
         self._spec = EnvironmentSpec(
-            cwd=str(place), import_paths=(packages,), variables={"PATH": os.defpath}, limits=Limits(data_bytes=MEMORY)
+            cwd=str(place),
+            redactor=NO_SECRETS,
+            import_paths=(packages,),
+            variables={"PATH": os.defpath},
+            limits=Limits(data_bytes=MEMORY),
         )
         self._environment: WorkerEnvironment | None = None
         self._steps: list[PastExecution] = []

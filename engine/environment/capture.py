@@ -1,6 +1,7 @@
 """What a statement writes to one stream: the beginning as text, everything as a count and a digest.
 
-Owns the bounds and the decoding. Must not know where the bytes come from. Fed by the connections.
+Owns the bounds, the decoding and the redaction of what is printed, which `worker_messages` explains. Must not know
+where the bytes come from. Fed by the connections.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 import xxhash
 
 from ..execution import Captured
+from ..redaction import Redactor
 
 _DECODER: Final = codecs.getincrementaldecoder("utf-8")
 KEPT_BYTES: Final = 64 << 10
@@ -23,11 +25,15 @@ _NOTHING: Final = Captured(digest=xxhash.xxh3_64_hexdigest(b""), kept_bytes=0)
 class Capture:
     """Takes bytes as they come, in pieces of any size, in constant memory.
 
-    `sink` is given the kept text while it grows. Invalid UTF-8 becomes U+FFFD; the text ends at a character boundary.
+    `sink` is given the kept text while it grows, without secrets; an end of it that may be the beginning of one waits
+    for what comes next. Invalid UTF-8 becomes U+FFFD; the text ends at a character boundary.
     """
 
-    def __init__(self, sink: Callable[[str], None] | None = None) -> None:
+    def __init__(self, redactor: Redactor, sink: Callable[[str], None] | None = None) -> None:
+        self._redactor = redactor
         self._sink = sink
+        self._held = ""
+        """What the sink has not been given yet."""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._digest = xxhash.xxh3_64()
         self._texts: list[str] = []
@@ -48,7 +54,8 @@ class Capture:
         if self._decoder is not None and self._total <= KEPT_BYTES:
             self._keep(self._decoder.decode(b"", final=True))
         return Captured(
-            text="".join(self._texts),
+            # What is cut here is cut in bytes, and no word in the text says so.
+            text=self._redactor.redact("".join(self._texts), is_cut=self._total > KEPT_BYTES),
             total_bytes=self._total,
             digest=self._digest.hexdigest(),
             kept_bytes=min(self._total, KEPT_BYTES),
@@ -58,4 +65,6 @@ class Capture:
         if text:
             self._texts.append(text)
             if self._sink is not None:
-                self._sink(text)
+                shown, self._held = self._redactor.redact_piece(self._held + text)
+                if shown:
+                    self._sink(shown)

@@ -28,7 +28,7 @@ from ..ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest
 from ..ports.tails import FeedItem, Looked, News, ProjectionPart
 from ..ports.ticks import TickOutcome, UpdatePayload
 from ..timeline.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
-from ..worker.framing import ProtocolError, unpack_events
+from ..worker.framing import ProtocolError
 from ..worker.protocol import (
     AskBuffers,
     BuffersMoved,
@@ -221,7 +221,7 @@ class ConnectedEnvironment:
             match await self._exchange(worker, tick, sent):
                 case Ticked(events=packed, time_ms=time_ms, nodes=nodes, stops=stops, wants=wants):
                     try:
-                        events = unpack_events(packed)
+                        events = worker.reader.events(packed)
                     except ProtocolError as error:
                         raise await self._abandon(worker, f"protocol violation: {error}") from error
                     if nodes or events:

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 
 from ..ports.statements import Touched, TouchSink, ignore_touched
-from ..worker.framing import ProtocolError, from_worker
+from ..worker.framing import ProtocolError
 from ..worker.protocol import (
     KEPT_BYTES,
     KEPT_GROUPS,
@@ -27,6 +27,7 @@ from ..worker.protocol import (
 from .capture import Capture
 from .death import Death
 from .paused_worker import PausedWorker
+from .worker_messages import MessageReader
 
 START_SECONDS: Final = 30.0
 """How long the other side may take to begin."""
@@ -63,9 +64,10 @@ class ContentParts:
 
 
 class Connection(ABC):
-    """One namespace's runner, from its start until `close`."""
+    """One namespace's runner, from its start until `close`; `reader` reads what it says."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: MessageReader) -> None:
+        self.reader = reader
         self._death: Death | None = None
         self._violation: str | None = None
         self._closed = False
@@ -220,7 +222,7 @@ class Connection(ABC):
         if self._violation is None:
             try:
                 while (body := self._next_body()) is not None:
-                    message = from_worker(body)
+                    message = self.reader.message(body)
                     if isinstance(message, Kept):
                         self._take_kept(message)
                     elif isinstance(message, (Touching, TouchingPart)):

@@ -15,9 +15,10 @@ from typing import Final
 
 import anyio
 
-from ..worker.framing import FrameBuffer, ProtocolError, from_checkpoint
+from ..worker.framing import FrameBuffer, ProtocolError
 from ..worker.protocol import Adopt, NotTaken, Paused
 from .control_channel import ControlChannel, record_pair, socket_pair
+from .worker_messages import MessageReader
 from .zygote import Zygote
 
 _RECORD: Final = 1 << 16
@@ -28,7 +29,8 @@ _SECONDS: Final = 5.0
 class PausedWorker:
     """One checkpoint, from the request to make it until `close`."""
 
-    def __init__(self, zygote: Zygote, control: socket.socket, life: socket.socket) -> None:
+    def __init__(self, zygote: Zygote, control: socket.socket, life: socket.socket, reader: MessageReader) -> None:
+        self._reader = reader
         self._poll = select.poll()  # no descriptor, because there may be many of these
         self._control = ControlChannel(zygote, control, self._poll, "the checkpoint")
         self._life = life
@@ -40,7 +42,7 @@ class PausedWorker:
         """What it has said of itself, as of the last look."""
 
     @classmethod
-    def ask_for(cls, zygote: Zygote, handover: socket.socket, data_bytes: int) -> PausedWorker:
+    def ask_for(cls, zygote: Zygote, handover: socket.socket, data_bytes: int, reader: MessageReader) -> PausedWorker:
         """Has the zygote expect a copy of the worker with that hand-over socket, which gets what it needs.
 
         Raises:
@@ -50,7 +52,7 @@ class PausedWorker:
             control = socket_pair(ours, theirs)
             life, known = record_pair(ours, theirs), adoption_pair(theirs)
             zygote.fork([control[1].fileno(), known[0].fileno()])
-            checkpoint = cls(zygote, control[0], life[0])
+            checkpoint = cls(zygote, control[0], life[0], reader)
             ours.pop_all()
             ours.callback(checkpoint.close)
             checkpoint._control.begin(Adopt(data_bytes, pauses=True))
@@ -101,7 +103,7 @@ class PausedWorker:
         frames.feed(data)
         try:
             body = frames.next()
-            self.said = None if body is None else from_checkpoint(body)
+            self.said = None if body is None else self._reader.checkpoint_message(body)
         except ProtocolError:
             self.said = None
         self._is_lost = self.said is None

@@ -109,7 +109,8 @@ class ReplayRun(StatementRun):
                 self._begin(number, loading)
             case BroughtBack(ran=ran, failures=failures) if (present := self._statement) is not None:
                 self.is_loading, self._left = False, TICK_SECONDS
-                outcome = self._outcome_of(ran, Capture(), Capture())
+                redactor = self._worker.reader.redactor
+                outcome = self._outcome_of(ran, Capture(redactor), Capture(redactor))
                 if outcome is not None:
                     self._brought(present, outcome, failures)
             case Replayed(steps=steps) if self._begun < steps <= len(self._stretch):

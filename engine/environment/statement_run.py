@@ -44,7 +44,7 @@ from ..ports.statements import (
     TouchSink,
     ignore_touched,
 )
-from ..worker.framing import FrameTooLargeError, ProtocolError, unpack_events
+from ..worker.framing import FrameTooLargeError, ProtocolError
 from ..worker.protocol import Answer, Ask, AskBuffers, BufferTexts, Content, Failed, Ran, Replay, Run
 from .bounded_request import REPEAT_SECONDS, forget_interrupts
 from .capture import Capture
@@ -79,8 +79,9 @@ class StatementRun:
         self._effects = effects
         self._recording = recording
         self._sent = SentContents(worker)
-        self._stdout = Capture(lambda text: output("stdout", text))
-        self._stderr = Capture(lambda text: output("stderr", text))
+        redactor = worker.reader.redactor
+        self._stdout = Capture(redactor, lambda text: output("stdout", text))
+        self._stderr = Capture(redactor, lambda text: output("stderr", text))
         self._stop: Stop | None = None
         self._kill_at = math.inf
         self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
@@ -160,7 +161,8 @@ class StatementRun:
 
     async def _wait_until_idle(self) -> None:
         """After a failure of the awaiting side: until the worker is idle or dead, whatever its output sink does."""
-        self._worker.begin_capture(Capture(), Capture())
+        redactor = self._worker.reader.redactor
+        self._worker.begin_capture(Capture(redactor), Capture(redactor))
         if self._outcome is None:
             await self._finish()
         else:
@@ -269,7 +271,7 @@ class StatementRun:
         try:
             if ran.execution_id != self._request.execution_id:
                 raise ProtocolError("the result of another execution")
-            events = unpack_events(ran.events)
+            events = self._worker.reader.events(ran.events)
         except ProtocolError as error:
             # Nothing came of it yet: the worker's death is what comes next.
             self._worker.violate(str(error))

@@ -32,6 +32,7 @@ from .death import Death
 from .thread_channel import Doorbell, HostGone, ThreadChannel, body_of
 from .thread_interrupts import ThreadInterrupts
 from .thread_output import STDERR, STDOUT, OutputPipe, Streams, leave_behind, text_stream, write_to, written_to
+from .worker_messages import MessageReader
 
 _LEAVE_SECONDS: Final = 0.1
 """How long a thread is waited for; one that comes to it later leaves all the same."""
@@ -94,12 +95,12 @@ class ThreadConnection(Connection):
     """The host's end of one thread, from its start until `close`."""
 
     def __init__(self, spec: EnvironmentSpec, count: Count | None) -> None:
-        super().__init__()
+        super().__init__(MessageReader(spec.redactor))
         self._bell = Doorbell()
         self._channel = ThreadChannel(self._bell)
         self._pipe = OutputPipe(self._bell.ring)
         self._interrupts = ThreadInterrupts()
-        self._captures = (Capture(), Capture())
+        self._captures = (Capture(spec.redactor), Capture(spec.redactor))
         self._left = False
         self._spec = spec
         self._count = count

@@ -32,6 +32,7 @@ from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, record
 from .death import Death
 from .paused_worker import PausedWorker, adoption_pair
 from .variables import worker_variables
+from .worker_messages import MessageReader
 from .zygote import Zygote
 
 _CHUNK: Final = 65536
@@ -51,15 +52,16 @@ class WorkerConnection(Connection):
         worker: socket.socket,
         pipes: list[int],
         handover: socket.socket,
+        reader: MessageReader,
     ) -> None:
-        super().__init__()
+        super().__init__(reader)
         self._handover = handover
         self._zygote = zygote
         self._epoll = select.epoll()
         self._control = ControlChannel(zygote, control, self._epoll, "the worker")
         self._worker = worker
         self._outbox = Outbox(worker, self._epoll)
-        self._pipes = {descriptor: Capture() for descriptor in pipes}
+        self._pipes = {descriptor: Capture(reader.redactor) for descriptor in pipes}
         self._frames = FrameBuffer()
         self._hung_up = False
         self._watch: asyncio.TimerHandle | None = None
@@ -91,7 +93,8 @@ class WorkerConnection(Connection):
                 pipes = [pipe(ours, theirs) for _ in range(2)]
                 writers = [writer for _, writer in pipes]
                 zygote.fork([control[1].fileno(), worker[1].fileno(), *writers, handover[1].fileno()])
-                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes], handover[0])
+                readers, reader = [end for end, _ in pipes], MessageReader(spec.redactor)
+                connection = cls(zygote, control[0], worker[0], readers, handover[0], reader)
                 ours.pop_all()
                 ours.callback(connection.close)
                 connection._control.begin(connection._fork_request(spec))
@@ -115,7 +118,8 @@ class WorkerConnection(Connection):
                 pipes = [pipe(ours, theirs) for _ in range(2)]
                 writers = [writer for _, writer in pipes]
                 zygote.fork([control[1].fileno(), known[0].fileno()])
-                connection = cls(zygote, control[0], worker[0], [reader for reader, _ in pipes], handover[0])
+                readers, reader = [end for end, _ in pipes], MessageReader(spec.redactor)
+                connection = cls(zygote, control[0], worker[0], readers, handover[0], reader)
                 ours.pop_all()
                 ours.callback(connection.close)
                 connection._control.begin(Adopt(spec.limits.data_bytes, spec.domain))
@@ -134,7 +138,7 @@ class WorkerConnection(Connection):
         """
         if not self._control.is_of_this_zygote:
             raise OSError("the worker's parent is another by now")
-        checkpoint = PausedWorker.ask_for(self._zygote, self._handover, data_bytes)
+        checkpoint = PausedWorker.ask_for(self._zygote, self._handover, data_bytes, self.reader)
         self.send(Snapshot())
         return checkpoint
 

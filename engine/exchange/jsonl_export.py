@@ -22,9 +22,9 @@ from ..events.codec import encode
 from ..events.execution import EffectAnswered, ValuesDropped
 from ..ids import BlobDigest, SessionId
 from ..ports.store import SessionRow, Store
-from ..redaction import Redactor
+from ..redaction import NO_SECRETS, Redactor
 from ..store.blobs import digest_of, names_in
-from .withholding import NO_SECRETS, redact_items
+from .withholding import redact_items
 
 FORMAT: Final = "rewindow-session"
 VERSION: Final = 1

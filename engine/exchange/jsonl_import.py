@@ -24,12 +24,12 @@ from ..events.session import ConfigChanged, ModeChanged, OthersWrote, Permission
 from ..ids import BlobDigest, EventId, Seq, SessionId
 from ..plain_data import DEEPEST, clean
 from ..ports.store import SessionRow, Store
-from ..redaction import Redactor
+from ..redaction import NO_SECRETS, Redactor
 from ..store.blobs import MAX_BLOB, digest_of, names_in
 from ..store.writable import check_row, encoded_items
 from .jsonl_export import FORMAT, VERSION
 from .spool import rereadable
-from .withholding import NO_SECRETS, redact_items
+from .withholding import redact_items
 
 MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
 """Bytes of the longest line there can be: the largest blob in base64."""

@@ -7,7 +7,6 @@ its digest in the event that needs it. Must not know formats. Used by export and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,8 +18,6 @@ from ..execution import KeptGroup
 from ..ids import BlobDigest
 from ..redaction import Redactor, redact_event, withheld
 from ..store.blobs import digest_of
-
-NO_SECRETS: Final = Redactor(())
 
 
 def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator[Event | bytes]:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from ..domain import Domain, Layer
 from ..ids import ExecutionId
+from ..redaction import Redactor
 from .files import Buffers
 from .past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
 from .programs import CommandOutcome, CommandRequest, ServerProcess, ServerRequest
@@ -35,10 +36,12 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
     Views of a `confined` environment open nothing outside of `cwd` and `directories`; statements are not held by that.
     `servers` are the names of MCP servers, by those of the modules that stand for them in statements. With a `domain`
-    the kernel holds statements, and what they start, to it; which `Environment.layers` says.
+    the kernel holds statements, and what they start, to it; which `Environment.layers` says. What comes from the
+    worker is redacted by `redactor` as it arrives.
     """
 
     cwd: str
+    redactor: Redactor
     directories: tuple[str, ...] = ()
     confined: bool = False
     servers: dict[str, str] = field(default_factory=dict[str, str])

@@ -15,6 +15,7 @@ from ..execution import (
     ExecutionStatus,
 )
 from ..ids import BlobDigest, ExecutionId
+from ..text import Exact
 from .statements import RunOutcome, RunRequest
 from .ticks import UpdatePayload
 
@@ -22,7 +23,7 @@ from .ticks import UpdatePayload
 class ValueGroup(Struct, frozen=True):
     """Names whose values share objects, and the pickle of their values; only an environment may load it."""
 
-    names: tuple[str, ...]
+    names: tuple[Exact, ...]
     data: bytes
 
 

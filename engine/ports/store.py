@@ -10,6 +10,7 @@ from msgspec import Struct
 from ..cutting import cut_line
 from ..events import Event
 from ..ids import BlobDigest, Seq, SessionId
+from ..redaction import Storable
 
 _ID_CHARS: Final = 80
 
@@ -166,7 +167,7 @@ class Store(Protocol):
         """
         ...
 
-    def blob_put(self, data: bytes) -> BlobDigest:
+    def blob_put(self, data: Storable) -> BlobDigest:
         """Keeps content for the events that name its digest: the commit of such an event takes it along.
 
         Returns the digest at once. What no event has named by then is forgotten by `close`.

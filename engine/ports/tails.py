@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ..execution import (
-    Display,
-)
+from ..execution import Display
+from ..text import Exact
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
     """One handle as the handle table and `/views` show it. `children` are the ids of the nodes that a group holds."""
 
-    name: str
-    obj_id: str
-    obj_type: str
-    mode: str
-    freq: str
+    name: Exact
+    obj_id: Exact
+    obj_type: Exact
+    mode: Exact
+    freq: Exact
     lod: int
     tokens: int
     used_tokens: int
     changed: bool
     title: str
     pinned: bool = False
-    children: tuple[str, ...] = ()
+    children: tuple[Exact, ...] = ()
 
 
 class Looked(Struct, frozen=True, kw_only=True):
@@ -35,7 +34,7 @@ class Looked(Struct, frozen=True, kw_only=True):
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = field(default_factory=dict[str, Display])
-    stale: tuple[str, ...] = ()
+    stale: tuple[Exact, ...] = ()
 
 
 class FeedItem(Struct, frozen=True):
@@ -44,7 +43,7 @@ class FeedItem(Struct, frozen=True):
     `text` is one line, or more with a diff, without a newline at its end.
     """
 
-    obj_id: str
+    obj_id: Exact
     text: str
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from ..events import Event
 from ..events.nodes import PayloadBasis, PayloadCost, PayloadKind
 from ..ids import ObjId, PayloadId
+from ..text import Exact
 
 STEP_CONTENT_BYTES: Final = 64 << 20
 """Contents of revisions that a worker sends of one statement or tick, at most; what is more is not kept."""
@@ -42,12 +43,12 @@ class Want(Struct, frozen=True, kw_only=True):
     """
 
     obj_id: ObjId
-    work: str
+    work: Exact
     payload_kind: PayloadKind
     basis: PayloadBasis
-    path: str = ""
+    path: Exact = ""
     title: str = ""
-    detail: dict[str, str | int] = field(default_factory=dict[str, str | int])
+    detail: dict[str, Exact | int] = field(default_factory=dict[str, Exact | int])
 
 
 class TickOutcome(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, NewType
 
 import msgspec
 
@@ -39,7 +39,12 @@ _SHORT: Final = 2_000
 _BETWEEN_FORMS: Final = "\ufdd0"
 """A character that is no character of any text."""
 
+_PIECE: Final = 1 << 20
+"""Bytes that are decoded at a time: to decode 50 MB of anything but text stops all threads for a second."""
+
 Span = tuple[int, int]
+Storable = NewType("Storable", bytes)
+"""Content without a known secret. A store takes nothing else, and only a `Redactor` makes it."""
 
 
 class Redactor:
@@ -94,6 +99,26 @@ class Redactor:
             return False
         is_cut = b"\xe2\x80\xa6" in data or b"..." in data or b" left out]" in data
         return is_cut or self.holds_in_json(data)
+
+    # --- contents -----------------------------------------------------------------------------------------------------
+
+    def storable(self, data: bytes) -> Storable | None:
+        """The content as a store takes it; None if a whole form of a secret is in it."""
+        return None if self._forms and any(map(self.holds, self._pieces(data))) else Storable(data)
+
+    def storable_json(self, data: bytes) -> Storable | None:
+        """The same for JSON, whose strings may spell a secret with escapes."""
+        return None if self.holds_in_json(data) else Storable(data)
+
+    def storable_text(self, text: str) -> Storable:
+        """The text in UTF-8, redacted."""
+        return Storable(self.redact(text).encode("utf-8", "replace"))
+
+    def _pieces(self, data: bytes) -> Iterator[str]:
+        """The content as text, in pieces that overlap by more than any form takes."""
+        overlap = 4 * self._longest
+        for start in range(0, max(1, len(data) - overlap), _PIECE):
+            yield data[start : start + _PIECE + overlap].decode("utf-8", "replace")
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
@@ -228,3 +253,7 @@ def _replaced(text: str, spans: Iterable[Span]) -> str:
         parts += text[last:start], HIDDEN
         last = end
     return "".join([*parts, text[last:]])
+
+
+NO_SECRETS: Final = Redactor(())
+"""Where none is known."""

@@ -111,6 +111,7 @@ def assemble(
     modules = modules_for(named, known.modules, timeline.names)
     spec = EnvironmentSpec(
         cwd=cwd,
+        redactor=surroundings.redactor,
         directories=directories,
         confined=confined,
         servers={module: name for name, module in modules.items()},

@@ -176,9 +176,10 @@ class Preparer:
     def _take(self, want: Want, made: Made, time_ms: float) -> None:
         """Puts what was made on the log, and gives up what it supersedes."""
         reason: DropReason | None = None
+        storable = self._sources.redactor.storable(made.data)
         if len(made.data) > PAYLOAD_BYTES:
             reason = "too large"
-        elif self._sources.redactor.holds(made.data.decode("utf-8", "replace")):
+        elif storable is None:
             reason = "secret"
         older = [
             each
@@ -193,7 +194,7 @@ class Preparer:
             payload_kind=made.payload_kind,
             basis=want.basis,
             payload_hash=digest_of(made.data),
-            data=None if made.payload_kind == "diff" or reason is not None else self._store.blob_put(made.data),
+            data=None if made.payload_kind == "diff" or storable is None or reason else self._store.blob_put(storable),
             cost=PayloadCost(time_ms=time_ms, bytes=len(made.data), tokens=made.tokens),
         )
         self._log.append(prepared)

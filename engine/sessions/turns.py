@@ -120,7 +120,6 @@ class Turns:
             parts.view.view,
             parts.cwd,
             parts.settings.context_budget,
-            parts.redactor,
             news,
             calls_tools=parts.settings.calls_tools,
         )
@@ -501,9 +500,7 @@ class Turns:
         if self._parts.timeline.last_execution is None:
             return ()
         round_id, now = self._parts.rounds.next, self._parts.clock.now()
-        items = await self._environment.use(lambda environment: environment.foresee(round_id, now))
-        redact = self._parts.redactor.redact
-        return [FeedItem(item.obj_id, redact(item.text)) for item in items]
+        return await self._environment.use(lambda environment: environment.foresee(round_id, now))
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""

@@ -19,6 +19,7 @@ from ..events.codec import decode
 from ..ids import BlobDigest, Seq, SessionId
 from ..ports.store import Collected, CommitListener, Droppable, Place, SessionRow
 from ..ports.system import Clock
+from ..redaction import Storable
 from .blobs import digest_of, names_in, pack, unpack
 from .listing import page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
@@ -200,7 +201,7 @@ class MemoryStore:
         deleted = tuple(row.session_id for row in gone)
         return Collected(deleted=deleted, in_use=in_use, freed=sum(row.size for row in gone))
 
-    def blob_put(self, data: bytes) -> BlobDigest:
+    def blob_put(self, data: Storable) -> BlobDigest:
         """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:

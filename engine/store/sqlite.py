@@ -22,6 +22,7 @@ from ..events import Event
 from ..ids import BlobDigest, SessionId
 from ..ports.store import Collected, CommitListener, Droppable, Place, SessionRow
 from ..ports.system import Clock
+from ..redaction import Storable
 from .blobs import digest_of, names_in
 from .listing import page
 from .queued import Append, Content, Create, Listen, Move, Retitle
@@ -243,7 +244,7 @@ class SqliteStore:
         old = [row for row in self.rows() if row.updated_at < older_than]
         return collect(database, old, older_than, self._locked_free, lambda: not owners(database.path))
 
-    def blob_put(self, data: bytes) -> BlobDigest:
+    def blob_put(self, data: Storable) -> BlobDigest:
         """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:

@@ -1,7 +1,8 @@
 """Messages as bytes and back: a 4-byte little-endian length, then msgpack.
 
 Nothing is ever pickled: the worker runs untrusted code, so what comes from it is decoded with types, and whatever does
-not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`.
+not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`; what a worker
+says is read by `environment.worker_messages` alone.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import EVENTS, UNSTAMPED, Event
-from ..events.codec import UndecodableEventError
-from ..events.codec import decode as decode_event
+from ..events import Event
 from ..events.codec import encode as encode_event
 from ..plain_data import clean
 from .protocol import FromCheckpoint, FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
@@ -20,9 +19,6 @@ from .protocol import FromCheckpoint, FromKeeper, FromWorker, FromZygote, Replay
 MAX_FRAME: Final = 80 << 20
 """Bytes of one frame's body, at most, in either direction: 64 MiB of content with what is said of it."""
 _PREFIX: Final = 4
-
-WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)
-"""The only kinds of event that a worker may report."""
 
 
 class ProtocolError(ValueError):
@@ -100,20 +96,20 @@ def _refuse_extension(code: int, data: memoryview) -> object:
     raise ValueError(f"msgpack extension {code} of {len(data)} bytes")
 
 
-def _decoder(messages: Any) -> msgspec.msgpack.Decoder[Any]:
+def decoder_of(messages: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Decodes messages of one direction, by their union."""
     return msgspec.msgpack.Decoder(messages, ext_hook=_refuse_extension)
 
 
-_TO_ZYGOTE: Final = _decoder(ToZygote)
-_FROM_ZYGOTE: Final = _decoder(FromZygote)
-_FROM_KEEPER: Final = _decoder(FromKeeper)
-_FROM_CHECKPOINT: Final = _decoder(FromCheckpoint)
-_TO_WORKER: Final = _decoder(ToWorker)
-_FROM_WORKER: Final = _decoder(FromWorker)
-_STEP: Final = _decoder(ReplayStep)
+_TO_ZYGOTE: Final = decoder_of(ToZygote)
+_FROM_ZYGOTE: Final = decoder_of(FromZygote)
+_FROM_KEEPER: Final = decoder_of(FromKeeper)
+_TO_WORKER: Final = decoder_of(ToWorker)
+_STEP: Final = decoder_of(ReplayStep)
 
 
-def _decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
+def decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
+    """Raises ProtocolError."""
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as error:
@@ -122,31 +118,23 @@ def _decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
 
 def to_zygote(body: bytes) -> ToZygote:
     """Raises ProtocolError, as its siblings do."""
-    return _decode(_TO_ZYGOTE, body)
+    return decode(_TO_ZYGOTE, body)
 
 
 def from_zygote(body: bytes) -> FromZygote:
-    return _decode(_FROM_ZYGOTE, body)
+    return decode(_FROM_ZYGOTE, body)
 
 
 def from_keeper(body: bytes) -> FromKeeper:
-    return _decode(_FROM_KEEPER, body)
-
-
-def from_checkpoint(body: bytes) -> FromCheckpoint:
-    return _decode(_FROM_CHECKPOINT, body)
+    return decode(_FROM_KEEPER, body)
 
 
 def to_worker(body: bytes) -> ToWorker:
-    return _decode(_TO_WORKER, body)
+    return decode(_TO_WORKER, body)
 
 
 def to_step(packed: msgspec.Raw) -> ReplayStep:
-    return _decode(_STEP, bytes(packed))
-
-
-def from_worker(body: bytes) -> FromWorker:
-    return _decode(_FROM_WORKER, body)
+    return decode(_STEP, bytes(packed))
 
 
 def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
@@ -164,17 +152,3 @@ def events_of(packed: tuple[bytes, ...], *kinds: type[Event]) -> tuple[bytes, ..
     """Those of the packed events that are of one of these kinds."""
     heads = tuple(f'{{"kind":"{kind.kind}",'.encode() for kind in kinds)
     return tuple(data for data in packed if data.startswith(heads))
-
-
-def unpack_events(packed: tuple[bytes, ...]) -> tuple[Event, ...]:
-    """What `pack_events` packed. Raises ProtocolError for anything that a worker must not report."""
-    events: list[Event] = []
-    for data in packed:
-        try:
-            event = decode_event(data)
-        except (UndecodableEventError, ValueError, RecursionError) as error:
-            raise ProtocolError(f"undecodable event: {error}") from error
-        if not isinstance(event, WORKER_EVENTS) or event.seq != UNSTAMPED:
-            raise ProtocolError(f"a worker must not report {event.kind} with seq {event.seq}")
-        events.append(event)
-    return tuple(events)

@@ -1,6 +1,8 @@
 """The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
-Owns every message of the six directions. Must not know who sends or receives them. Used by `zygote`, `main` and
+Owns every message of the six directions. Must not know who sends or receives them. What the host reads of a worker is
+redacted field by field, so each field says by its type what it is: a `str` is text, and `Exact`, `ExactData`, literals
+and bytes stay as they are. Used by `zygote`, `main` and
 `program` on one side and by `environment` on the other. One file in spite of its length, because whoever
 reads one side of a conversation needs the other.
 """
@@ -17,6 +19,7 @@ from ..execution import Display, Ending, ExceptionInfo, ExecutionStatus, Locatio
 from ..ports.past import ValueGroup
 from ..ports.tails import FeedItem, HandleRow, News
 from ..ports.ticks import UpdatePayload, Want
+from ..text import Exact, ExactData
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 
@@ -194,7 +197,7 @@ class BufferTexts(msgspec.Struct, frozen=True, tag=True):
 class Content(msgspec.Struct, frozen=True, tag=True):
     """The content of a revision, by its xxh3 hex: in a replay to the worker, otherwise to the host. Has no answer."""
 
-    digest: str
+    digest: Exact
     data: bytes
 
 
@@ -382,9 +385,9 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """
 
     ordinal: int
-    operation: str
-    arguments: dict[str, object]
-    basis: str | None = None
+    operation: Exact
+    arguments: dict[str, ExactData]
+    basis: Exact | None = None
 
 
 class RecalledFile(msgspec.Struct, frozen=True):
@@ -397,7 +400,7 @@ class AskBuffers(msgspec.Struct, frozen=True, tag=True):
     """A statement or a tick looks at these absolute paths: which texts does the user's editor hold of them?"""
 
     number: int
-    paths: tuple[str, ...]
+    paths: tuple[Exact, ...]
 
 
 TOUCHED_BYTES: Final = 256 << 20
@@ -416,7 +419,7 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     number: int
     path: bytes
-    digest: str = ""
+    digest: Exact = ""
     data: bytes | None = None
     note: str = ""
     mode: int | None = None
@@ -436,7 +439,7 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     `more` as in `RunOutcome`.
     """
 
-    execution_id: str
+    execution_id: Exact
     status: ExecutionStatus
     value: str | None = None
     exception: ExceptionInfo | None = None
@@ -473,7 +476,7 @@ class Kept(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     One-way, as soon as it is there after `Ran`. `left`: of others `Preserve` has to be asked.
     """
 
-    execution_id: str
+    execution_id: Exact
     groups: tuple[ValueGroup, ...] = ()
     unkept: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     left: bool = False
@@ -530,7 +533,7 @@ class LookedAt(msgspec.Struct, frozen=True, tag=True):
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = msgspec.field(default_factory=dict[str, Display])
-    stale: tuple[str, ...] = ()
+    stale: tuple[Exact, ...] = ()
 
 
 class Foreseen(msgspec.Struct, frozen=True, tag=True):
@@ -550,7 +553,7 @@ class Settled(msgspec.Struct, frozen=True, tag=True):
     """
 
     sentences: tuple[str, ...]
-    absent: tuple[str, ...] = ()
+    absent: tuple[Exact, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

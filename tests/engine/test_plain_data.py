@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.environment.worker_messages import MessageReader
 from engine.events.codec import decode
 from engine.events.execution import NamesRebound
 from engine.execution import ExceptionInfo
 from engine.plain_data import clean, integer, number
-from engine.worker.framing import frame, from_worker, pack_events
+from engine.redaction import NO_SECRETS
+from engine.worker.framing import frame, pack_events
 from engine.worker.protocol import Ran
 
 TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates included
@@ -73,7 +75,7 @@ def test_what_is_no_plain_data_is_refused() -> None:
 
 def test_records_and_events_with_lone_surrogates_are_sent_cleaned() -> None:
     ran = Ran(execution_id="e", status="error", value="\ud800", exception=ExceptionInfo(type="E", message="a\udfffb"))
-    back = from_worker(frame(ran)[4:])
+    back = MessageReader(NO_SECRETS).message(frame(ran)[4:])
     assert isinstance(back, Ran)
     assert back.value == "\ufffd"
     assert back.exception == ExceptionInfo(type="E", message="a\ufffdb")

@@ -30,6 +30,7 @@ from engine.ports.past import (
 )
 from engine.ports.programs import CommandOutcome, CommandRequest
 from engine.ports.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
+from engine.redaction import NO_SECRETS
 from engine.store.blobs import digest_of
 
 PATIENCE = 30.0
@@ -41,6 +42,7 @@ E = TypeVar("E", bound=Environment)
 def spec_for(cwd: Path, **limits: float) -> EnvironmentSpec:
     return EnvironmentSpec(
         cwd=str(cwd),
+        redactor=NO_SECRETS,
         directories=(str(cwd),),
         variables={"PATH": os.environ["PATH"], "HOME": str(cwd)},
         limits=Limits(**limits),

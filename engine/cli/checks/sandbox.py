@@ -15,7 +15,7 @@ from ...domain import LAYERS, PARTS, Domain, Layer, is_held
 from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ports.environment import EnvironmentSpec
-from ...terminal.opened import settings
+from ...terminal.opened import redactor, settings
 from ...worker.processes.privileges import hides_processes
 from ...worker.sandbox import landlock
 from ...worker.sandbox.entering import MISSING
@@ -98,7 +98,8 @@ async def _layers(zygote: Zygote, scratch: str) -> tuple[Layer, ...]:
     variables = allowed_variables(os.environ, settings().hidden_names)
     try:
         with anyio.fail_after(START_SECONDS):
-            spec = EnvironmentSpec(cwd=str(Path.cwd()), variables=variables, domain=Domain(scratch=scratch))
+            domain = Domain(scratch=scratch)
+            spec = EnvironmentSpec(cwd=str(Path.cwd()), redactor=redactor(), variables=variables, domain=domain)
             await environment.start(spec)
         return tuple(environment.layers)
     finally:

@@ -18,7 +18,7 @@ from ...ids import ExecutionId
 from ...ports.environment import EnvironmentSpec
 from ...ports.statements import EffectAnswer, EffectRequest, RunRequest
 from ...search.ripgrep import find_ripgrep
-from ...terminal.opened import settings
+from ...terminal.opened import redactor, settings
 from ...terminal.printing import shown
 from ...tokens.ranks import encoding
 from ...worker.processes.ending import left_behind
@@ -88,7 +88,11 @@ async def _first_statement(zygote: Zygote) -> str | None:
     environment = WorkerEnvironment(zygote)
     with anyio.fail_after(START_SECONDS):
         await environment.start(
-            EnvironmentSpec(cwd=str(Path.cwd()), variables=allowed_variables(os.environ, settings().hidden_names))
+            EnvironmentSpec(
+                cwd=str(Path.cwd()),
+                redactor=redactor(),
+                variables=allowed_variables(os.environ, settings().hidden_names),
+            )
         )
         request = RunRequest(execution_id=ExecutionId("doctor"), label="<doctor>", source="6 * 7")
         outcome = await environment.run(request, refuse, lambda _stream, _text: None)

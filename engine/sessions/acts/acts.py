@@ -16,7 +16,7 @@ import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import anyio
 import msgspec
@@ -36,7 +36,7 @@ from ...ports.environment import Environment
 from ...ports.permissions import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, TreeSubject
 from ...ports.statements import EffectAnswer, EffectRequest
 from ...ports.store import Store
-from ...redaction import Redactor, marked_line, withheld
+from ...redaction import Redactor, Storable, marked_line, withheld
 from ...tool_values import places_of
 from ...toolbox import CHANGING, RECALLS, TOOLS
 from ...tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
@@ -76,6 +76,13 @@ _EXECUTE: Final = 0o111
 _EXECUTABLE: Final = "it is made executable"
 KEPT_BYTES: Final = 64 << 20
 """The largest content of a file that is kept."""
+
+
+class _Content(NamedTuple):
+    """What may be kept of a file's content; `withheld` stands for one that holds a secret."""
+
+    data: Storable | None
+    withheld: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +261,8 @@ class Acts:
         with anyio.CancelScope(shield=True):
             mode = await self._put(change, held)
             # On a thread, because a large content is looked through for every form of every secret.
-            lost = [await anyio.to_thread.run_sync(self._withheld, data) for data in (change.before, change.after)]
-            written = self._record(call, change, lost)
+            contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
+            written = self._record(call, change, contents)
             self._log.append(replace(written, changes=kept, note=kept_note, before_mode=mode, after_mode=mode))
             self._written.add(change.path)
         return change.value
@@ -281,26 +288,26 @@ class Acts:
                 " would replace the secret. Change the lines around it with edit(), or have the statement copy it"
             )
 
-    def _record(self, call: ToolCallId, change: Change, lost: Sequence[str]) -> FileWritten:
+    def _record(self, call: ToolCallId, change: Change, contents: Sequence[_Content]) -> FileWritten:
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=call,
             path=name_text(change.path),
-            before=None if lost[0] else self._kept(change.before),
-            after=None if lost[1] else self._kept(change.after),
+            before=self._kept(contents[0]),
+            after=self._kept(contents[1]),
             before_digest=digest_of(change.before),
             after_digest=digest_of(change.after),
-            withheld=" ".join(filter(None, lost)),
+            withheld=" ".join(filter(None, (each.withheld for each in contents))),
         )
 
-    def _withheld(self, data: bytes | None) -> str:
-        """What stands for a content that holds a secret and is not kept; empty for any other."""
-        if not data or not self._desk.redactor or not self._desk.redactor.holds(data.decode("utf-8", "replace")):
-            return ""
-        return withheld(data)
+    def _content(self, data: bytes | None) -> _Content:
+        """What may be kept of a content."""
+        storable = None if data is None else self._desk.redactor.storable(data)
+        return _Content(storable, withheld(data) if data is not None and storable is None else "")
 
-    def _kept(self, data: bytes | None) -> BlobDigest | None:
-        """The digest under which the content is kept, where it is."""
+    def _kept(self, content: _Content) -> BlobDigest | None:
+        """The digest under which the content is kept, if it is."""
+        data = content.data
         return None if data is None or len(data) > KEPT_BYTES else self._desk.store.blob_put(data)
 
     # --- the file tree ------------------------------------------------------------------------------------------------
@@ -333,16 +340,16 @@ class Acts:
         """What has become of the files. Blocks."""
         events: list[FileWritten] = []
         for path, old, new in tree_acts.became(act, before):
-            lost = [self._withheld(each.data) for each in (old, new)]
+            contents = [self._content(each.data) for each in (old, new)]
             event = FileWritten(
                 execution_id=self._execution,
                 tool_call_id=call,
                 path=name_text(path),
-                before=None if lost[0] else self._kept(old.data),
-                after=None if lost[1] else self._kept(new.data),
+                before=self._kept(contents[0]),
+                after=self._kept(contents[1]),
                 before_digest=old.digest,
                 after_digest=new.digest,
-                withheld=" ".join(filter(None, lost)),
+                withheld=" ".join(filter(None, (each.withheld for each in contents))),
                 unshown=True,
                 before_mode=old.mode,
                 after_mode=new.mode,
@@ -452,6 +459,7 @@ class Acts:
         if reading := self._readings.pop(request.ordinal, None):
             event = replace(event, path=name_text(reading.path), digest=reading.digest)
         data = msgspec.json.encode(answer.value)
-        if self._desk.redactor.holds_in_json(data):
+        storable = self._desk.redactor.storable_json(data)
+        if storable is None:
             return replace(event, withheld=withheld(data))
-        return replace(event, result=self._desk.store.blob_put(data))
+        return replace(event, result=self._desk.store.blob_put(storable))

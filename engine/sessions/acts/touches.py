@@ -117,11 +117,11 @@ class Touches:
             self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason, mode=found.mode))
 
     def _kept(self, place: str, touched: Touched) -> FileTouched:
-        secret = self._withheld(touched.data)
+        content, secret = self._stored(touched.data)
         return FileTouched(
             execution_id=self._execution,
             path=name_text(place),
-            before=None if secret else self._blob(touched.data),
+            before=content,
             before_digest=touched.digest,
             note=touched.note,
             withheld=secret,
@@ -138,12 +138,12 @@ class Touches:
         with suppress(SessionReadOnlyError):
             self._places[self._records.log.append(event)] = place
 
-    def _withheld(self, data: bytes | None) -> str:
-        redactor = self._records.redactor
-        return withheld(data) if data and redactor and redactor.holds(data.decode("utf-8", "replace")) else ""
-
-    def _blob(self, data: bytes | None) -> BlobDigest | None:
-        return None if data is None else self._records.store.blob_put(data)
+    def _stored(self, data: bytes | None) -> tuple[BlobDigest | None, str]:
+        """The digest under which the content is kept, if it is; and what stands for one that holds a secret."""
+        if data is None:
+            return None, ""
+        storable = self._records.redactor.storable(data)
+        return (None, withheld(data)) if storable is None else (self._records.store.blob_put(storable), "")
 
     @property
     def any(self) -> bool:
@@ -219,7 +219,7 @@ class Touches:
         return written
 
     def _written(self, before: FileTouched, after: Look, room: int) -> FileWritten:
-        secret = self._withheld(after.data)
+        content, secret = self._stored(after.data)
         changes, note = self._changes(before, after) if room > 0 else ((), "")
         changes, note = beginning(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
         notes = [note]
@@ -234,7 +234,7 @@ class Touches:
             tool_call_id=self._parent,
             path=before.path,
             before=before.before,
-            after=None if secret else self._blob(after.data),
+            after=content,
             before_digest=before.before_digest,
             after_digest=after.digest,
             changes=changes,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import anyio
@@ -45,9 +45,6 @@ _AT_ONCE: Final = 1 << 20
 """Bytes that are looked through and kept without a thread of their own."""
 _WITHIN: Final = 256
 """Bytes of a pickle that is kept within its event: a blob and the references to it take more room, and more time."""
-_PIECE: Final = 1 << 20
-_OVERLAP: Final = 64 << 10
-"""Bytes that two pieces share, so that no secret is cut; one is shorter."""
 _MANY: Final = 32
 """Groups that take a thread, however small they are: the store needs a moment for each."""
 
@@ -197,15 +194,9 @@ class ValueKeeping:
         return kept, failed
 
     def _stored(self, group: ValueGroup) -> KeptGroup:
-        size = len(group.data)
-        if self._redactor and any(map(self._redactor.holds, _texts(group.data))):
+        size, data = len(group.data), self._redactor.storable(group.data)
+        if data is None:
             return KeptGroup(names=group.names, size=size, withheld=withheld(group.data))
         if size <= _WITHIN:
-            return KeptGroup(names=group.names, size=size, data=group.data)
-        return KeptGroup(names=group.names, content=self._store.blob_put(group.data), size=size)
-
-
-def _texts(data: bytes) -> Iterable[str]:
-    """The data as text, in pieces that overlap: to decode 50 MB that are no text stops all threads for a second."""
-    for start in range(0, max(1, len(data) - _OVERLAP), _PIECE - _OVERLAP):
-        yield data[start : start + _PIECE].decode("utf-8", "replace")
+            return KeptGroup(names=group.names, size=size, data=data)
+        return KeptGroup(names=group.names, content=self._store.blob_put(data), size=size)

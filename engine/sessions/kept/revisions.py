@@ -19,7 +19,7 @@ from ...events.nodes import AdoptedContent, AsyncPayloadPrepared, ContentsAdopte
 from ...ids import BlobDigest
 from ...nodes.page import is_page
 from ...ports.store import Store
-from ...redaction import Redactor, withheld
+from ...redaction import Redactor, Storable, withheld
 
 _Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)
 
@@ -34,7 +34,7 @@ class Revisions:
         self._redactor = redactor
         self._kept: dict[str, BlobDigest] = {}
         self._withheld: dict[str, str] = {}
-        self._doubtful: dict[str, bytes] = {}
+        self._doubtful: dict[str, Storable] = {}
         """Contents that may end within a secret, until an event says whether they were cut."""
 
     def apply(self, event: Event) -> None:
@@ -54,13 +54,13 @@ class Revisions:
         """Keeps contents, by xxh3 hex, for the events that will name them."""
         for digest, data in contents.items():
             # On a thread, because a large content is looked through for every form of every secret.
-            holds, may_cut = await anyio.to_thread.run_sync(self._secrets_in, data)
-            if holds:
+            storable, may_cut = await anyio.to_thread.run_sync(self._secrets_in, data)
+            if storable is None:
                 self._withheld[digest] = withheld(data)
             elif may_cut:
-                self._doubtful[digest] = data
+                self._doubtful[digest] = storable
             else:
-                self._kept[digest] = self._store.blob_put(data)
+                self._kept[digest] = self._store.blob_put(storable)
 
     def content(self, digest: str) -> bytes | None:
         """The content of a revision on the log, by its xxh3 hex; None where it is not kept or not to be had."""
@@ -92,9 +92,9 @@ class Revisions:
         # Which content it is, is not the worker's to say.
         return replace(seen, content=self._kept.get(seen.digest), withheld=self._withheld.get(seen.digest, ""))
 
-    def _secrets_in(self, data: bytes) -> tuple[bool, bool]:
-        """Whether a secret is in it, and whether one may have been cut by its beginning or its end."""
-        if not data or not self._redactor:
-            return False, False
-        text = data.decode("utf-8", "replace")
-        return self._redactor.holds(text), self._redactor.is_piece_at_an_end(text)
+    def _secrets_in(self, data: bytes) -> tuple[Storable | None, bool]:
+        """The content if no secret is in it, and whether one may have been cut by its beginning or its end."""
+        storable = self._redactor.storable(data)
+        if storable is None or not data or not self._redactor:
+            return storable, False
+        return storable, self._redactor.is_piece_at_an_end(data.decode("utf-8", "replace"))

@@ -23,7 +23,7 @@ from ...projection.instructions import instructions
 from ...projection.news import LogNews
 from ...projection.prompt import MESSAGE_OVERHEAD, message_text
 from ...projection.shrink import fair_limit, is_shrinkable, shortened
-from ...redaction import Redactor
+from ...redaction import HIDDEN
 from ...view.window import Window
 
 TAIL_SHARE: Final = 8
@@ -76,12 +76,9 @@ class _Sum(Struct, frozen=True):
 class Projector:
     """Projects one session within `budget` tokens, for a model that calls tools or for one that writes statements."""
 
-    def __init__(
-        self, view: Window, cwd: str, budget: int, redactor: Redactor, news: LogNews, *, calls_tools: bool = True
-    ) -> None:
+    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, *, calls_tools: bool = True) -> None:
         self._view = view
         self._news = news
-        self._redactor = redactor
         self._budget = budget
         self._calls_tools = calls_tools
         self._instructions = instructions(cwd, calls_tools=calls_tools)
@@ -112,7 +109,7 @@ class Projector:
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
         part = await environment.project(texts, self._tail_budget, self._news.news)
-        part = await self._visible(environment, part)
+        part = await self._recounted(environment, part)
         self._take(uncounted, part.text_tokens)
         message_tokens = self._spend(known, messages)
         shortened: dict[EventId, tuple[str, int]] = {}
@@ -139,28 +136,22 @@ class Projector:
         )
         return self.latest
 
-    async def _visible(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
-        """The worker's part as a model and a person may see it, which the log has no part in; counted anew."""
-        handles = tuple(replace(row, title=self._redactor.redact(row.title)) for row in part.handles)
-        tail, budget = self._redactor.redact(part.tail), self._tail_budget
-        if tail == part.tail:
-            return replace(part, handles=handles)
+    async def _recounted(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
+        """The worker's part with its tail counted again if a secret was taken out of it after the worker had counted.
+
+        What stands for a secret may take more tokens than the secret, so the tail may have to be rendered smaller.
+        """
+        budget = self._tail_budget
         for _ in range(_TAIL_ATTEMPTS):
-            tokens = (await environment.project((tail,), 0)).text_tokens[0]
+            if HIDDEN not in part.tail:
+                return part
+            tokens = (await environment.project((part.tail,), 0)).text_tokens[0]
             if tokens <= self._tail_budget:
-                return replace(
-                    part,
-                    tail=tail,
-                    tail_tokens=tokens,
-                    handles=handles,
-                    sections=_adding_up_to(tokens, part.sections),
-                )
-            # What stands for a secret may take more than the secret.
+                return replace(part, tail_tokens=tokens, sections=_adding_up_to(tokens, part.sections))
             budget -= 2 * (tokens - self._tail_budget)
             smaller = await environment.project((), max(budget, 1), self._news.news)
             part = replace(smaller, text_tokens=part.text_tokens)
-            tail = self._redactor.redact(part.tail)
-        return replace(part, tail="", tail_tokens=0, handles=handles, sections={}, nodes={})
+        return replace(part, tail="", tail_tokens=0, sections={}, nodes={})
 
     @property
     def room(self) -> int:

@@ -122,15 +122,12 @@ class SentCalls:
             return None
         digest = self._contents.get(text) or contents.get(text)
         if digest is None:
-            digest = self._store.blob_put(self._data(text))
+            digest = self._store.blob_put(self._redactor.storable_text(text))
         contents[text] = digest
         return digest
 
-    def _data(self, text: str) -> bytes:
-        return self._redactor.redact(text).encode("utf-8", "replace")
-
     def _is_content(self, text: str, digest: BlobDigest | None) -> bool:
-        return digest == ((self._contents.get(text) or digest_of(self._data(text))) if text else None)
+        return digest == ((self._contents.get(text) or digest_of(self._redactor.storable_text(text))) if text else None)
 
     def _shared(self, projection: Projection, kept: int) -> int | None:
         """Tokens from the first on that the call before was sent, too; None where there was none."""

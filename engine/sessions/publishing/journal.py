@@ -20,11 +20,10 @@ from ...events.execution import CommandEnded, ExecutionFinished
 from ...events.session import ProjectionSent
 from ...ids import Seq, SessionId
 from ...ports.store import Store
-from ...redaction import Redactor
+from ...redaction import NO_SECRETS, Redactor
 from .signals import FilesPutBack, Item, OutputStreamed, Signal, StatementRerun, Stream
 from .subscription import Subscription
 
-_NO_SECRETS: Final = Redactor([])
 _WAIT_SECONDS: Final = 0.005
 """How long the commit of an event that waits is put off: most statements have ended by then, and need one commit. One
 that has not would wait for two, so it is more than a short one takes on a busy machine, and less than anybody sees."""
@@ -37,7 +36,7 @@ class Journal:
         self,
         store: Store,
         session_id: SessionId,
-        redactor: Redactor = _NO_SECRETS,
+        redactor: Redactor = NO_SECRETS,
         failure: StoreError | None = None,
     ) -> None:
         """`redactor` takes secrets out of what is signalled, also those that are cut by two signals.

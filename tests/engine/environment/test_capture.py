@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.environment.capture import KEPT_BYTES, Capture
 from engine.execution import Captured
+from engine.redaction import NO_SECRETS
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -15,7 +16,7 @@ PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lam
 @given(PIECES)
 def test_the_pieces_in_which_bytes_come_make_no_difference(pieces: list[bytes]) -> None:
     heard: list[str] = []
-    piecewise, whole = Capture(heard.append), Capture()
+    piecewise, whole = Capture(NO_SECRETS, heard.append), Capture(NO_SECRETS)
     for piece in pieces:
         piecewise.feed(piece)
     whole.feed(b"".join(pieces))
@@ -27,7 +28,7 @@ def test_the_pieces_in_which_bytes_come_make_no_difference(pieces: list[bytes]) 
 
 
 def test_text_is_cut_at_a_character_boundary() -> None:
-    capture = Capture()
+    capture = Capture(NO_SECRETS)
     data = b"a" + "€".encode() * KEPT_BYTES
     capture.feed(data)
     captured = capture.finish()
@@ -38,7 +39,7 @@ def test_text_is_cut_at_a_character_boundary() -> None:
 
 
 def test_all_that_wrote_nothing_have_one_record() -> None:
-    silent = Capture()
+    silent = Capture(NO_SECRETS)
     silent.feed(b"")
     assert silent.finish() == Captured(digest=xxhash.xxh3_64_hexdigest(b""), kept_bytes=0)
-    assert silent.finish() is Capture().finish()
+    assert silent.finish() is Capture(NO_SECRETS).finish()

@@ -14,6 +14,7 @@ from engine.errors import EnvironmentUnavailableError
 from engine.ports.environment import Environment, EnvironmentSpec
 from engine.ports.programs import CommandRequest
 from engine.ports.statements import EffectAnswer, EffectRequest
+from engine.redaction import NO_SECRETS
 from engine.worker.processes.proc import stat_of
 from tests.support.environments import Bench, until
 
@@ -119,7 +120,7 @@ async def test_no_file_is_sourced_that_the_environment_of_the_start_names(
     variables = {"PATH": os.environ["PATH"], "BASH_ENV": "rc", "ENV": "rc", "PAGER": "less", "KEPT": "kept"}
     environment = make()
     try:
-        await environment.start(EnvironmentSpec(cwd=str(tmp_path), variables=variables))
+        await environment.start(EnvironmentSpec(cwd=str(tmp_path), redactor=NO_SECRETS, variables=variables))
         outcome = await Bench(environment, tmp_path).command("echo $KEPT $PAGER $BASH_ENV")
         assert outcome.stdout.head == b"kept cat\n"
     finally:

@@ -16,6 +16,7 @@ from engine.execution import ExceptionInfo
 from engine.ports.environment import Environment, EnvironmentSpec
 from engine.ports.past import RestorePlan
 from engine.ports.statements import EffectAnswer, EffectRequest
+from engine.redaction import NO_SECRETS
 from tests.support.environments import (
     PATIENCE,
     Bench,
@@ -339,7 +340,7 @@ async def test_a_directory_that_does_not_exist_is_said_at_the_start(
 ) -> None:
     environment = make()
     with pytest.raises(EnvironmentUnavailableError, match="FileNotFoundError"):
-        await environment.start(EnvironmentSpec(cwd=str(tmp_path / "nowhere")))
+        await environment.start(EnvironmentSpec(cwd=str(tmp_path / "nowhere"), redactor=NO_SECRETS))
     assert not environment.alive
     with pytest.raises(EnvironmentUnavailableError):
         await environment.tick(1, 0.0)

@@ -16,8 +16,10 @@ from engine.environment.death import Death
 from engine.environment.rebuild import Rebuild
 from engine.environment.replay_run import ReplayRun
 from engine.environment.thread_connection import ThreadConnection
+from engine.environment.worker_messages import MessageReader
 from engine.ports.environment import EnvironmentSpec, Limits
 from engine.ports.past import PastExecution, PastTick, RestorePlan
+from engine.redaction import NO_SECRETS
 from engine.worker.framing import frame
 from engine.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replayed, Started, ToWorker
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past
@@ -29,7 +31,7 @@ class Scripted(Connection):
     """A worker that says what it is given: at once, or (`on_interrupt`) when it is interrupted."""
 
     def __init__(self, said: Sequence[object], on_interrupt: Sequence[object] = ()) -> None:
-        super().__init__()
+        super().__init__(MessageReader(NO_SECRETS))
         self._said = deque(said)
         self._on_interrupt = deque(on_interrupt)
         self._more = anyio.Event()
@@ -158,7 +160,7 @@ async def test_after_an_unclear_attempt_each_step_is_asked_for_by_itself(tmp_pat
         if not workers:
             workers.append(Scripted([Began(0)], on_interrupt=[Began(1)]))
         else:
-            workers.append(ThreadConnection(EnvironmentSpec(cwd=str(tmp_path)), len))
+            workers.append(ThreadConnection(EnvironmentSpec(cwd=str(tmp_path), redactor=NO_SECRETS), len))
             assert isinstance(await workers[-1].first(), Started)
         return workers[-1]
 

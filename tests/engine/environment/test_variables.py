@@ -8,10 +8,11 @@ from engine.domain import Domain
 from engine.environment.variables import program_variables, worker_variables
 from engine.ports.environment import EnvironmentSpec
 from engine.ports.programs import CommandRequest
+from engine.redaction import NO_SECRETS
 
 VARIABLES = {"PATH": "/usr/bin:.:/work/bin:bin:/state/scratch/s/x::/usr/local/bin", "TMPDIR": "/tmp/mine", "ENV": "/x"}
-SPEC = EnvironmentSpec(cwd="/work", variables=VARIABLES)
-HELD = EnvironmentSpec(cwd="/work", variables=VARIABLES, domain=Domain(scratch="/state/scratch/s"))
+SPEC = EnvironmentSpec(cwd="/work", redactor=NO_SECRETS, variables=VARIABLES)
+HELD = EnvironmentSpec(cwd="/work", redactor=NO_SECRETS, variables=VARIABLES, domain=Domain(scratch="/state/scratch/s"))
 
 
 def request(*, domain: Domain | None = None, distrusted: tuple[str, ...] = ()) -> CommandRequest:

@@ -13,7 +13,6 @@ from engine.ids import MessageId
 from engine.log import EventLog
 from engine.ports.models import Model, ModelSignal, Prompt, TextDelta
 from engine.projection.news import LogNews
-from engine.redaction import Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.model_calls.condenser import Condenser
 from engine.sessions.model_calls.projector import Projector
@@ -38,7 +37,7 @@ def condenser_of(model: Model) -> tuple[Condenser, EventLog]:
     log.append(UserMessage(message_id=MessageId("m1"), text="word " * 2_000))
     log.append(AgentText(message_id=MessageId("m2"), text="word " * 2_000))
     log.append(RunStop(reason="completed", cause="end_turn"))
-    projector = Projector(fold.view, "/", 100_000, Redactor(()), news)
+    projector = Projector(fold.view, "/", 100_000, news)
     condenser = Condenser(log=log, view=fold.view, projector=projector, past=news.past, cycles=cycles, model=model)
     return condenser, log
 

@@ -16,7 +16,7 @@ from engine.ids import ExecutionId, StatementId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports.environment import Environment, EnvironmentSpec
-from engine.redaction import Redactor
+from engine.redaction import NO_SECRETS, Redactor
 from engine.sessions.cancellation import Cancellation, WorkCancelledError
 from engine.sessions.kept.checkpoint_keeping import CheckpointKeeping
 from engine.sessions.kept.kept_values import ValueKeeping
@@ -49,7 +49,7 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
     kept = CheckpointKeeping(log, keeps=False)
     live = LiveEnvironment(
         lambda: environment,
-        EnvironmentSpec(cwd="/"),
+        EnvironmentSpec(cwd="/", redactor=NO_SECRETS),
         log,
         readings,
         store,

@@ -13,7 +13,7 @@ from engine.ids import EventId, MessageId, Seq, ToolCallId
 from engine.ports.tails import News, ProjectionPart
 from engine.projection.news import LogNews
 from engine.projection.prompt import MESSAGE_OVERHEAD
-from engine.redaction import HIDDEN, Redactor
+from engine.redaction import HIDDEN
 from engine.sessions.model_calls.projector import TAIL_FLOOR, Projector
 from engine.view.view import View
 from tests.support.hollow import HollowEnvironment
@@ -48,7 +48,7 @@ def message(seq: int, text: str = "hello") -> UserMessage:
 
 async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of()))
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()))
     for seq in range(50):
         view.append(message(seq))
         assert await projector.fits(environment)
@@ -58,7 +58,7 @@ async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once()
 
 async def test_a_condensed_view_is_read_anew() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of()))
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()))
     for seq in range(50):
         view.append(message(seq))
     assert await projector.fits(environment)
@@ -70,7 +70,7 @@ async def test_a_condensed_view_is_read_anew() -> None:
 
 async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     view, environment = CountingView(), HollowEnvironment()
-    projector = Projector(view, "/", 9_000, Redactor(()), LogNews(timeline_of()))
+    projector = Projector(view, "/", 9_000, LogNews(timeline_of()))
     view.append(message(0, "é" * 3_900))
     assert await projector.fits(environment)
     assert environment.requests == []
@@ -86,7 +86,7 @@ async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
     view, environment = View(), HollowEnvironment()
     for seq, text in enumerate(("four" * 10, "four" * 5)):
         view.append(message(seq, text))
-    projection = await Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of())).project(environment)
+    projection = await Projector(view, "/", 100_000, LogNews(timeline_of())).project(environment)
     assert projection.message_tokens == (10 + MESSAGE_OVERHEAD) + (5 + MESSAGE_OVERHEAD)
     assert projection.used == projection.instruction_tokens + projection.message_tokens + projection.tail_tokens
 
@@ -113,7 +113,7 @@ class LookedAtView(View):
 
 async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None:
     view, environment = LookedAtView(), HollowEnvironment()
-    projector, tokens = Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of())), 0
+    projector, tokens = Projector(view, "/", 100_000, LogNews(timeline_of())), 0
     for seq in range(200):
         view.append(message(seq))
         tokens += len("hello") // 4 + MESSAGE_OVERHEAD
@@ -126,7 +126,7 @@ async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None
 
 async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_twice() -> None:
     view, environment = View(), HollowEnvironment()
-    projector = Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of()))
+    projector = Projector(view, "/", 100_000, LogNews(timeline_of()))
     call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(
         seq=Seq(5), event_id=EventId("e5"), at=1.0, tool_call_id=ToolCallId("d"), status="ok", text="lost"
@@ -136,7 +136,7 @@ async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_t
         view.append(event)
         projection = await projector.project(environment)
         assert len(projection.prompt.messages) == messages
-        alone = await Projector(view, "/", 100_000, Redactor(()), LogNews(timeline_of())).project(environment)
+        alone = await Projector(view, "/", 100_000, LogNews(timeline_of())).project(environment)
         assert projection.message_tokens == alone.message_tokens
 
 
@@ -146,7 +146,7 @@ class Wordy(HollowEnvironment):
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
         secrets = budget // 10
         return ProjectionPart(
-            tail="s3cret-of-ours " * secrets,
+            tail=f"{HIDDEN} " * secrets,
             tail_tokens=10 * secrets,
             text_tokens=tuple(20 * text.count(HIDDEN) for text in texts),
             sections={"handles": 10 * secrets} if secrets else {},
@@ -156,10 +156,7 @@ class Wordy(HollowEnvironment):
 async def test_a_tail_that_grows_when_its_secrets_are_hidden_stays_within_its_budget() -> None:
     view = View()
     view.append(message(0))
-    projection = await Projector(view, "/", 8_000, Redactor(("s3cret-of-ours",)), LogNews(timeline_of())).project(
-        Wordy()
-    )
-    assert "s3cret" not in projection.prompt.tail
+    projection = await Projector(view, "/", 8_000, LogNews(timeline_of())).project(Wordy())
     assert projection.tail_tokens <= TAIL_FLOOR
     assert sum(projection.tail_sections.values()) == projection.tail_tokens
     assert projection.used <= projection.size
@@ -178,7 +175,7 @@ class Filling(HollowEnvironment):
 async def test_a_full_tail_leaves_a_small_budget_to_the_instructions_and_the_messages(budget: int) -> None:
     view = View()
     view.append(message(0))
-    projector = Projector(view, "/", budget, Redactor(()), LogNews(timeline_of()))
+    projector = Projector(view, "/", budget, LogNews(timeline_of()))
     projections = [await projector.project(Filling()) for _ in range(2)]
     assert [projection.used <= projection.size for projection in projections] == [True, True]
     assert [projection.tail_tokens for projection in projections] == [projections[0].tail_tokens] * 2

@@ -8,8 +8,10 @@ import threading
 
 import pytest
 
+from engine.environment.worker_messages import MessageReader
+from engine.redaction import NO_SECRETS
 from engine.worker.channel import Channel
-from engine.worker.framing import FrameBuffer, frame, from_worker
+from engine.worker.framing import FrameBuffer, frame
 from engine.worker.protocol import Answer, Ask, Started, Touching
 
 PATIENCE = 10.0
@@ -73,7 +75,7 @@ def test_frames_of_threads_and_of_handlers_do_not_mix() -> None:
         while data := host.recv(1 << 16):
             buffer.feed(data)
             while body := buffer.next():
-                received.append(from_worker(body))
+                received.append(MessageReader(NO_SECRETS).message(body))
 
     previous = signal.signal(signal.SIGALRM, handle)
     threads = [threading.Thread(target=lambda: [channel.send(small) for _ in range(200)]) for _ in range(3)]

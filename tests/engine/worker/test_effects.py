@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.environment.worker_messages import MessageReader
 from engine.execution import ExceptionInfo
+from engine.redaction import NO_SECRETS
 from engine.worker.channel import Channel
-from engine.worker.framing import FrameBuffer, frame, from_worker
+from engine.worker.framing import FrameBuffer, frame
 from engine.worker.guarding.guard import KEPT_STOPS
 from engine.worker.guarding.refusal import ReplayEffect
 from engine.worker.interrupts import SignalInterrupts
@@ -33,7 +35,9 @@ def test_an_answer_to_a_question_that_was_torn_off_is_passed_over(ends: Ends) ->
     assert effects.ask("read", {"path": "x"}) == "right"
     buffer = FrameBuffer()
     buffer.feed(host.recv(1000))
-    assert from_worker(buffer.next() or b"") == Ask(ordinal=0, operation="read", arguments={"path": "x"})
+    assert MessageReader(NO_SECRETS).message(buffer.next() or b"") == Ask(
+        ordinal=0, operation="read", arguments={"path": "x"}
+    )
 
 
 def test_arguments_are_sanitized_and_what_is_no_plain_data_is_not_sent(ends: Ends) -> None:
@@ -45,7 +49,7 @@ def test_arguments_are_sanitized_and_what_is_no_plain_data_is_not_sent(ends: End
     effects.ask("read", {"path": "\ud800", "n": 1 << 80})
     buffer = FrameBuffer()
     buffer.feed(host.recv(1000))
-    asked = from_worker(buffer.next() or b"")
+    asked = MessageReader(NO_SECRETS).message(buffer.next() or b"")
     assert isinstance(asked, Ask)
     assert asked.arguments == {"path": "\ufffd", "n": f"int:{1 << 80}"}
 

@@ -5,27 +5,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.environment.worker_messages import WORKER_EVENTS, MessageReader
 from engine.events import Event
 from engine.events.codec import encode
 from engine.events.conversation import RunStop
 from engine.events.execution import NamesRebound
 from engine.events.nodes import NodeChanged
 from engine.ids import ObjId, Seq
-from engine.worker import framing
+from engine.redaction import NO_SECRETS
 from engine.worker.framing import (
     MAX_FRAME,
     FrameBuffer,
     FrameTooLargeError,
     ProtocolError,
     frame,
-    from_worker,
     from_zygote,
     pack_events,
     to_worker,
     to_zygote,
-    unpack_events,
 )
 from engine.worker.protocol import Answer, Ask, CleanedUp, Died, Kill, Ran, Run, Tick
+
+READER = MessageReader(NO_SECRETS)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6), st.integers(1, 7))
@@ -56,7 +57,7 @@ def test_a_message_too_large_is_not_sent() -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_message_are_a_protocol_error_and_nothing_else(data: bytes) -> None:
-    for decode in (from_worker, to_worker, from_zygote, to_zygote):
+    for decode in (READER.message, to_worker, from_zygote, to_zygote):
         with pytest.raises(ProtocolError):
             decode(data)
 
@@ -77,19 +78,24 @@ def test_bytes_that_are_no_message_are_a_protocol_error_and_nothing_else(data: b
 )
 def test_messages_of_the_wrong_shape_are_a_protocol_error(message: object) -> None:
     with pytest.raises(ProtocolError):
-        from_worker(msgspec.msgpack.encode(message))
+        READER.message(msgspec.msgpack.encode(message))
 
 
 def test_deeply_nested_data_is_a_protocol_error() -> None:
     body = msgspec.msgpack.encode(Ask(ordinal=0, operation="x", arguments={"a": 0}))
     deep = body[:-1] + b"\x91" * 100_000 + b"\x00"
     with pytest.raises(ProtocolError):
-        from_worker(deep)
+        READER.message(deep)
 
 
 def test_messages_of_one_direction_are_refused_in_another() -> None:
     run = Run(execution_id="e", label="l", source="s", round_id=0)
-    for decode, message in ((from_worker, run), (to_worker, CleanedUp()), (to_zygote, Died(0)), (from_zygote, Kill())):
+    for decode, message in (
+        (READER.message, run),
+        (to_worker, CleanedUp()),
+        (to_zygote, Died(0)),
+        (from_zygote, Kill()),
+    ):
         with pytest.raises(ProtocolError):
             decode(frame(message)[4:])
     assert to_worker(frame(Tick(1, 2.0))[4:]) == Tick(1, 2.0)
@@ -100,7 +106,7 @@ def test_events_travel_as_their_json() -> None:
         NodeChanged(obj_id=ObjId("v-1"), obj_type="v", delta="d"),
         NamesRebound(execution_id=None, names=("a",)),
     )
-    assert unpack_events(pack_events(events)) == events
+    assert READER.events(pack_events(events)) == events
 
 
 @pytest.mark.parametrize(
@@ -116,10 +122,10 @@ def test_events_travel_as_their_json() -> None:
 )
 def test_events_that_a_worker_must_not_report_are_a_protocol_error(data: bytes) -> None:
     with pytest.raises(ProtocolError):
-        unpack_events((data,))
+        READER.events((data,))
 
 
 def test_a_large_record_of_many_parts_round_trips() -> None:
     ran = Ran(execution_id="e", status="ok", value="é" * 10_000, events=(b"x",) * 100, stops=("s",))
-    assert from_worker(frame(ran)[4:]) == ran
-    assert framing.WORKER_EVENTS
+    assert READER.message(frame(ran)[4:]) == ran
+    assert WORKER_EVENTS
