@@ -160,6 +160,9 @@ class ConnectedEnvironment:
             self._spec = spec
             await self._start()
 
+    async def hold(self, places: Sequence[str]) -> None:
+        """Does nothing, because nothing holds a namespace that is no process; see the port."""
+
     async def run(
         self,
         request: RunRequest,

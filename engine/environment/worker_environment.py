@@ -5,9 +5,12 @@ Used by hosts, through `factory`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from ..errors import EnvironmentUnavailableError
 from ..ports.environment import EnvironmentSpec
+from . import protecting
 from .connected_environment import ConnectedEnvironment
 from .forked_program import ForkedProgram
 from .paused_worker import PausedWorker
@@ -30,6 +33,15 @@ class WorkerEnvironment(ConnectedEnvironment):
     def _go_on(self, spec: EnvironmentSpec, paused: PausedWorker) -> WorkerConnection:
         self._latest = WorkerConnection.restore(self._zygote, paused, spec)
         return self._latest
+
+    async def hold(self, places: Sequence[str]) -> None:
+        """Raises EnvironmentUnavailableError; see the port."""
+        domain = None if self._spec is None else self._spec.domain
+        if domain is None or "mounts" not in self.layers or not self.alive:
+            return
+        if self.pid is None:
+            raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
+        await protecting.hold(self.pid, domain, places)
 
     @property
     def pid(self) -> int | None:

@@ -98,6 +98,17 @@ class Environment(Protocol):
         """Makes a fresh namespace, in place of one that may be there."""
         ...
 
+    async def hold(self, places: Sequence[str]) -> None:
+        """Has the kernel keep the present namespace from writing these absolute paths, of what its domain allows.
+
+        For places that came to be since it began, or were replaced. Does nothing where there is no namespace, or no
+        layer of mounts holds it. May come at any moment.
+
+        Raises:
+            EnvironmentUnavailableError: they are not held.
+        """
+        ...
+
     async def run(
         self,
         request: RunRequest,

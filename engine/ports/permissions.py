@@ -28,9 +28,13 @@ class StatementSubject(Struct, frozen=True):
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):
-    """A file that would be written: where it really is, and its changes, or a note where its content is no text."""
+    """A file that would be written: where it really is, and its changes, or a note where its content is no text.
+
+    `protected` is why other programs run what is in it (`Protection.why`): then no answer covers more than this change.
+    """
 
     path: str
+    protected: str = ""
     changes: tuple[TextChange, ...] = ()
     note: str = ""
 
@@ -39,10 +43,11 @@ class TreeSubject(Struct, frozen=True, kw_only=True):
     """Names in the file tree that would be made, removed or given to something else: `act` says that in words.
 
     `paths` are where they really are. `changes` and `note` are about the file that has the last of them, as in
-    `FileSubject`; a file that is removed holds nothing afterwards.
+    `FileSubject`; a file that is removed holds nothing afterwards. `protected` as there.
     """
 
     act: str
+    protected: str = ""
     paths: tuple[str, ...]
     changes: tuple[TextChange, ...] = ()
     note: str = ""
@@ -83,6 +88,11 @@ class RebuildSubject(Struct, frozen=True, kw_only=True):
 
 PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
 """What a user may be asked about."""
+
+
+def is_protected(subject: PermissionSubject) -> bool:
+    """Whether it is about a file that other programs run by themselves."""
+    return isinstance(subject, FileSubject | TreeSubject) and bool(subject.protected)
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):

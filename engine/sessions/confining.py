@@ -11,9 +11,11 @@ Must not know how a domain is held, nor start a worker. Used by `live_environmen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
+
+import anyio
 
 from ..config.settings import SandboxRule
 from ..domain import LAYERS, PARTS, Domain, Layer, is_held, lacking
@@ -21,9 +23,10 @@ from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
 from ..log import EventLog
 from ..paths import is_inside
+from ..ports.environment import Environment
 from ..ports.permissions import RebuildSubject
 from ..projection.entered import before_phrase
-from ..repositories import places_that_run
+from ..protected import Protection
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
 from ..timeline.replay import History
@@ -45,7 +48,7 @@ def domain_of(
         roots: the absolute directories of the session.
         scratch: its directory for files that nobody misses.
         state: where sessions are kept.
-        kept: what in the directories would have programs run later.
+        kept: what other programs run by themselves in the directories.
     """
     writable = tuple(roots) if mode == "auto" else ()
     # What is covered is gone with all that is below it, so a session in there would have no directory.
@@ -76,6 +79,7 @@ class Confinement:
         rule: `auto` holds statements where the kernel can, `required` runs none where it cannot, `off` holds none; None
             does not either, and is not spoken of.
         roots: the absolute directories of the session.
+        protection: what is protected in these, for the host as for statements.
         scratch: its scratch directory.
         state: where sessions are kept.
         by_model: whether the session's model writes statements, and does not only pass on what the user types.
@@ -92,6 +96,7 @@ class Confinement:
         questions: Questions,
         rule: SandboxRule | None,
         roots: Sequence[str],
+        protection: Protection,
         scratch: Scratch,
         state: str,
         by_model: bool,
@@ -104,11 +109,16 @@ class Confinement:
         self._questions = questions
         self._rule = rule
         self._roots = tuple(roots)
+        self._protection = protection
         self._scratch = scratch
         self._state = state
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
+        self._kept_marks: Mapping[str, tuple[int, int] | None] = {}
+        """What the places of each domain were made of."""
+        self._marks: Mapping[str, tuple[int, int] | None] | None = None
+        """The same for what the kernel holds now; None where statements may write none of it anyway."""
 
     @property
     def is_foreign(self) -> bool:
@@ -134,8 +144,10 @@ class Confinement:
 
     @cached_property
     def _kept(self) -> tuple[str, ...]:
-        # Once, because with other places the domain is another one, and takes a fresh worker.
-        return tuple(place for root in self._roots for place in places_that_run(root))
+        # Once, because with other places the domain is another one, and takes a fresh worker. `hold` adds new ones.
+        places = self._protection.places()
+        self._kept_marks = self._protection.marks()
+        return places
 
     @property
     def distrusted(self) -> tuple[str, ...]:
@@ -144,12 +156,23 @@ class Confinement:
             return ()
         return tuple(map(os.path.realpath, (self._scratch.path, *self._provenance.written)))
 
-    def prepare(self) -> None:
-        """Has the scratch directory be there. Raises EnvironmentUnavailableError."""
+    def prepare(self, domain: Domain) -> None:
+        """Makes what a fresh worker of that domain needs: the scratch directory. Raises EnvironmentUnavailableError."""
+        self._marks = self._kept_marks if domain.writable else None
         try:
             self._scratch.make()
         except OSError as error:
             raise EnvironmentUnavailableError(f"there is no scratch directory for statements: {error}") from None
+
+    async def hold(self, environment: Environment) -> None:
+        """Has the kernel hold what is protected and was made or replaced since it was last held, by whomever.
+
+        Raises EnvironmentUnavailableError.
+        """
+        if self._marks is None or self._marks == (marks := self._protection.marks()):
+            return
+        await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
+        self._marks = marks
 
     async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
         """A worker is in that domain, held by these layers: records it where it is news, and asks where it has to.

@@ -127,6 +127,7 @@ class LiveEnvironment:
         environment = await self._made()
         if environment.alive:
             await self._values.catch_up(environment)
+            await self._hold(environment)
         if environment.alive:
             if self._readings.count > self._reads:
                 environment.read()
@@ -136,6 +137,12 @@ class LiveEnvironment:
             await self._rebuild(environment, history, lambda: self._plan(history), compare)
         self._reads = self._readings.count
         return environment
+
+    async def _hold(self, environment: Environment) -> None:
+        try:
+            await self._confinement.hold(environment)
+        except EnvironmentUnavailableError:
+            await environment.end()  # another worker begins with all that is protected now
 
     def again(self, first: int, last: int) -> Sequence[PastExecution]:
         """Which executions of the statements `first` to `last` a rebuild would run again."""
@@ -243,7 +250,7 @@ class LiveEnvironment:
 
     async def _start(self, environment: Environment) -> None:
         if self._domain is not None:
-            self._confinement.prepare()
+            self._confinement.prepare(self._domain)
         try:
             await environment.start(replace(self._spec, domain=self._domain))
         except EnvironmentUnavailableError as error:

@@ -50,6 +50,8 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
     match subject:
         case RebuildSubject():
             return ""
+        case FileSubject() | TreeSubject() if subject.protected:
+            return ""
         case StatementSubject(note=note):
             return "" if note else STATEMENTS
         case FileSubject(path=path):
@@ -70,6 +72,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
     match subject:
         case RebuildSubject():
             return False
+        case FileSubject() | TreeSubject() if subject.protected:
+            return False  # because what other programs run is decided about each time
         case StatementSubject(note=note):
             return scope == STATEMENTS and not note
         case FileSubject(path=path):

@@ -303,6 +303,7 @@ class Turns:
             questions=self._questions,
             rule=parts.settings.sandbox,
             roots=workspace.roots,
+            protection=workspace.protection,
             scratch=self._scratch,
             state=str(parts.settings.state_dir),
             by_model=model.name != DEFAULT_MODEL,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from ..confinement import place_to_write
 from .changes import extent_of
 from .workspace import Workspace
 
@@ -25,30 +24,42 @@ class Change:
         after: what it is to hold.
         value: plain data that the statement gets when that is done.
         mode: the permission bits that a new file is to have, less those of the umask; None for the usual ones.
+        protected: why the file is protected, as `Protection.why`.
     """
 
     path: str
+    protected: str
     before: bytes | None
     after: bytes
     value: object
     mode: int | None = None
 
 
-def file_to_change(workspace: Workspace, path: str) -> tuple[str, bytes | None]:
-    """The real place of the file at `path`, and what it holds, unsaved or not; None where there is none yet.
+class Found(NamedTuple):
+    """A file that is to be changed: its real place, why it is protected, and what it holds, unsaved or not; None where
+    there is none yet."""
+
+    path: str
+    protected: str
+    data: bytes | None
+
+
+def file_to_change(workspace: Workspace, path: str) -> Found:
+    """The file at `path`.
 
     Raises:
         OSError: it lies outside the workspace, is no regular file, may not be written, or has more than `LARGEST`
             bytes (EFBIG).
     """
-    with place_to_write(workspace.absolute(path), workspace.roots) as place:
+    with workspace.to_write(workspace.absolute(path)) as target:
+        place = target.place
         place.check_writable()
         if place.path in workspace.unsaved:
-            return place.path, workspace.unsaved[place.path]
+            return Found(place.path, target.protected, workspace.unsaved[place.path])
         with place.opened() as file:
             if file is not None:
                 check_size(os.fstat(file.fileno()).st_size, path)
-            return place.path, None if file is None else file.read(LARGEST)
+            return Found(place.path, target.protected, None if file is None else file.read(LARGEST))
 
 
 def check_size(size: int, path: str) -> None:
@@ -58,14 +69,13 @@ def check_size(size: int, path: str) -> None:
         raise OSError(errno.EFBIG, most, path)
 
 
-def change_to(
-    workspace: Workspace, place: str, before: bytes | None, after: bytes, *, mode: int | None = None
-) -> Change:
-    """The change of the file at that real place, with what a statement is told of it (`tool_values.written`).
+def change_to(workspace: Workspace, found: Found, after: bytes, *, mode: int | None = None) -> Change:
+    """The change of that file, with what a statement is told of it (`tool_values.written`).
 
     Raises:
         OSError: it would have more than `LARGEST` bytes (EFBIG).
     """
+    place, protected, before = found
     check_size(len(after), workspace.shown(place))
     added, removed, line = extent_of(before, after)
     value = {
@@ -76,4 +86,4 @@ def change_to(
         "line": line,
         "size": len(after),
     }
-    return Change(path=place, before=before, after=after, value=value, mode=mode)
+    return Change(path=place, protected=protected, before=before, after=after, value=value, mode=mode)

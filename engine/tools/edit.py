@@ -41,14 +41,16 @@ def perform(workspace: Workspace, arguments: Arguments) -> Change:
             same as `new`, or there is no text to look in.
     """
     _check(arguments)
-    place, before = file_to_change(workspace, arguments.path)
-    if before is None:
+    file = file_to_change(workspace, arguments.path)
+    if file.data is None:
         raise FileNotFoundError(2, "there is no such file; write() makes one", arguments.path)
-    found = decode(before)
+    found = decode(file.data)
     if found is None:
-        raise ValueError(f"{arguments.path} is binary, {len(before):,} bytes; edit() changes text, write() takes bytes")
+        raise ValueError(
+            f"{arguments.path} is binary, {len(file.data):,} bytes; edit() changes text, write() takes bytes"
+        )
     after = encoded(replaced(found.text, arguments), found.encoding, arguments.path)
-    return change_to(workspace, place, before, after)
+    return change_to(workspace, file, after)
 
 
 def _check(arguments: Arguments) -> None:

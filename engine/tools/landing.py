@@ -17,14 +17,14 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final
 
-from ..confinement import Place, place_to_write, sync_directory
+from ..confinement import Place, sync_directory
 from ..temporary_files import recorded
 from .change import LARGEST, Change
 from .stale import stale
-from .workspace import Workspace
+from .workspace import Target, Workspace
 
 _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 """None in a C library that is too old."""
@@ -35,32 +35,38 @@ _SINCE: Final = "the change was asked for"
 _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 
-def land(workspace: Workspace, change: Change) -> int | None:
+def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | None = None) -> int | None:
     """Makes the file what it is to be, and missing directories above it; blocks until that is durable.
+
+    `hold` is called with the absolute path under which the new file is until it takes its place: a mount on it goes
+    along, where one on the file that it replaces ends. What it raises is raised, and nothing is written.
 
     Returns the permission bits that it keeps; None for a new file.
 
     Raises:
-        OSError: ESTALE where the file is not `change.before` any more, or is elsewhere; the operating system's own
-            reason otherwise. The file is as it was then, and nothing else is left.
+        OSError: ESTALE where the file is not `change.before` any more, is elsewhere, or has become protected; the
+            operating system's own reason otherwise. The file is as it was then, and nothing else is left.
     """
-    with _explained(change.path), placed(workspace, change.path, making=True) as place:
-        seen = _check_unchanged(place, change, workspace.shown(change.path))
+    with _explained(change.path), placed(workspace, change.path, making=True) as target:
+        place, shown = target.place, workspace.shown(change.path)
+        if target.protected and not change.protected:
+            raise stale(f"the place of {shown}", _SINCE, None, b"")
+        seen = _check_unchanged(place, change, shown)
         if change.after != change.before:
-            replace_file(place, change.after, seen, workspace, first=change.mode)
+            replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
         return None if seen is None else stat.S_IMODE(seen.st_mode)
 
 
 @contextlib.contextmanager
-def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Place]:
-    """The place of the file that is really at `path`; as `confinement.place_to_write`.
+def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Target]:
+    """The place of the file that is really at `path`; as `Workspace.to_write`.
 
     Raises OSError also where the path leads elsewhere by now (ESTALE).
     """
-    with place_to_write(path, workspace.roots, making=making) as place:
-        if place.path != path:
+    with workspace.to_write(path, making=making) as target:
+        if target.place.path != path:
             raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
-        yield place
+        yield target
 
 
 def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:
@@ -93,6 +99,7 @@ def replace_file(
     mode: int | None = None,
     *,
     first: int | None = None,
+    hold: Callable[[str], None] | None = None,
 ) -> None:
     """Makes the file hold `data`, durably.
 
@@ -100,6 +107,7 @@ def replace_file(
         seen: its state as it was compared, None for no file.
         mode: the permission bits that it is to have; None leaves it those that it has, or what the umask leaves.
         first: of these the umask leaves some to a new file; None for the usual ones.
+        hold: as of `land`.
 
     Raises:
         OSError: ESTALE where it is in another state by now.
@@ -108,6 +116,8 @@ def replace_file(
     with recorded(workspace.records, place.folder) as temporary:
         try:
             _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
+            if hold is not None:
+                hold(os.path.join(place.folder, temporary))
             # Looked at once more, because making it durable takes the disk's time, and people save files.
             if not _is_still(place, seen):
                 raise stale(workspace.shown(place.path), _SINCE, None, b"")

@@ -49,8 +49,8 @@ def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> 
     if _REPLACED in path:
         raise OSError(errno.ENOENT, _UNKNOWN, file.path)
     try:
-        with placed(workspace, path, making=wanted is not None and not file.present_digest) as place:
-            return _restore(place, file, wanted, workspace)
+        with placed(workspace, path, making=wanted is not None and not file.present_digest) as target:
+            return _restore(target.place, file, wanted, workspace)
     except OSError as error:
         if error.errno == errno.ESTALE:  # it says what whoever asks for a change is to do
             raise OSError(errno.ESTALE, _CHANGED, file.path) from None

@@ -6,14 +6,28 @@ for each part that is no UTF-8, and takes that spelling back where one file alon
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..confinement import opened_directory
+from ..confinement import Place, opened_directory, place_to_write
+from ..protected import Protection
 
 _REPLACED: Final = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place where something is to be written, and why it is protected (`protected`); empty where it is not.
+
+    Only `Workspace.to_write` makes one, so that nothing is written whose protection was not asked for.
+    """
+
+    place: Place
+    protected: str
 
 
 class Workspace:
@@ -21,6 +35,7 @@ class Workspace:
 
     Args:
         unsaved: what files would hold, by their real places, if the user's editor saved them; tools read that.
+        protection: what other programs run by themselves in there; by default that of the directories as they are now.
         records: the directory of the records of writes under way (`temporary_files`); None keeps none.
         ripgrep: the absolute place of the program that searches; None for our own.
     """
@@ -33,16 +48,31 @@ class Workspace:
         records: str | None = None,
         ripgrep: str | None = None,
         unsaved: Mapping[str, bytes] = MappingProxyType({}),
+        protection: Protection | None = None,
     ) -> None:
         self.cwd = cwd
         self.directories = directories
         self.records = records
         self.ripgrep = ripgrep
         self.unsaved = unsaved
+        self.protection = protection or Protection(self.real_roots)
 
     def holding(self, place: str, data: bytes) -> Workspace:
         """The same where the editor holds that, unsaved, for the file at a real place."""
-        return Workspace(self.cwd, self.directories, records=self.records, ripgrep=self.ripgrep, unsaved={place: data})
+        return Workspace(
+            self.cwd,
+            self.directories,
+            records=self.records,
+            ripgrep=self.ripgrep,
+            unsaved={place: data},
+            protection=self.protection,
+        )
+
+    @contextlib.contextmanager
+    def to_write(self, path: str, *, making: bool = False, follows: bool = True) -> Generator[Target]:
+        """Where the file at an absolute path is or may come to be, pinned. Arguments and errors as `place_to_write`."""
+        with place_to_write(path, self.roots, making=making, follows=follows) as place:
+            yield Target(place, self.protection.why(place.path))
 
     @property
     def roots(self) -> tuple[str, ...]:

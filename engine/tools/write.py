@@ -37,9 +37,9 @@ def perform(workspace: Workspace, arguments: Arguments) -> Change:
     text: object = arguments.text
     if not isinstance(text, str | bytes):
         raise TypeError(f"write(): text is a string or bytes, not {type(text).__name__}")
-    place, before = file_to_change(workspace, arguments.path)
-    after = text if isinstance(text, bytes) else in_the_manner_of(before or b"", text, arguments.path)
-    return change_to(workspace, place, before, after, mode=arguments.mode if before is None else None)
+    file = file_to_change(workspace, arguments.path)
+    after = text if isinstance(text, bytes) else in_the_manner_of(file.data or b"", text, arguments.path)
+    return change_to(workspace, file, after, mode=arguments.mode if file.data is None else None)
 
 
 def in_the_manner_of(existing: bytes, text: str, path: str) -> bytes:

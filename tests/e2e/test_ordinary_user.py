@@ -20,6 +20,7 @@ ATTACKS: Final = (
     "tests/mcp_tools/test_bad_input.py",
     "tests/mcp_tools/test_roots.py",
     "tests/e2e/test_mcp_swapping.py",
+    "tests/e2e/test_planted_programs.py",
     "tests/e2e/test_hostile_statements.py",
     "tests/engine/environment/test_contract_checkpoints.py",
     "tests/engine/environment/test_ending.py",

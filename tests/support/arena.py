@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.domain import Domain, Layer
-from engine.repositories import places_that_run
+from engine.protected import Protection
 from engine.worker.sandbox.entering import enter
 from engine.worker.sandbox.system_calls import AARCH64, X86_64
 from tests.support.attacks import Attack
@@ -134,7 +134,7 @@ class Arena:
         return Domain(
             scratch=str(self.scratch),
             writable=(str(self.work),),
-            read_only=places_that_run(str(self.work)),
+            read_only=Protection((str(self.work),)).places(),
             hidden=(str(self.state),),
             without=without,
         )

@@ -8,6 +8,7 @@ from engine.config.settings import SandboxRule
 from engine.ids import SessionId
 from engine.log import EventLog
 from engine.ports.permissions import Permissions
+from engine.protected import Protection
 from engine.redaction import Redactor
 from engine.sessions.acts.questions import Questions
 from engine.sessions.confining import Confinement
@@ -43,6 +44,7 @@ def confinement_of(
         questions=questions,
         rule=rule,
         roots=ROOTS,
+        protection=Protection(ROOTS),
         scratch=Scratch(state, SessionId("s")),
         state=str(state),
         by_model=by_model,

@@ -55,6 +55,9 @@ class HollowEnvironment:
         await self._take("start")
         self.alive = True
 
+    async def hold(self, places: Sequence[str]) -> None:
+        self.held = places
+
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
         self.alive = False
         await self._take("restore")

@@ -54,6 +54,11 @@ def named(request: EffectRequest) -> str:
     return cut_line(request.operation, _NAME_CHARS)
 
 
+def protected_line(reason: str) -> str:
+    """What a question says of a file that is protected, for `Protection.why`; empty for another."""
+    return f"Another program would run this outside the sandbox: {reason}" if reason else ""
+
+
 def request_event(request: EffectRequest, call: ToolCallId, execution_id: ExecutionId) -> EffectRequested:
     """The question as a replay compares it."""
     return EffectRequested(

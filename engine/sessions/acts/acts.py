@@ -33,7 +33,14 @@ from ...mcp_servers import called, module_of
 from ...minter import Minter
 from ...plain_data import argument_digest
 from ...ports.environment import Environment
-from ...ports.permissions import CommandSubject, FileSubject, PermissionSubject, ServerCallSubject, TreeSubject
+from ...ports.permissions import (
+    CommandSubject,
+    FileSubject,
+    PermissionSubject,
+    ServerCallSubject,
+    TreeSubject,
+    is_protected,
+)
 from ...ports.statements import EffectAnswer, EffectRequest
 from ...ports.store import Store
 from ...redaction import Redactor, Storable, marked_line, withheld
@@ -53,6 +60,7 @@ from .act_events import (
     digest_of,
     failure,
     named,
+    protected_line,
     request_event,
     status_of,
     wrong_argument,
@@ -203,9 +211,9 @@ class Acts:
                     self._readings[request.ordinal] = found
                     return EffectAnswer(value=found.value)
                 case Change():
-                    return EffectAnswer(value=await self._change(request, call, found, held))
+                    return EffectAnswer(value=await self._change(request, call, found, held, environment))
                 case TreeAct():
-                    return EffectAnswer(value=await self._act_on_tree(request, call, found))
+                    return EffectAnswer(value=await self._act_on_tree(request, call, found, environment))
                 case Program():
                     return EffectAnswer(value=await self._run(request, call, found, environment))
                 case _:
@@ -242,7 +250,14 @@ class Acts:
                 raise OSError(errno.EBUSY, f"{shown} {UNSAVED_ADVICE}")
         return held
 
-    async def _change(self, request: EffectRequest, call: ToolCallId, change: Change, held: Unsaved | None) -> object:
+    async def _change(
+        self,
+        request: EffectRequest,
+        call: ToolCallId,
+        change: Change,
+        held: Unsaved | None,
+        environment: Environment,
+    ) -> object:
         place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
         # An edit keeps what it does not replace; a write would lose all of it.
         is_lost = held is not None and request.operation == "write"
@@ -256,10 +271,12 @@ class Acts:
         kept, kept_note = await anyio.to_thread.run_sync(
             beginning, self._desk.redactor, changes, note, SHOWN_CHANGES_CHARS
         )
-        said = "\n".join(filter(None, (note, _EXECUTABLE if (change.mode or 0) & _EXECUTE else "")))
-        await self._permit(request, call, FileSubject(path=place, changes=changes, note=said))
+        is_executable = _EXECUTABLE if (change.mode or 0) & _EXECUTE else ""
+        said = "\n".join(filter(None, (protected_line(change.protected), note, is_executable)))
+        subject = FileSubject(path=place, protected=change.protected, changes=changes, note=said)
+        await self._permit(request, call, subject)
         with anyio.CancelScope(shield=True):
-            mode = await self._put(change, held)
+            mode = await self._put(change, held, environment)
             # On a thread, because a large content is looked through for every form of every secret.
             contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
             written = self._record(call, change, contents)
@@ -267,7 +284,7 @@ class Acts:
             self._written.add(change.path)
         return change.value
 
-    async def _put(self, change: Change, held: Unsaved | None) -> int | None:
+    async def _put(self, change: Change, held: Unsaved | None, environment: Environment) -> int | None:
         """Does what was allowed: through the editor where it holds unsaved text, else on the disk.
 
         Returns the permission bits that the file keeps, where that is known.
@@ -275,10 +292,29 @@ class Acts:
         mode = None
         if held is not None:
             await self._desk.buffers.write(held, change.after)
+            await self._hold_again(environment)
+        elif change.protected and self._is_writable_by_programs:
+            # Held before it is there, so that no program of the statement finds it writable for a moment.
+            def hold(path: str) -> None:
+                anyio.from_thread.run(environment.hold, (path,))
+
+            mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change, hold)
         else:
             mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change)
         self._desk.buffers.note_replaced(change.path, change.before)
         return mode
+
+    @property
+    def _is_writable_by_programs(self) -> bool:
+        """Whether statements may write the session's directories without the host, but for what is protected."""
+        domain = self._desk.domain()
+        return domain is not None and bool(domain.writable)
+
+    async def _hold_again(self, environment: Environment) -> None:
+        """What is protected may have been replaced or made, outside of the sandbox: has the kernel hold it."""
+        if self._is_writable_by_programs:
+            places = await anyio.to_thread.run_sync(self._desk.workspace.protection.places)
+            await environment.hold(places)
 
     def _check_secrets(self, change: Change) -> None:
         line = marked_line(change.before or b"", change.after) if self._desk.redactor else None
@@ -312,7 +348,9 @@ class Acts:
 
     # --- the file tree ------------------------------------------------------------------------------------------------
 
-    async def _act_on_tree(self, request: EffectRequest, call: ToolCallId, act: TreeAct) -> None:
+    async def _act_on_tree(
+        self, request: EffectRequest, call: ToolCallId, act: TreeAct, environment: Environment
+    ) -> None:
         """Has names made, removed or given to something else, and keeps what files held that are not there any more."""
         before = await anyio.to_thread.run_sync(tree_acts.looks_at, act)
         for path, held in before.items():
@@ -330,9 +368,13 @@ class Acts:
             self._written.update(act.paths)
             if act.makes:
                 self._made.update(act.paths)
+            if act.protected:
+                await self._hold_again(environment)
 
     def _is_minor(self, act: TreeAct) -> bool:
         """Whether it comes with what the same statement was allowed to do."""
+        if act.protected:
+            return False
         in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
         return in_new or (act.is_minor and self._written.issuperset(act.paths))
 
@@ -373,13 +415,20 @@ class Acts:
         if program.asks:
             domain = self._desk.domain()
             # Where no mode is in the way of the workspace, a command stays in there unless it is asked about.
-            confined = domain is not None and self._desk.policy.mode == "auto" and not program.outside
+            confined = self._desk.policy.mode == "auto" and not program.outside
             outside = program.outside and domain is not None
             await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd, outside=outside))
-            asked = replace(asked, domain=domain) if confined else replace(asked, distrusted=self._desk.distrusted())
+            if domain is not None and confined:
+                # As they are now, which costs a command little.
+                places = await anyio.to_thread.run_sync(self._desk.workspace.protection.places)
+                asked = replace(asked, domain=replace(domain, read_only=places))
+            else:
+                asked = replace(asked, distrusted=self._desk.distrusted())
         outcome = await environment.command(asked, show)
         if program.asks:
             self._log.append(command_event(call, self._execution, cwd, outcome))
+            if asked.domain is None:
+                await self._hold_again(environment)
         return await anyio.to_thread.run_sync(program.answer, outcome)
 
     # --- MCP servers --------------------------------------------------------------------------------------------------
@@ -428,7 +477,7 @@ class Acts:
     async def _decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
         """What the user says; from the second change of a file on they may allow the rest of these at once."""
         questions = self._desk.questions
-        if not isinstance(subject, FileSubject | TreeSubject):
+        if not isinstance(subject, FileSubject | TreeSubject) or subject.protected:
             return await questions.decide(call, subject)
         is_open = questions.remembered(subject) is None
         if is_open and self._has_rest:
@@ -443,6 +492,8 @@ class Acts:
         about = self._desk.policy.asks_about(held=held)
         if isinstance(subject, CommandSubject) and about is None:
             return subject.outside
+        if is_protected(subject):
+            return held or not self._approved
         # Nobody stands behind what a statement does in a namespace in which a model has written: whatever a name meant
         # when the user typed it, another statement may have made it mean something else.
         is_backed = self._approved and not (held and about == "acts")

@@ -83,6 +83,8 @@ class Questions:
         if answer.outcome == "allowed":
             return Verdict("allowed", rest=answer.rest)
         is_said = f"The user rejected this {name}." if answer.asked else _NOBODY.format(name)
+        if isinstance(subject, FileSubject | TreeSubject) and subject.protected:
+            is_said += f" It asks in every mode, because {subject.protected}."
         return Verdict(answer.outcome, is_said)
 
     def remembered(self, subject: PermissionSubject) -> bool | None:

@@ -15,6 +15,7 @@ from ...ports.permissions import TreeSubject
 from ...ports.statements import EffectRequest
 from ...toolbox import call_title
 from ...tools import TreeAct, Workspace, changes_of, name_text
+from .act_events import protected_line
 from .looks import Look, look
 
 KEPT_BYTES: Final = 64 << 20
@@ -55,14 +56,18 @@ def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubj
     files = dict(act.becomes)
     # What it takes from elsewhere is no less its business: a link gives all of a file away.
     paths = tuple(map(name_text, dict.fromkeys(filter(None, (act.source, *act.paths)))))
+    said = protected_line(act.protected)
     if act.paths[-1] not in files:
         held = _in_it(act.paths[-1], files)
-        return TreeSubject(act=title, paths=paths, note="\n".join(filter(None, (act.detail, held))))
+        notes = (said, act.detail, held)
+        return TreeSubject(act=title, protected=act.protected, paths=paths, note="\n".join(filter(None, notes)))
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
-    notes = (note, old.reason, new.reason, "the file is removed" if source is None else "")
-    return TreeSubject(act=title, paths=paths, changes=changes, note="\n".join(filter(None, notes)))
+    notes = "\n".join(
+        filter(None, (said, note, old.reason, new.reason, "the file is removed" if source is None else ""))
+    )
+    return TreeSubject(act=title, protected=act.protected, paths=paths, changes=changes, note=notes)
 
 
 def _in_it(directory: str, files: Mapping[str, str | None]) -> str:

@@ -10,11 +10,11 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ...confinement import Place, place_to_write, sync_directory
+from ...confinement import Place, sync_directory
 from ..landing import identity_of
 from ..stale import stale
 from ..workspace import Workspace
@@ -35,6 +35,7 @@ class TreeAct:
         detail: what the names do not say of it, for whoever is asked.
         is_minor: it goes with a file that the same statement has written.
         makes: it makes a directory, which is minor in one that the same statement has made.
+        protected: why one of the names is protected, as `Protection.why`.
     """
 
     paths: tuple[str, ...]
@@ -44,13 +45,16 @@ class TreeAct:
     detail: str = ""
     is_minor: bool = False
     makes: bool = False
+    protected: str
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as it was looked at: its real place, links above it resolved, and the state of what has it, if any."""
+    """A name as it was looked at: its real place, links above it resolved, why that is protected, and the state of what
+    has it, if any."""
 
     path: str
+    protected: str
     state: os.stat_result | None
 
     @property
@@ -68,6 +72,16 @@ class Name:
         return (self.state.st_dev, self.state.st_ino) if self.is_directory else identity_of(self.state)
 
 
+def protected_of(*names: Name) -> str:
+    """Why one of the names is protected; empty for none."""
+    return next(filter(None, (name.protected for name in names)), "")
+
+
+def carried_protected(workspace: Workspace, becomes: Iterable[tuple[str, str | None]]) -> str:
+    """The same of the files that an act on a directory carries along."""
+    return next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
+
+
 def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
     """The name at the path, which need not be there.
 
@@ -79,12 +93,13 @@ def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: 
         OSError: it lies outside the workspace, its directory is missing or may not be written.
         ValueError: the path holds a NUL character.
     """
-    with place_to_write(workspace.absolute(path), workspace.roots, follows=follows) as place:
+    with workspace.to_write(workspace.absolute(path), follows=follows) as target:
+        place = target.place
         if place.missing:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if changes:
             place.check_folder()
-        return Name(place.path, _state(place))
+        return Name(place.path, target.protected, _state(place))
 
 
 def free(workspace: Workspace, path: str) -> Name:
@@ -107,12 +122,13 @@ def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bo
 def again(workspace: Workspace, name: Name) -> Generator[Place]:
     """The place of the name, for the act on it; what was done to its directory is durable afterwards.
 
-    Raises OSError (ESTALE) where it is not as it was looked at.
+    Raises OSError (ESTALE) where it is not as it was looked at, or has become protected.
     """
-    with place_to_write(name.path, workspace.roots, follows=False) as place:
-        state = _state(place)
-        now = Name(place.path, state)
-        if place.path != name.path or place.missing or (state is None) != (name.state is None):
+    with workspace.to_write(name.path, follows=False) as target:
+        place, state = target.place, _state(target.place)
+        now = Name(place.path, target.protected, state)
+        is_moved = place.path != name.path or place.missing or (state is None) != (name.state is None)
+        if is_moved or (now.protected and not name.protected):
             raise stale(f"the place of {workspace.shown(name.path)}", SINCE, None, b"")
         if state is not None and now.identity != name.identity:
             raise stale(workspace.shown(name.path), SINCE, None, b"")

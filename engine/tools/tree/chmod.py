@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, pinned, there
+from .act import Name, TreeAct, again, pinned, protected_of, there
 
 _PERMISSIONS: Final = 0o777
 _MINOR: Final = 0o755
@@ -33,6 +33,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     assert name.state is not None
     return TreeAct(
         paths=(name.path,),
+        protected=protected_of(name),
         do=lambda: _change(workspace, name, arguments.mode),
         detail=f"{_spelled(name.state.st_mode)} -> {_spelled(arguments.mode)}",
         is_minor=is_minor,

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, free, there
+from .act import Name, TreeAct, again, free, protected_of, there
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +21,13 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     """The act that links it. Raises as `free`, and FileNotFoundError without a source."""
     source, name = there(workspace, arguments.source, changes=False), free(workspace, arguments.path)
     becomes = ((name.path, source.path),) if source.is_file else ()
-    return TreeAct(paths=(name.path,), do=lambda: _link(workspace, source, name), becomes=becomes, source=source.path)
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(source, name),
+        do=lambda: _link(workspace, source, name),
+        becomes=becomes,
+        source=source.path,
+    )
 
 
 def _link(workspace: Workspace, source: Name, name: Name) -> None:

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, free
+from .act import Name, TreeAct, again, free, protected_of
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,7 +20,9 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     """The act that makes it. Raises as `free`."""
     name = free(workspace, arguments.path)
-    return TreeAct(paths=(name.path,), do=lambda: _make(workspace, name, arguments.mode & 0o777))
+    return TreeAct(
+        paths=(name.path,), protected=protected_of(name), do=lambda: _make(workspace, name, arguments.mode & 0o777)
+    )
 
 
 def _make(workspace: Workspace, name: Name, mode: int) -> None:

@@ -8,7 +8,7 @@ import os
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, there
+from .act import Name, TreeAct, again, protected_of, there
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +23,9 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     if name.is_directory:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), arguments.path)
     becomes = ((name.path, None),) if name.is_file else ()
-    return TreeAct(paths=(name.path,), do=lambda: _remove(workspace, name), becomes=becomes)
+    return TreeAct(
+        paths=(name.path,), protected=protected_of(name), do=lambda: _remove(workspace, name), becomes=becomes
+    )
 
 
 def _remove(workspace: Workspace, name: Name) -> None:

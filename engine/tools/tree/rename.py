@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, name_at, there
+from .act import Name, TreeAct, again, carried_protected, name_at, protected_of, there
 
 MOST_FILES: Final = 5_000
 """So many files of a directory are kept track of."""
@@ -34,10 +34,12 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     if target.state is not None and source.is_directory != target.is_directory:
         kind, number = (NotADirectoryError, errno.ENOTDIR) if source.is_directory else (IsADirectoryError, errno.EISDIR)
         raise kind(number, os.strerror(number), arguments.path)
+    becomes = tuple(_becomes(source, target))
     return TreeAct(
         paths=(source.path, target.path),
+        protected=protected_of(source, target) or carried_protected(workspace, becomes),
         do=lambda: _rename(workspace, source, target),
-        becomes=tuple(_becomes(source, target)),
+        becomes=becomes,
         source=source.path,
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ...confinement import opened_directory
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, there
+from .act import Name, TreeAct, again, protected_of, there
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +26,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     with opened_directory(name.path, workspace.roots) as directory:
         if os.listdir(directory):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), arguments.path)
-    return TreeAct(paths=(name.path,), do=lambda: _remove(workspace, name))
+    return TreeAct(paths=(name.path,), protected=protected_of(name), do=lambda: _remove(workspace, name))
 
 
 def _remove(workspace: Workspace, name: Name) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from ..stale import stale
 from ..workspace import Workspace
-from .act import SINCE, Name, TreeAct, again, there
+from .act import SINCE, Name, TreeAct, again, carried_protected, protected_of, there
 from .rename import MOST_FILES
 
 
@@ -33,11 +33,14 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     if not name.is_directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), arguments.path)
     found = dict(_entries(name.path, None))
-    files = (path for path, state in found.items() if stat.S_ISREG(state.st_mode))
+    becomes = tuple(
+        (os.path.join(name.path, path), None) for path, state in found.items() if stat.S_ISREG(state.st_mode)
+    )
     return TreeAct(
         paths=(name.path,),
+        protected=protected_of(name) or carried_protected(workspace, becomes),
         do=lambda: _remove(workspace, name, found),
-        becomes=tuple((os.path.join(name.path, path), None) for path in files),
+        becomes=becomes,
     )
 
 
@@ -67,7 +70,7 @@ def _remove(workspace: Workspace, name: Name, found: dict[str, os.stat_result]) 
 
 
 def _identities(found: dict[str, os.stat_result]) -> dict[str, tuple[int, ...]]:
-    return {path: Name(path, state).identity for path, state in found.items()}
+    return {path: Name(path, "", state).identity for path, state in found.items()}
 
 
 def _raise(error: OSError) -> None:

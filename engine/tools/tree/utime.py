@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, pinned, there
+from .act import Name, TreeAct, again, pinned, protected_of, there
 
 _SECOND: Final = 10**9
 _MOST: Final = 2**63
@@ -32,6 +32,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     name = there(workspace, arguments.path, follows=arguments.follows, changes=False)
     return TreeAct(
         paths=(name.path,),
+        protected=protected_of(name),
         do=lambda: _set(workspace, name, arguments.times),
         detail=_said(arguments.times),
         is_minor=True,

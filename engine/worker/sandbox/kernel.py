@@ -44,6 +44,11 @@ def unshare(flags: int) -> None:
     checked(_LIBC.unshare(flags))
 
 
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """`setns`. Raises OSError."""
+    checked(_LIBC.setns(descriptor, kind))
+
+
 def mount(source: str, target: str, kind: str, flags: int, data: str) -> None:
     """Mounts a new file system. Raises OSError."""
     checked(_LIBC.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode()))

@@ -20,7 +20,8 @@ because a domain may not mount.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import PurePath
@@ -50,6 +51,8 @@ _TERMINAL_MAKER: Final = "/dev/ptmx"
 _COVER: Final = "size=64k,nr_inodes=64,mode=700"
 _SUFFICES: Final = 1 << 20
 _REASON_BYTES: Final = 1000
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+"""How the kernel writes white space in a path."""
 
 
 @cache
@@ -103,6 +106,33 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     for path in read_only:
         _bind_read_only(path, tuple(clones), bound)
     _renew_devices(shared_bytes)
+
+
+def hold(pid: int, writable: Sequence[str], read_only: Iterable[str]) -> None:
+    """Makes more places read-only in the file tree that the process `pid` has entered, with all that share it.
+
+    A file that another one was renamed over is no mount any more, and what was made later never was. This process goes
+    over into that tree for good, so it has to be one that is thrown away, of a single thread. Arguments as `enter`.
+    Raises OSError.
+    """
+    mounts = {path: is_read_only for path, is_read_only in _mounts_of(pid)}
+    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
+    if os.fstat(descriptors[0]).st_ino != os.stat("/proc/self/ns/user").st_ino:
+        kernel.enter_namespace(descriptors[0], _NEWUSER)
+    kernel.enter_namespace(descriptors[1], _NEWNS)
+    bound = set(mounts)
+    for path in read_only:
+        if not mounts.get(path):
+            _bind_read_only(path, tuple(writable), bound)
+
+
+def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
+    """The mount points of a process, and whether each is read-only; the uppermost of a place comes last."""
+    with open(f"/proc/{pid}/mountinfo", "rb") as lines:
+        for line in lines:
+            fields = line.split()
+            path = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), fields[4])
+            yield os.fsdecode(path), b"ro" in fields[5].split(b",")
 
 
 def _leave_shared_tree() -> None:

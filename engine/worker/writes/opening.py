@@ -21,6 +21,8 @@ from typing import Any, Final, cast
 from ...confinement import Place, place_to_write
 from ...domain import Domain
 from ...nodes.revision import digest_of
+from ...paths import is_inside
+from ...protected import Protection
 from ..guarding.outside import STAGED, WRITING
 from ..guarding.routes import original
 from ..protocol import RecalledFile
@@ -50,7 +52,9 @@ class Opening:
         self.files = StagedFiles(effects, change, routed=domain is not None)
         scratch = () if domain is None else (domain.scratch,)
         self._scratch = tuple(map(_folder, scratch))
-        self._writable = tuple(map(_folder, (*scratch, *(() if domain is None else domain.writable))))
+        writable, self._read_only = ((), ()) if domain is None else (domain.writable, domain.read_only)
+        self._writable = tuple(map(_folder, (*scratch, *writable)))
+        self._protection = Protection(writable)
 
     def open(
         self,
@@ -147,7 +151,11 @@ class Opening:
             return False
         try:
             place = spelled(file, directory)
-            return not self._is_free(place if follows else os.path.dirname(place.rstrip("/")), self._writable)
+            if follows:
+                return not self._is_free(place, self._writable)
+            folder, name = os.path.split(place.rstrip("/"))
+            is_free = self._is_free(folder, self._writable)
+            return not is_free or self._is_protected(os.path.join(os.path.realpath(folder), name))
         except (OSError, ValueError, TypeError):
             return False
 
@@ -163,13 +171,23 @@ class Opening:
         return all(f"{os.path.dirname(os.path.realpath(place))}/".startswith(self._writable) for place in places)
 
     def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
-        """Whether the absolute path is in one of these directories, or nothing that is kept."""
+        """Whether the absolute path is in one of these directories and not protected there, or nothing that is kept."""
         if place.startswith(_SYSTEM):
             return True
         if not free:
             return False
         real = os.path.realpath(place)
-        return f"{real}/".startswith(free)
+        return f"{real}/".startswith(free) and not self._is_protected(real)
+
+    def is_in_scratch(self, place: str) -> bool:
+        """Whether the absolute path, links above its name resolved, is below the scratch directory."""
+        return f"{place}/".startswith(self._scratch)
+
+    def _is_protected(self, real: str) -> bool:
+        """Whether the host asks before it writes there, in whatever mode. The host looks closer."""
+        if self.is_in_scratch(real):
+            return False
+        return is_inside(real, self._read_only) or bool(self._protection.why_by_name(real))
 
     def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
         """The staging file with what is to be read of the file; None where that is on the disk."""

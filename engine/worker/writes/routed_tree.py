@@ -164,10 +164,10 @@ class RoutedTree:
             self._opening.files.land_at(source)
             if not self._effects.replaying:
                 self._check_source(source, src, target)
-            if kept == (False, True):
+            if self._opening.is_in_scratch(source):
                 bring_file(source, target)
                 return
-            if not all(kept):
+            if self._opening.is_in_scratch(target):
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src, None, dst)
             if source == target:
                 return
@@ -194,13 +194,15 @@ class RoutedTree:
             dst_dir_fd: int | None = None,
             follow_symlinks: bool = True,
         ) -> None:
-            if not self._is_kept(dst, dst_dir_fd):
+            kept = self._is_kept(src, src_dir_fd), self._is_kept(dst, dst_dir_fd)
+            # The kernel refuses to link what is outside into scratch.
+            if not any(kept) or (not kept[1] and self._opening.is_in_scratch(self._place(dst, dst_dir_fd))):
                 route.plain(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
                 return
             source = self._place(src, src_dir_fd)
             target = self._place(dst, dst_dir_fd)
             self._opening.files.land_at(source)
-            if not self._is_kept(src, src_dir_fd):
+            if self._opening.is_in_scratch(source):
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src, None, dst)
 
             def check() -> None:

@@ -23,7 +23,7 @@ from engine.ports.ticks import TickOutcome, UpdatePayload
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "loss", "layers", "start", "run", "interrupt", "command", "tick", "project", "look", "foresee",
+    "alive", "idle", "loss", "layers", "start", "hold", "run", "interrupt", "command", "tick", "project", "look", "foresee",
     "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot", "checkpoints", "end", "close",
 )  # fmt: skip
 LINES = 90
@@ -53,6 +53,9 @@ class EchoEnvironment:
 
     async def start(self, spec: EnvironmentSpec) -> None:
         self._alive = True
+
+    async def hold(self, places: Sequence[str]) -> None:
+        return None
 
     async def run(
         self,

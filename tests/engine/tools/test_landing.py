@@ -30,7 +30,7 @@ def at(workspace: Workspace, name: str) -> Path:
 
 
 def put(workspace: Workspace, name: str, before: bytes | None, after: bytes) -> None:
-    land(workspace, Change(path=str(at(workspace, name)), before=before, after=after, value=None))
+    land(workspace, Change(path=str(at(workspace, name)), protected="", before=before, after=after, value=None))
 
 
 def everything(workspace: Workspace) -> dict[str, bytes | None]:

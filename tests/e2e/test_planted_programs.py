@@ -1,0 +1,152 @@
+"""What other programs run by themselves, in the mode `auto`: each write asks, or is refused where nobody can be asked.
+
+Through the real agent with a scripted model, and through a client of `rewindow-mcp --allow-run`. After each attack the
+user's own `git status` runs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.mcp_clients import process
+from tests.support.planting import HELD, PLANTS, filled, is_planted, project, witness
+from tests.support.scripts import asks_permission, runs, scripted
+
+QUICK = ("open", "hook by pathlib", "link to the repository", "rename from scratch", "direnv", "shell", "git")
+ALL = {**PLANTS, **HELD}
+ADDED = {
+    "link",
+    "src/c",
+    "src/e",
+    "src/e/tasks.json",
+    "src/evil",
+    "later",
+    "later/objects",
+    "later/refs",
+    "later/config",
+}
+"""What an attack may leave beside the places: none of it is run by anything."""
+
+
+def left(before: dict[str, str], path: Path) -> dict[str, tuple[str | None, str | None]]:
+    """What has changed beside what an attack may leave."""
+    after = witness(path)
+    names = before.keys() | after.keys()
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "planted"
+
+
+Tree = dict[str, str]
+
+
+def attacked(
+    tmp_path: Path, statement: str, permission: str, second: str = "1", between: Callable[[Path], None] = lambda _: None
+) -> tuple[Agent, Path, Tree]:
+    """Two statements of a model in the mode `auto`, whose user gives that answer; and what there was before."""
+    path = project(tmp_path / "project")
+    replies = [{"statement": statement}, {"text": "Done."}, {"statement": second}, {"text": "Done."}]
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), permission=permission) as agent:
+        session = agent.open(path)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        before = witness(path)
+        assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+        assert any(map(runs, agent.received))
+        if second != "1":
+            between(path)
+            assert agent.prompt(session, "Go on.", seconds=60) == "end_turn"
+    return agent, path, before
+
+
+def check_rejected(tmp_path: Path, marker: Path, name: str) -> None:
+    agent, path, before = attacked(tmp_path, filled(ALL[name], marker), "reject_once")
+    assert left(before, path).keys() <= ADDED, name
+    assert not is_planted(path, marker), name
+    asked = [message for message in agent.received if asks_permission(message)]
+    assert bool(asked) == (name in PLANTS), name
+    for question in asked:
+        assert "outside the sandbox" in json.dumps(question), name
+        assert {option["kind"] for option in question["params"]["options"]} == {"allow_once", "reject_once"}, name
+
+
+@pytest.mark.parametrize("name", [each for each in ALL if each in QUICK])
+def test_planting_asks_in_auto(tmp_path: Path, marker: Path, name: str) -> None:
+    check_rejected(tmp_path, marker, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [each for each in ALL if each not in QUICK])
+def test_planting_asks_in_auto_each_way(tmp_path: Path, marker: Path, name: str) -> None:
+    check_rejected(tmp_path, marker, name)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_planting_is_refused_where_nobody_can_be_asked(tmp_path: Path, marker: Path) -> None:
+    for number, name in enumerate(ALL):
+        path = project(tmp_path / str(number) / "project")
+        before = witness(path)
+        async with process(path, "--allow-run") as caller:
+            said = await caller.error("run", code=filled(ALL[name], marker))
+        if name in PLANTS:
+            assert "nobody can be asked for it here" in said, (name, said)
+            assert "asks in every mode, because" in said, (name, said)
+        assert left(before, path).keys() <= ADDED, name
+        assert not is_planted(path, marker), name
+
+
+# --- what the user allowed --------------------------------------------------------------------------------------------
+
+
+def tried(*commands: str) -> str:
+    """A statement whose children and commands must all fail."""
+    run = "subprocess.run(['sh', '-c', each]).returncode, bash(each).code"
+    return f"import subprocess\nfor each in {commands}:\n    codes = {run}\n    assert all(codes), (each, codes)"
+
+
+CHILD = tried("printf x >> .git/config", "echo x > .git/config")
+ALLOWED = {
+    "write": "write('.git/config', open('.git/config').read() + '[user]\\n\\tname = planted\\n')",
+    "open": "with open('.git/config', 'a') as f: f.write('[user]\\n\\tname = planted\\n')",
+    "command": "bash('git config user.name planted', outside=True)",
+    "rename": "write('c', '[user]\\n\\tname = planted\\n')\nimport os; os.replace('c', '.git/config')",
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_allowed_write_stays_protected(tmp_path: Path, name: str) -> None:
+    """The file that took the place of a protected one is as protected, in the same statement and in the next."""
+    agent, path, _ = attacked(tmp_path, f"{ALLOWED[name]}\n{CHILD}", "allow_once", CHILD)
+    assert statuses(agent) == ["ok", "ok"]
+    assert (path / ".git/config").read_text().count("planted") == 1
+    assert "x" not in (path / ".git/config").read_text().splitlines()[-1]
+    assert len(list(filter(asks_permission, agent.received))) == 1
+
+
+def test_what_the_user_changes_meanwhile_is_protected(tmp_path: Path) -> None:
+    """`git config` of a user replaces the file, and ends the mount on it; a directory of an editor comes to be."""
+
+    def between(path: Path) -> None:
+        subprocess.run(["git", "config", "user.name", "planted"], cwd=path, check=True)
+        (path / ".idea").mkdir()
+        (path / ".envrc").write_text("true\n")
+
+    then = f"{CHILD}\n{tried('echo x >> .envrc', 'echo x > .idea/x', 'mv .idea old')}"
+    agent, path, _ = attacked(tmp_path, "1 + 1", "reject_once", then, between)
+    assert statuses(agent) == ["ok", "ok"]
+    assert (path / ".envrc").read_text() == "true\n"
+    assert not list((path / ".idea").iterdir())
+
+
+def statuses(agent: Agent) -> list[str]:
+    notes = (update.get("_meta", {}).get("rewindow", {}) for update in agent.updates())
+    return [note["execution"]["status"] for note in notes if "execution" in note]

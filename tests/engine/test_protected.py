@@ -1,0 +1,213 @@
+"""What other programs run by themselves, by name and as it is on the disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.protected import ROWS, Protection
+
+NAMES = ("config", "config.worktree", "hooks")
+
+
+def made(git: Path) -> None:
+    """A repository, as far as git looks."""
+    for name in ("objects", "refs"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+def of(*repositories: Path) -> set[str]:
+    return {str(each / name) for each in repositories for name in NAMES}
+
+
+def places(root: Path) -> set[str]:
+    return set(Protection((str(root),)).places())
+
+
+def why(root: Path, name: str) -> str:
+    return Protection((str(root),)).why(str(root / name))
+
+
+# --- what the kernel mounts -------------------------------------------------------------------------------------------
+
+
+def test_own_repository_before_it_exists(tmp_path: Path) -> None:
+    assert places(tmp_path) == of(tmp_path / ".git")
+
+
+def test_submodules_at_any_depth(tmp_path: Path) -> None:
+    modules = tmp_path / ".git/modules"
+    found = [modules / "a", modules / "libs/b", modules / "libs/b/modules/c"]
+    for each in (tmp_path / ".git", *found):
+        made(each)
+    (modules / "link").symlink_to(tmp_path)
+    assert places(tmp_path) == of(tmp_path / ".git", *found)
+
+
+def test_nested_and_bare_repositories_but_none_through_links(tmp_path: Path) -> None:
+    made(tmp_path / "outside/.git")
+    root = tmp_path / "root"
+    for name in ("libs/one", "two"):
+        made(root / name / ".git")
+    made(root / "two/.git/modules/m")
+    made(root / "bare")
+    (root / "three").mkdir()
+    (root / "three/.git").write_text("gitdir: ../two/.git/modules/m\n")
+    (root / "link").symlink_to(tmp_path / "outside")
+    found = of(*(root / name for name in (".git", "libs/one/.git", "two/.git", "two/.git/modules/m", "bare")))
+    assert places(root) == {*found, str(root / "three/.git")}
+
+
+def test_git_file_of_a_worktree(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
+    assert places(tmp_path) == {str(tmp_path / ".git")}
+
+
+def test_each_row_that_exists(tmp_path: Path) -> None:
+    for row in ROWS:
+        (tmp_path / row.name.upper()).write_text("")
+    (tmp_path / "team.code-workspace").write_text("")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/main.py").write_text("")
+    rows = {str(tmp_path / name) for name in (*(row.name.upper() for row in ROWS), "team.code-workspace")}
+    assert places(tmp_path) == rows | of(tmp_path / ".git")
+
+
+def test_scan_is_bounded(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    for number in range(300):
+        made(tmp_path / f".git/modules/{number}")
+    place = os.open(tmp_path / ".git/modules", os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("down", dir_fd=place)
+        inner = os.open("down", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    wide = tmp_path / "wide"
+    for number in range(1_500):
+        (wide / str(number)).mkdir(parents=True)
+    assert len(places(tmp_path)) == 51 * len(NAMES)
+    assert places(Path("/nowhere")) == of(Path("/nowhere/.git"))
+
+
+# --- what the host asks about -----------------------------------------------------------------------------------------
+
+GIT = (
+    ".git",
+    ".git/config",
+    ".GIT/Config",
+    ".git/config.worktree",
+    ".git/hooks",
+    ".git/hooks/pre-commit",
+    ".git/modules/s/config",
+    ".git/modules/libs/s/hooks/x",
+    ".git/worktrees/w/commondir",
+    ".git/commondir",
+    ".git/rebase-merge/git-rebase-todo",
+    "nested/.git",
+    "nested/deep/.git/config",
+    "nested/.git/hooks/x",
+)
+
+
+@pytest.mark.parametrize("name", GIT)
+def test_repository_by_name(tmp_path: Path, name: str) -> None:
+    assert "git" in why(tmp_path, name)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_rows_by_name(tmp_path: Path, row: tuple[str, str]) -> None:
+    name, runs = row
+    for path in (name, name.upper(), f"{name}/inner", f"deep/down/{name}"):
+        assert why(tmp_path, path) == runs
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "main.py",
+        "config",
+        "hooks/x",
+        "gitconfig",
+        ".github/workflows/test.yml",
+        ".gitignore",
+        ".git/index",
+        ".git/HEAD",
+        ".git/refs/heads/config",
+        ".git/logs/refs/heads/hooks",
+        ".git/objects/ab/hooks",
+        ".git/COMMIT_EDITMSG",
+        "vscode/settings.json",
+    ],
+)
+def test_ordinary_files_are_free(tmp_path: Path, name: str) -> None:
+    made(tmp_path / ".git")
+    assert why(tmp_path, name) == ""
+
+
+def test_names_above_the_session_mean_nothing(tmp_path: Path) -> None:
+    root = tmp_path / ".claude/worktrees/.git/one"
+    assert why(root, "config") == ""
+    assert why(root, ".git/config") != ""
+
+
+def test_session_in_a_bare_repository(tmp_path: Path) -> None:
+    made(tmp_path)
+    assert why(tmp_path, "config") != ""
+    assert why(tmp_path, "hooks/update") != ""
+    assert why(tmp_path, "description") == ""
+
+
+def test_git_dir_of_another_name(tmp_path: Path) -> None:
+    made(tmp_path / "meta")
+    (tmp_path / ".git").write_text("gitdir: meta\n")
+    assert why(tmp_path, "meta/config") != ""
+
+
+@pytest.mark.parametrize("last", ["HEAD", "objects", "refs"])
+def test_last_name_that_makes_a_repository(tmp_path: Path, last: str) -> None:
+    made(tmp_path / "later")
+    path = tmp_path / "later" / last
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink()
+    assert why(tmp_path, "later/config") == ""
+    assert "makes the directory a repository" in why(tmp_path, f"later/{last}")
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("[core]\n\thooksPath = tools/hooks", "tools/hooks/pre-commit"),
+        ('[core] hookspath="tools/hooks" ; ours', "tools/hooks/pre-commit"),
+        ("[include]\n\tpath = ../team.config", "team.config"),
+        ('[includeIf "gitdir:/x"]\n path = ../team.config', "team.config"),
+        ("[core]\n\tfsmonitor = tools/watch.sh --all", "tools/watch.sh"),
+        ('[filter "x"]\n\tclean = python tools/clean.py %f', "tools/clean.py"),
+        ('[alias]\n\tst = "!tools/st.sh"', "tools/st.sh"),
+    ],
+)
+def test_what_a_configuration_names(tmp_path: Path, line: str, place: str) -> None:
+    made(tmp_path / ".git")
+    assert why(tmp_path, place) == ""
+    (tmp_path / ".git/config").write_text(f"{line}\n")
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("")
+    assert "configuration of the repository names it" in why(tmp_path, place)
+    assert why(tmp_path, "other/file.py") == ""
+    assert any(place.startswith(os.path.relpath(each, tmp_path)) for each in places(tmp_path))
+
+
+def test_work_tree_of_a_submodule_is_not_what_its_configuration_names(tmp_path: Path) -> None:
+    made(tmp_path / ".git/modules/s")
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/.git").write_text("gitdir: ../.git/modules/s\n")
+    (tmp_path / ".git/modules/s/config").write_text("[core]\n\tworktree = ../../../s\n")
+    assert why(tmp_path, "s/main.py") == ""
+    (tmp_path / ".git/modules/s/config").write_text("[core]\n\tworktree = ../../../s\n\thooksPath = hook\n")
+    assert why(tmp_path, "s/hook/pre-commit") != ""
