@@ -161,7 +161,7 @@ class Turns:
             waiting=self._waiting,
         )
         self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinding(log, parts.journal, parts.store, workspace, self._buffers)
+        files = FileRewinding(log, parts.journal, parts.store, workspace, parts.provenance, self._buffers)
         self._rewinder = Rewinder(log, self._head, files, self._begin_run)
         self._context = self._context_of(sent, calls)
         self._notes = parts.notes

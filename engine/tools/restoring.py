@@ -23,6 +23,7 @@ _PERMISSIONS: Final = 0o777
 _REPLACED: Final = "\ufffd"
 _CHANGED: Final = "it has changed since the session last wrote it"
 _REMOVED: Final = "it was removed since the session last wrote it"
+_UNTRUSTED: Final = "what it held was reported by a statement or an import, and {}; put it back yourself"
 _UNKNOWN: Final = "its name is no text, and there is no such file any more"
 
 
@@ -32,7 +33,9 @@ class Replaced(NamedTuple):
     data: bytes | None
 
 
-def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> Replaced | None:
+def restore(
+    workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool = True
+) -> Replaced | None:
     """Makes the file hold `wanted`, None for no file; blocks until that is durable.
 
     Directories that are missing above it are made; those that a removal leaves empty stay.
@@ -40,9 +43,12 @@ def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> 
     Returns:
         None where it held that already, and nothing was done.
 
+    Args:
+        is_trusted: whether the content was read here, not reported by somebody; else a protected file is left alone.
+
     Raises:
-        OSError: it does not hold what is expected, or is elsewhere now; it lies outside of the workspace; or the
-            operating system's own reason. The file is as it was then.
+        OSError: it does not hold what is expected, or is elsewhere now; it lies outside of the workspace; it is
+            protected, and the content is not trusted; or the operating system's own reason. The file is as it was then.
         ValueError: the path holds a NUL character.
     """
     path = workspace.absolute(file.path)
@@ -50,6 +56,8 @@ def restore(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> 
         raise OSError(errno.ENOENT, _UNKNOWN, file.path)
     try:
         with placed(workspace, path, making=wanted is not None and not file.present_digest) as target:
+            if target.protected and not is_trusted:
+                raise PermissionError(errno.EPERM, _UNTRUSTED.format(target.protected), file.path)
             return _restore(target.place, file, wanted, workspace)
     except OSError as error:
         if error.errno == errno.ESTALE:  # it says what whoever asks for a change is to do

@@ -63,7 +63,8 @@ async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
     """Does the rest of what was under way when the last process of the session died."""
     records = str(parts.settings.state_dir / temporary_files.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
-    rewound = await FileRewinding(parts.log, parts.journal, parts.store, workspace).finish(begun)
+    files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.provenance)
+    rewound = await files.finish(begun)
     if not begun.cancelled:
         reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))
     parts.log.append(rewound)

@@ -12,7 +12,7 @@ from the first of them on there is no way back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -21,11 +21,13 @@ import anyio
 import anyio.to_thread
 
 from ...errors import SessionReadOnlyError, StoreError
+from ...events.execution import FileWritten
 from ...events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from ...ids import Seq
 from ...log import EventLog
 from ...ports.store import Store
 from ...redaction import HIDDEN
+from ...timeline.provenance import Provenance
 from ...timeline.workspace import Restorable, restorable, reversed_
 from ...tools import Replaced, Workspace, restore
 from ..acts.buffers import SessionBuffers
@@ -42,13 +44,22 @@ class FileRewinding:
     """The files of one session. `buffers` says what an editor holds of them; None where none is attached."""
 
     def __init__(
-        self, log: EventLog, journal: Journal, store: Store, workspace: Workspace, buffers: SessionBuffers | None = None
+        self,
+        log: EventLog,
+        journal: Journal,
+        store: Store,
+        workspace: Workspace,
+        provenance: Provenance,
+        buffers: SessionBuffers | None = None,
     ) -> None:
         self._log = log
         self._journal = journal
         self._store = store
         self._workspace = workspace
+        self._provenance = provenance
         self._buffers = buffers
+        self._reported: Container[str] = ()
+        """Files that are left alone where other programs run them."""
 
     def plan(self, at: Seq) -> Restorable:
         """What is to be done for the files to be as they were at that position of the log. Looks at no file."""
@@ -85,6 +96,7 @@ class FileRewinding:
         """Into `replaced` goes each file that was not as it is to be."""
         done: list[FileToRestore] = []
         left = list(begun.left)
+        self._reported = self._reported_paths()
         for place, file in enumerate(begun.files):
             self._journal.signal(FilesPutBack(place, len(begun.files)))
             put = partial(self._put, file)
@@ -107,6 +119,7 @@ class FileRewinding:
         self._log.append(await self._bring_back(back))
 
     async def _bring_back(self, begun: RewindBegun) -> Rewound:
+        self._reported = self._reported_paths()
         lost = [reversed_(file) for file in begun.files if isinstance(await self._put(file), FileLeft)]
         return Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True)
 
@@ -130,7 +143,15 @@ class FileRewinding:
             raise OSError(_LOST) from None
         if wanted is None and file.wanted_digest:  # which an export has left out
             raise OSError(_LOST)
-        return restore(self._workspace, file, wanted)
+        return restore(self._workspace, file, wanted, is_trusted=file.path not in self._reported)
+
+    def _reported_paths(self) -> Container[str]:
+        """The files of which the log repeats what somebody else said of them: an import, or a worker of a model's."""
+        if not self._provenance.is_foreign:
+            return ()
+        imported = self._provenance.imported_at
+        written = (event for event in self._log.events if isinstance(event, FileWritten))
+        return {event.path for event in written if event.noticed or event.seq <= imported}
 
 
 def _is_lost(file: FileToRestore) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -212,12 +213,12 @@ async def test_a_cancel_while_files_go_back_leaves_all_as_it_was(
         restore = rewinding.restore
         count = 0
 
-        def restored(*arguments: object) -> object:
+        def restored(*arguments: Any, **options: Any) -> object:
             nonlocal count
             count += 1
             if count == 2:
                 anyio.from_thread.run_sync(session.cancel)
-            return restore(*arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return restore(*arguments, **options)
 
         monkeypatch.setattr(rewinding, "restore", restored)
         end = await session.accept("/rewind 1").end()
@@ -240,9 +241,9 @@ async def test_whoever_waits_and_is_cancelled_gives_the_rewind_up(
         restore = rewinding.restore
         with anyio.CancelScope() as scope:
 
-            def restored(*arguments: object) -> object:
+            def restored(*arguments: Any, **options: Any) -> object:
                 anyio.from_thread.run_sync(scope.cancel)
-                return restore(*arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
+                return restore(*arguments, **options)
 
             monkeypatch.setattr(rewinding, "restore", restored)
             await session.rewind(1)
@@ -299,14 +300,14 @@ async def test_a_kill_after_a_cancel_leaves_the_session_where_it_was(
     async with written(tmp_path, store) as session:
         restore = rewinding.restore
 
-        def restored(*arguments: object) -> object:
+        def restored(*arguments: Any, **options: Any) -> object:
             nonlocal count
             count += 1
             if count == 2:
                 anyio.from_thread.run_sync(session.cancel)
             if count == 3:
                 raise RuntimeError("killed")
-            return restore(*arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return restore(*arguments, **options)
 
         monkeypatch.setattr(rewinding, "restore", restored)
         await session.accept("/rewind 1").end()

@@ -19,6 +19,7 @@ from engine.errors import SessionReadOnlyError, StoreError
 from engine.events import Event
 from engine.events.execution import FileWritten
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.events.session import OthersWrote
 from engine.ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 from engine.log import EventLog
 from engine.ports.store import SessionRow
@@ -26,6 +27,7 @@ from engine.sessions.acts.buffers import SessionBuffers
 from engine.sessions.past.rewinding import FileRewinding
 from engine.sessions.publishing.journal import Journal
 from engine.store.memory import MemoryStore
+from engine.timeline.provenance import Provenance
 from engine.timeline.workspace import open_rewind
 from engine.tools import Workspace, restore
 from tests.engine.sessions.test_buffers import Texts
@@ -51,10 +53,12 @@ class Desk:
         self.journal = Journal(self.store, SESSION)
         self.store.acquire(SESSION, self.journal.committed)
         self.log = EventLog(FixedClock(), self.journal.write)
+        self.provenance = Provenance()
+        self.log.follow(self.provenance.apply, Provenance.FOLLOWS)
         self.workspace = Workspace(str(self.project), records=str(root / "state" / "writing"))
 
     def rewinding(self, buffers: SessionBuffers | None = None) -> FileRewinding:
-        return FileRewinding(self.log, self.journal, self.store, self.workspace, buffers)
+        return FileRewinding(self.log, self.journal, self.store, self.workspace, self.provenance, buffers)
 
     def write(self, name: str, data: bytes | None, **fields: Any) -> None:
         """The file holds that from now on, which is recorded."""
@@ -176,6 +180,19 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk)
     assert names(ended.restored) == ["fine", "secret"]
 
 
+@pytest.mark.parametrize("reported", ["noticed", "imported", ""])
+async def test_what_programs_run_is_not_put_back_from_a_report(desk: Desk, reported: str) -> None:
+    """A worker may make up what a file held, and so may who wrote a log that was imported."""
+    for name in ("a.txt", ".git/hooks/update"):
+        desk.write(name, b"theirs")
+    for name in ("a.txt", ".git/hooks/update"):
+        desk.write(name, b"ours", noticed=reported == "noticed")
+    desk.log.append(OthersWrote(by="import" if reported == "imported" else "client"))
+    ended = await desk.rewind(2)
+    assert desk.files() == {"a.txt": b"theirs", ".git/hooks/update": b"ours" if reported else b"theirs"}
+    assert names(ended.left) == ["update"] * bool(reported)
+
+
 async def test_a_conflict_stays_one_until_the_file_is_as_the_session_left_it(desk: Desk) -> None:
     desk.write("a", b"1")
     desk.write("a", b"2")
@@ -212,14 +229,14 @@ def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int, killed_at: int = 
     count = 0
     with anyio.CancelScope() as scope:
 
-        def restored(workspace: Workspace, file: FileToRestore, wanted: bytes | None) -> object:
+        def restored(workspace: Workspace, file: FileToRestore, wanted: bytes | None, **options: Any) -> object:
             nonlocal count
             count += 1
             if count == number:
                 anyio.from_thread.run_sync(scope.cancel)
             if count == killed_at:
                 raise RuntimeError("killed")
-            return restore(workspace, file, wanted)
+            return restore(workspace, file, wanted, **options)
 
         monkeypatch.setattr("engine.sessions.past.rewinding.restore", restored)
         yield scope
@@ -354,7 +371,7 @@ async def in_the_middle(store: Store, session: SessionId, at: int, workspace: Wo
     history = store.load(session)
     log.load(history)
     journal.opened_at(Seq(len(history) - 1))
-    plan = FileRewinding(log, journal, store, workspace).plan(Seq(at))
+    plan = FileRewinding(log, journal, store, workspace, Provenance()).plan(Seq(at))
     seq = log.append(RewindBegun(statement=1, since=Seq(at), files=plan.files, left=plan.left))
     await journal.durable(seq)
     for file in plan.files[:done]:
