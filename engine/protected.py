@@ -8,8 +8,8 @@ Must not know who is asked. Used by `tools.workspace` and `sessions.confining`, 
 
 A repository is known by its name (`.git`) or by what is in it (a bare one, one that a `.git` file leads to). A write
 that would make a directory one is protected, too. What a configuration names (hooks, included files, programs) is
-protected as that says now. No list is complete: see docs/sandbox.md. A little over 300 lines, because the table and both
-ways to read it belong together.
+protected as that says now. No list is complete: see docs/sandbox.md. A little over 300 lines, because the table and
+both ways to read it belong together.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _OF_EDITORS: Final = "VS Code takes tasks and programs from it when it is opened
 _GIT: Final = ".git"
 _HEAD, _OBJECTS, _REFS, _COMMON_DIR = "head", "objects", "refs", "commondir"
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", "commondir")
-_KERNEL_HELD: Final = ("config", "config.worktree", "hooks")
+_KERNEL_HELD: Final = ("config", "config.worktree", "hooks", _COMMON_DIR)
 """Of a repository, what no plain `git add` or `git commit` changes."""
 _GIT_RUNS: Final = {
     "config": "git runs programs that it names, also for `git status`",
@@ -89,6 +89,8 @@ _MOST: Final = 50
 _LOOKED_AT: Final = 1_000
 """Directories, the ones near the top first: whatever is there, the looking ends."""
 _CONFIG_BYTES: Final = 1 << 16
+_SHOWN: Final = 20
+"""Files of a directory that appeared."""
 _VALUE: Final = re.compile(r"(?m)(?:^|\])[ \t]*([\w-]+)[ \t]*=[ \t]*(.*?)[ \t]*$")
 """A line of a configuration, also behind the head of its section."""
 _RUNNING_KEYS: Final = frozenset(
@@ -134,6 +136,12 @@ class Protection:
         self._found = tuple(found)
         return self._found
 
+    def appeared(self, before: Mapping[str, tuple[int, int] | None]) -> Iterator[str]:
+        """The files that are where nothing was when these were the `marks`; of a directory some of those in it."""
+        for path, mark in self.marks().items():
+            if mark is not None and before.get(path) is None:
+                yield from islice(_files_at(path), _SHOWN)
+
     def marks(self) -> Mapping[str, tuple[int, int] | None]:
         """Which file is at each place that was found, and where one may come to be; None for nothing.
 
@@ -162,6 +170,13 @@ class Protection:
             git = os.path.join(folder, _GIT)
             if os.path.lexists(git):
                 yield from _named_by(git, folder, self._roots)
+
+
+def _files_at(path: str) -> Iterator[str]:
+    if not os.path.isdir(path) or os.path.islink(path):
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in sorted(names))
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ Must not know how a domain is held, nor start a worker. Used by `live_environmen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -173,6 +173,16 @@ class Confinement:
             return
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether all that is protected is as it was when the kernel last held it."""
+        return self._marks is None or self._marks == self._protection.marks()
+
+    def appeared(self) -> Iterator[str]:
+        """Files that other programs run, which were not there when the kernel last held them: a program of a statement
+        may have made them, because what is not there cannot be mounted."""
+        return iter(()) if self._marks is None else self._protection.appeared(self._marks)
 
     async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
         """A worker is in that domain, held by these layers: records it where it is news, and asks where it has to.

@@ -284,7 +284,7 @@ class LiveEnvironment:
         environment = self._environment
         if environment is None or self.step.locked() or not environment.idle:
             return None
-        if self._confinement.wanted() != self._domain:
+        if self._confinement.wanted() != self._domain or not self._confinement.is_holding:
             return None
         is_told = self._readings.count <= self._reads and not self._values.pending
         return environment if is_told and self._values.hear(environment) else None

@@ -12,6 +12,7 @@ A little over 300 lines, because the order in which things are appended stands i
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -28,8 +29,9 @@ from ..execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, Execution
 from ..ids import ExecutionId, Seq, ToolCallId
 from ..log import EventLog
 from ..minter import Minter
+from ..paths import is_inside
 from ..ports.environment import Environment
-from ..ports.statements import RunOutcome, RunRequest
+from ..ports.statements import RunOutcome, RunRequest, Touched
 from ..ports.system import Clock
 from ..projection.results import result_text
 from ..text import valid_text
@@ -250,6 +252,9 @@ class StatementRunner:
             outcome = RunOutcome(status="cancelled")
         finally:
             announce()
+            for place in self._environment.confinement.appeared():
+                if not is_inside(place, tuple(acts.written)):
+                    touches.take(Touched(path=os.fsencode(place)))
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):
                     await self._revisions.take(outcome.contents)

@@ -150,3 +150,20 @@ def test_what_the_user_changes_meanwhile_is_protected(tmp_path: Path) -> None:
 def statuses(agent: Agent) -> list[str]:
     notes = (update.get("_meta", {}).get("rewindow", {}) for update in agent.updates())
     return [note["execution"]["status"] for note in notes if "execution" in note]
+
+
+MADE = {".envrc": "touch x", ".git/commondir": "../evil", ".husky/pre-commit": "x"}
+
+
+def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
+    """What is not there cannot be mounted; the editor shows it at once, with why it matters."""
+    make = "; ".join(f"mkdir -p {Path(name).parent}; printf %s {text!r} > {name}" for name, text in MADE.items())
+    first = f"import subprocess; subprocess.run(['sh', '-c', {make!r}], check=True)"
+    second = tried(*(f"echo x >> {name}" for name in MADE))
+    agent, path, _ = attacked(tmp_path, first, "reject_once", second)
+    assert statuses(agent) == ["ok", "ok"]
+    shown = json.dumps(agent.updates())
+    for name in MADE:
+        assert f"{path / name}" in shown, name
+    assert shown.count("look at it before you go on") >= 3
+    assert (path / ".envrc").read_text() == "touch x"

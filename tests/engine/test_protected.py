@@ -9,7 +9,7 @@ import pytest
 
 from engine.protected import ROWS, Protection
 
-NAMES = ("config", "config.worktree", "hooks")
+NAMES = ("config", "config.worktree", "hooks", "commondir")
 
 
 def made(git: Path) -> None:

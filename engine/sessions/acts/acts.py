@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -146,6 +146,11 @@ class Acts:
         self._has_rest = False
         """Whether the user has allowed all further changes of files."""
         self.parent = parent
+
+    @property
+    def written(self) -> Collection[str]:
+        """The real places of what was written or made."""
+        return self._written
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
         """Does what is asked and records it; what goes wrong is the answer's error."""

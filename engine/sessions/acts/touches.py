@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -39,7 +39,7 @@ from ...ports.store import Store
 from ...redaction import HIDDEN, Redactor, withheld
 from ...timeline.changed import text_size
 from ...timeline.touches import open_touches
-from ...tools import changes_of, name_text
+from ...tools import Workspace, changes_of, name_text
 from ..parts import SessionParts
 from .act_events import beginning
 from .acts import SHOWN_CHANGES_CHARS
@@ -65,19 +65,28 @@ _UNSPELLED: Final = ("\ufffd", HIDDEN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Where touches are recorded. Files below `hidden`, a path with its slash, are ours, and nobody's to record."""
+    """Where touches are recorded. Files below `hidden`, a path with its slash, are ours, and nobody's to record. `why`
+    says of which files other programs run what is in them (`Protection.why`)."""
 
     log: EventLog
     store: Store
     minter: Minter
     redactor: Redactor
     hidden: str
+    why: Callable[[str], str]
 
 
 def records_of(parts: SessionParts) -> Records:
     """Those of a session."""
     hidden = os.path.join(os.path.realpath(parts.settings.state_dir), "")
-    return Records(log=parts.log, store=parts.store, minter=parts.minter, redactor=parts.redactor, hidden=hidden)
+    return Records(
+        log=parts.log,
+        store=parts.store,
+        minter=parts.minter,
+        redactor=parts.redactor,
+        hidden=hidden,
+        why=Workspace(parts.cwd, parts.directories).protection.why,
+    )
 
 
 class Touches:
@@ -229,6 +238,8 @@ class Touches:
             notes.append(f"what it holds now is not kept: {after.reason}")
         elif not after.digest:
             notes.append("the file was removed")
+        elif why := self._records.why(before.path):
+            notes.append(f"look at it before you go on: {why}")
         return FileWritten(
             execution_id=self._execution,
             tool_call_id=self._parent,

@@ -115,7 +115,7 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str]) -> None:
     over into that tree for good, so it has to be one that is thrown away, of a single thread. Arguments as `enter`.
     Raises OSError.
     """
-    mounts = {path: is_read_only for path, is_read_only in _mounts_of(pid)}
+    mounts = dict(_mounts_of(pid))
     descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
     if os.fstat(descriptors[0]).st_ino != os.stat("/proc/self/ns/user").st_ino:
         kernel.enter_namespace(descriptors[0], _NEWUSER)

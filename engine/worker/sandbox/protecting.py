@@ -1,4 +1,4 @@
-"""The program that makes more places read-only for a worker that lives: started by `environment.protecting`, for a moment.
+"""The program that makes more places read-only for a worker that lives: `environment.protecting` starts it.
 
 A process of its own, because whoever enters another's namespaces does not come back. It is given the process, what is
 writable there and what is to be read-only, as JSON on its standard input; it prints nothing, or why it failed.
