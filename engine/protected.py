@@ -108,6 +108,7 @@ class Protection:
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The places when they were last looked for."""
+        self._found_marks: Mapping[str, tuple[int, int] | None] | None = None
 
     def why(self, path: str) -> str:
         """Why the file or directory at a real absolute path is protected, be it there or not; empty where it is not.
@@ -134,7 +135,12 @@ class Protection:
                 found.update(dict.fromkeys(_held_places(repository, self._roots)))
             found.update(dict.fromkeys(_rows_at(root)))
         self._found = tuple(found)
+        self._found_marks = self.marks()
         return self._found
+
+    def current_places(self) -> tuple[str, ...]:
+        """The same without a search where nothing at the known places has changed since the last one."""
+        return self._found if self._found_marks == self.marks() else self.places()
 
     def appeared(self, before: Mapping[str, tuple[int, int] | None]) -> Iterator[str]:
         """The files that are where nothing was when these were the `marks`; of a directory some of those in it."""

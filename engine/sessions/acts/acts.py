@@ -424,8 +424,7 @@ class Acts:
             outside = program.outside and domain is not None
             await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd, outside=outside))
             if domain is not None and confined:
-                # As they are now, which costs a command little.
-                places = await anyio.to_thread.run_sync(self._desk.workspace.protection.places)
+                places = await anyio.to_thread.run_sync(self._desk.workspace.protection.current_places)
                 asked = replace(asked, domain=replace(domain, read_only=places))
             else:
                 asked = replace(asked, distrusted=self._desk.distrusted())
