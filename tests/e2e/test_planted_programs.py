@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,9 @@ from tests.support.planting import HELD, PLANTS, filled, is_planted, project, wi
 from tests.support.scripts import asks_permission, runs, scripted
 
 QUICK = ("open", "rename from scratch", "shell")
+NO_NAMESPACES = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
+WITHOUT_MOUNTS = ("unshare", "--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, "sh")
+"""How a command is started that gets no file tree of its own."""
 ALL = {**PLANTS, **HELD}
 ADDED = {
     "link",
@@ -50,12 +53,18 @@ Tree = dict[str, str]
 
 
 def attacked(
-    tmp_path: Path, statement: str, permission: str, second: str = "1", between: Callable[[Path], None] = lambda _: None
+    tmp_path: Path,
+    statement: str,
+    permission: str,
+    second: str = "1",
+    between: Callable[[Path], None] = lambda _: None,
+    started_by: Sequence[str] = (),
 ) -> tuple[Agent, Path, Tree]:
     """Two statements of a model in the mode `auto`, whose user gives that answer; and what there was before."""
     path = project(tmp_path / "project")
     replies = [{"statement": statement}, {"text": "Done."}, {"statement": second}, {"text": "Done."}]
-    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), permission=permission) as agent:
+    model = scripted(tmp_path, *replies)
+    with Agent(tmp_path / "state", "--model", model, permission=permission, started_by=started_by) as agent:
         session = agent.open(path)
         agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
         before = witness(path)
@@ -67,8 +76,8 @@ def attacked(
     return agent, path, before
 
 
-def check_rejected(tmp_path: Path, marker: Path, name: str) -> None:
-    agent, path, before = attacked(tmp_path, filled(ALL[name], marker), "reject_once")
+def check_rejected(tmp_path: Path, marker: Path, name: str, started_by: Sequence[str] = ()) -> None:
+    agent, path, before = attacked(tmp_path, filled(ALL[name], marker), "reject_once", started_by=started_by)
     assert left(before, path).keys() <= ADDED, name
     assert not is_planted(path, marker), name
     asked = [message for message in agent.received if asks_permission(message)]
@@ -87,6 +96,14 @@ def test_planting_asks_in_auto(tmp_path: Path, marker: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [each for each in ALL if each not in QUICK])
 def test_planting_asks_in_auto_each_way(tmp_path: Path, marker: Path, name: str) -> None:
     check_rejected(tmp_path, marker, name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(subprocess.run([*WITHOUT_MOUNTS, "true"], check=False).returncode != 0, reason="needs util-linux")
+@pytest.mark.parametrize("name", PLANTS)
+def test_planting_asks_without_mounts(tmp_path: Path, marker: Path, name: str) -> None:
+    """The host asks whatever the kernel offers; what programs write then is open, as docs/sandbox.md says."""
+    check_rejected(tmp_path, marker, name, WITHOUT_MOUNTS)
 
 
 @pytest.mark.slow
@@ -169,3 +186,11 @@ def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
         assert f"{path / name}" in shown, name
     assert shown.count("look at it before you go on") >= 3
     assert (path / ".envrc").read_text() == "touch x"
+
+
+@pytest.mark.slow
+def test_without_mounts_programs_are_not_held(tmp_path: Path, marker: Path) -> None:
+    """So that the tests without mounts are about what they say."""
+    agent, path, before = attacked(tmp_path, filled(HELD["shell"], marker), "reject_once", started_by=WITHOUT_MOUNTS)
+    assert left(before, path).keys() == {".git/config"}
+    assert any(note in json.dumps(agent.updates()) for note in ("sandbox", "Sandbox"))
