@@ -10,6 +10,7 @@ import contextlib
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import socket
 import stat
@@ -27,6 +28,9 @@ SHORTEST_TOKEN: Final = 16
 _LONGEST_TOKEN: Final = 4096
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _MOST_PORT: Final = 65535
+_ADDRESSED: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
+"""A name and perhaps a port: no user, no path, no space, nothing that is not ASCII."""
+_SCHEMES: Final = (b"http", b"https")
 
 
 class AccessError(Exception):
@@ -93,6 +97,29 @@ class Access(Struct, frozen=True, kw_only=True):
     def allowed(self) -> tuple[str, ...]:
         """The names that a request may be addressed to, without their ports."""
         return tuple(dict.fromkeys((*_LOOPBACK, *self.address.names, *self.hosts)))
+
+    def is_host(self, given: Sequence[bytes]) -> bool:
+        """Whether the `Host` headers of a request are one, and it is one of our names.
+
+        A name counts as it is spelled in `allowed`. Any port may follow, because a proxy or a tunnel has its own.
+        """
+        return len(given) == 1 and self._is_ours(given[0])
+
+    def is_origin(self, given: Sequence[bytes]) -> bool:
+        """Whether the `Origin` headers of a request are none, or one of a page that was loaded from one of our names.
+
+        An origin is a scheme, a name and a port (RFC 6454), and each is compared whole.
+        """
+        if not given:
+            return True  # not a browser, or one that asks where its page came from
+        scheme, separator, rest = given[0].partition(b"://")
+        return len(given) == 1 and bool(separator) and scheme in _SCHEMES and self._is_ours(rest)
+
+    def _is_ours(self, addressed: bytes) -> bool:
+        found = _ADDRESSED.fullmatch(addressed)
+        if found is None or int(found["port"] or 0) > _MOST_PORT:
+            return False
+        return found["name"].decode("ascii") in self.allowed
 
 
 def address_of(text: str) -> Address:

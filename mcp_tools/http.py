@@ -15,6 +15,8 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -26,7 +28,7 @@ from uvicorn import Server as HttpServer
 
 from engine import session_named
 from engine.errors import InvalidRequestError
-from mcp_tools.access import PATH, Access, Token
+from mcp_tools.access import PATH, Access
 from mcp_tools.places import DEFAULT_SESSION
 from mcp_tools.serving import Service, composed
 from mcp_tools.sessions import MOST_SESSIONS
@@ -42,23 +44,20 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="rewindow-mcp"'}
 
 
 class Gate:
-    """What a web server serves while `manager` runs: lets nobody through who does not present the token."""
+    """What a web server serves while `manager` runs: refuses requests for other names, of other pages, or tokenless."""
 
-    def __init__(self, manager: StreamableHTTPSessionManager, token: Token | None) -> None:
-        endpoint = _Endpoint(StreamableHTTPASGIApp(manager))
+    def __init__(self, manager: StreamableHTTPSessionManager, access: Access) -> None:
+        endpoint = _Endpoint(StreamableHTTPASGIApp(manager), "anyone" if access.token is None else "token")
         routes = [Route(PATH, endpoint), Route(f"{PATH}/{{name}}", endpoint)]
         self._app = Router(routes, redirect_slashes=False)
-        self._token = token
+        self._access = access
         self._calls = 0
         self._none_left = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._token is not None:
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            if not self._token.is_given_by(given):
-                refusal = PlainTextResponse("this server asks for its bearer token\n", 401, _CHALLENGE)
-                await refusal(scope, receive, send)
-                return
+        if (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+            return
         if scope["method"] != "POST":  # a stream, which has no end of its own
             await self._app(scope, receive, send)
             return
@@ -70,6 +69,19 @@ class Gate:
             if not self._calls:
                 self._none_left.set()
 
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        def given(header: bytes) -> list[bytes]:
+            return [value for name, value in scope["headers"] if name == header]
+
+        token = self._access.token
+        if not self._access.is_host(given(b"host")):
+            return PlainTextResponse("this server does not go by that name; --allow-host adds one\n", 421)
+        if not self._access.is_origin(given(b"origin")):
+            return PlainTextResponse("pages of that origin may not use this server; --allow-host adds one\n", 403)
+        if token is not None and not token.is_given_by(given(b"authorization")):
+            return PlainTextResponse("this server asks for its bearer token\n", 401, _CHALLENGE)
+        return None
+
     async def no_calls(self) -> None:
         """Waits until none is under way."""
         while self._calls:
@@ -78,22 +90,32 @@ class Gate:
 
 
 class _Endpoint:
-    """The transport, for paths that can name a session."""
+    """The transport, for paths that can name a session.
 
-    def __init__(self, transport: ASGIApp) -> None:
+    The transport's own sessions belong to the user of the request that opened them, and it knows them for no other. So
+    who asks on another path is another user, although there is one `credential`.
+    """
+
+    def __init__(self, transport: ASGIApp, credential: str) -> None:
         self._transport = transport
+        self._credential = credential
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = scope["path_params"].get("name", DEFAULT_SESSION)
         try:
-            session_named(scope["path_params"].get("name", DEFAULT_SESSION))
+            session_named(name)
         except InvalidRequestError as error:
             await PlainTextResponse(f"{error}\n", 404)(scope, receive, send)
             return
-        await self._transport(scope, receive, send)
+        user = AuthenticatedUser(AccessToken(token="", client_id=self._credential, scopes=[], subject=name))
+        await self._transport({**scope, "user": user}, receive, send)
 
 
 def make_manager(server: Server[Any], access: Access) -> StreamableHTTPSessionManager:
-    """The transport's own sessions, one per client of the handshake era, within our limits."""
+    """The transport's own sessions, one per client of the handshake era, within our limits.
+
+    It looks at names, too, but only at how they begin where any port may follow: `Gate` has compared them before.
+    """
     hosts = [f"{name}{port}" for name in access.allowed for port in ("", ":*")]
     return StreamableHTTPSessionManager(
         server,
@@ -136,7 +158,7 @@ async def serve_http(
     with listening:
         async with composed(make_host, service) as (server, engine, feed), anyio.create_task_group() as tasks:
             manager = make_manager(server, access)
-            gate = Gate(manager, access.token)
+            gate = Gate(manager, access)
             web = _WebServer(
                 Config(
                     gate,

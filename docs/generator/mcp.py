@@ -71,8 +71,9 @@ address is `--http HOST:8765`.
   name the variable, never the token: `export REWINDOW_MCP_TOKEN=$(cat ~/.local/state/rewindow/mcp-token)`.
 - `--no-token` requires none. It is only for a loopback address, and never goes with `--allow-run`.
 - Requests have to be addressed to this machine (`Host`), and pages of other origins are refused (`Origin`), on every
-  address. Further names, such as that of a reverse proxy, are added with `--allow-host NAME`. There is no TLS: on a
-  network that is not yours, put a proxy with TLS in front.
+  address. Names are compared whole, and any port may follow. Further names, such as that of a reverse proxy, are added
+  with `--allow-host NAME`. There is no TLS: on a network that is not yours, put a proxy with TLS in front.
+- A session id of the protocol (`Mcp-Session-Id`) is valid on the path that it was issued for, and on no other.
 - At most 64 sessions are in use at once. A session keeps about 400 bytes in memory for each recorded call; the log
   itself is on disk. A session that nobody has used for 30 minutes rests: its process ends, and if another session needs
   its place, it is closed. Its next call brings it back, with its handles.

@@ -97,6 +97,175 @@ async def test_what_is_addressed_to_another_name_is_refused(project: Path, addre
             assert (await reached.post(headers={"Host": host, "Origin": f"http://{host}"})).status_code == 200, host
 
 
+NOT_OURS = [
+    b"",
+    b" ",
+    b"null",
+    b"evil.com",
+    b"localhost.evil.com",
+    b"127.0.0.1.evil.com",
+    b"evil.com#localhost",
+    b"127.0.0.1:8765.evil.com",  # the transport's own check took it for a port
+    b"127.0.0.1:8765@evil.com",
+    b"127.0.0.1@evil.com",
+    b"evil.com@127.0.0.1",
+    b"user:word@127.0.0.1:8765",
+    b"127.0.0.1:",
+    b"127.0.0.1:0",
+    b"127.0.0.1:08765",
+    b"127.0.0.1:65536",
+    b"127.0.0.1:99999999999999999999",
+    b"127.0.0.1:-1",
+    b"127.0.0.1:+80",
+    b"127.0.0.1:8_0",
+    b"127.0.0.1: 80",
+    b"127.0.0.1:80:80",
+    b"127.0.0.1:80/",
+    b"127.0.0.1/mcp",
+    b"127.0.0.1\\evil.com",
+    b"127.0.0.1,127.0.0.1",
+    b"127.0.0.1 127.0.0.1",
+    b"127.0.0.1\n",
+    b"127.0.0.1\x00",
+    b"127.0.0.1.",
+    b"localhost.",
+    b"LOCALHOST",
+    b"127.1",
+    b"2130706433",
+    b"0x7f.0.0.1",
+    b"127.0.0.2",
+    b"0.0.0.0",
+    b"::1",
+    b"[::1",
+    b"[::1]8765",
+    b"[::1]:0",
+    b"[::1].evil.com",
+    b"[::1%25lo]",
+    b"[0:0:0:0:0:0:0:1]",
+    b"[::ffff:127.0.0.1]",
+    b"[::ffff:7f00:1]",
+    b"[127.0.0.1]",
+    "localhost:\u0668\u0660".encode(),  # digits, but not ASCII's
+    "l\u043ecalhost".encode(),
+    "\uff4cocalhost".encode(),
+    b"localhost\xff",
+    b"xn--localhost-",
+]
+OURS = [b"127.0.0.1", b"localhost", b"[::1]", b"127.0.0.1:1", b"localhost:65535", b"[::1]:8765", b"box.lan:443"]
+
+
+@pytest.mark.parametrize("given", NOT_OURS)
+def test_a_name_that_is_not_ours_is_no_host_and_no_origin(given: bytes) -> None:
+    access = Access(address=address_of("8765"), token=None, hosts=("box.lan",))
+    assert not access.is_host([given])
+    assert not access.is_origin([b"http://" + given])
+    assert not access.is_origin([b"https://" + given])
+
+
+@pytest.mark.parametrize("given", OURS)
+def test_a_name_of_ours_with_any_port_is_a_host_and_an_origin(given: bytes) -> None:
+    access = Access(address=address_of("8765"), token=None, hosts=("box.lan",))
+    assert access.is_host([given])
+    assert access.is_origin([b"http://" + given])
+    assert access.is_origin([b"https://" + given])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"null", b"localhost", b"//localhost", b"://localhost", b"http:localhost", b"http:/localhost", b"http://",
+     b"http:///localhost", b"HTTP://localhost", b"ftp://localhost", b"file://localhost", b"file://", b"ws://localhost",
+     b"httpx://localhost", b"chrome-extension://localhost", b"http://http://localhost", b" http://localhost",
+     b"http://localhost/", b"http://localhost?", b"http://localhost#a", b"http://localhost http://evil.com"],
+)  # fmt: skip
+def test_what_is_no_origin_with_a_name_of_ours_is_refused(given: bytes) -> None:
+    assert not Access(address=address_of("8765"), token=None).is_origin([given])
+
+
+def test_a_request_has_one_host_and_at_most_one_origin() -> None:
+    access = Access(address=address_of("8765"), token=None)
+    assert access.is_origin([])
+    assert not access.is_origin([b"http://localhost"] * 2)
+    assert not access.is_origin([b"http://localhost", b"http://evil.com"])
+    assert not access.is_host([])
+    assert not access.is_host([b"localhost"] * 2)
+    assert not access.is_host([b"localhost", b"evil.com"])
+
+
+async def raw(url: str, *headers: bytes) -> int:
+    """The status of a call with exactly these headers beside its own, as bytes that no client would send."""
+    host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
+    own = {**modern_headers("tools/call", "view"), "Authorization": f"Bearer {TOKEN}", "Connection": "close"}
+    own |= {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    lines = [b"POST /mcp HTTP/1.1", *(f"{name}: {value}".encode() for name, value in own.items()), *headers]
+    lines += [b"Content-Length: %d" % len(VIEW), b"", VIEW]
+    async with await anyio.connect_tcp(host, int(port)) as stream:
+        await stream.send(b"\r\n".join(lines))
+        return int((await stream.receive()).split(b" ")[1])
+
+
+@pytest.mark.anyio
+async def test_names_are_compared_ahead_of_all_else(project: Path) -> None:
+    async with web(project) as server:
+        ours = server.url.removeprefix("http://").partition("/")[0].encode()
+        host, origin = b"Host: " + ours, b"Origin: http://" + ours
+        assert await raw(server.url, host) == 200
+        assert await raw(server.url, host, origin) == 200
+        for wrong in (b"Origin: http://%s.evil.com" % ours, b"Origin:", b"Origin: null", b"Origin: \xff"):
+            assert await raw(server.url, host, wrong) == 403, wrong
+        assert await raw(server.url, host, origin, origin) == 403
+        assert await raw(server.url, host, origin, b"Origin: http://evil.com") == 403
+        assert await raw(server.url, b"Host: %s.evil.com" % ours) == 421
+        assert await raw(server.url, b"Host: %s@evil.com" % ours) in (400, 421)
+        assert await raw(server.url, b"Host:") in (400, 421)
+        assert await raw(server.url, host, host) == 400  # the web server's own answer
+        page = {"Origin": f"http://{ours.decode()}.evil.com", "Authorization": None}
+        for path in ("", "/bob", "/no/such/path"):
+            assert (await server.post(path=path, headers=page)).status_code == 403, path
+
+
+def opening(protocol: str = "2025-11-25") -> bytes:
+    params = {"protocolVersion": protocol, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+
+
+@pytest.mark.anyio
+async def test_a_session_id_counts_on_the_path_that_it_was_issued_for_alone(project: Path) -> None:
+    asked = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode()
+    both = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    async with web(project) as server, httpx2.AsyncClient(timeout=SECONDS, headers=both) as http_client:
+
+        async def send(method: str, path: str, session: str | None, token: str | None = TOKEN, **more: str) -> int:
+            headers = {**more, **({} if session is None else {"Mcp-Session-Id": session})}
+            headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
+            content = asked if method == "POST" else None
+            async with http_client.stream(method, server.url + path, content=content, headers=headers) as answer:
+                return answer.status_code
+
+        async def come(path: str) -> str:
+            answer = await server.post(opening(), path=path, headers={"MCP-Protocol-Version": None})
+            return answer.headers["Mcp-Session-Id"]
+
+        alice, bob, default = await come("/alice"), await come("/bob"), await come("")
+        for method in ("POST", "GET", "DELETE"):
+            for path in ("/bob", "/ALICE", "/alice2", "/default", ""):
+                assert await send(method, path, alice) == 404, (method, path)
+                assert await send(method, path, alice, **{"MCP-Protocol-Version": "2025-11-25"}) == 404, (method, path)
+            for path, session in (("/alice", bob), ("/alice", default), ("/bob", default)):
+                assert await send(method, path, session) == 404, (method, path)
+            for path in ("/alice", "/bob"):
+                for token in (None, "another-token-of-the-tests", TOKEN[:-1]):
+                    assert await send(method, path, alice, token) == 401, (method, path, token)
+            for spelled in (alice.upper(), f"{alice}, {bob}", alice[:-1], ""):
+                assert await send(method, "/alice", spelled) in (400, 404), (method, spelled)
+        assert await send("DELETE", "/bob", alice, **{"MCP-Protocol-Version": "2026-07-28"}) in (400, 404, 405)
+        for path, session in (("/alice", alice), ("/bob", bob), ("", default), ("/default", default)):
+            assert await send("POST", path, session) == 200, path
+        assert await send("GET", "/alice", alice) == 200
+        assert await send("DELETE", "/%61lice", alice) == 200  # the same path, spelled otherwise
+        assert await send("POST", "/alice", alice) == 404
+        assert await send("POST", "/bob", bob) == 200
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_path_that_names_no_session_is_not_found(project: Path) -> None:
