@@ -16,9 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events import Event
+from ..events.conversation import ToolCall, ToolResult
 from ..events.execution import FileTouched, FileWritten
 from ..events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from ..execution import UNREAD
+from ..ids import ToolCallId
 
 _NOT_KEPT: Final = "what it held then is not kept, because it holds a secret"
 
@@ -35,8 +37,13 @@ def restorable(since: Iterable[Event]) -> Restorable:
     found: dict[str, FileToRestore] = {}
     unread: dict[str, str] = {}
     lost: dict[str, str] = {}
+    modes: dict[ToolCallId, ToolCall] = {}
     for event in since:
         match event:
+            case ToolCall(tool="chmod", tool_call_id=call):
+                modes[call] = event
+            case ToolResult(tool_call_id=call, status="ok") if call in modes:
+                _take_mode(found, modes.pop(call))
             case FileTouched(path=path, note=note) if note:
                 unread[path] = note
             case FileWritten(path=path):
@@ -81,6 +88,15 @@ def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool 
     found[file.path] = replace(
         first, present=file.present, present_digest=file.present_digest, present_mode=file.present_mode
     )
+
+
+def _take_mode(found: dict[str, FileToRestore], call: ToolCall) -> None:
+    """A statement has set the permissions of a file; they are the session's, no less than what it wrote."""
+    match call.arguments:
+        case {"path": str(path), "mode": int(mode)} if path in found:
+            found[path] = replace(found[path], present_mode=mode)
+        case _:
+            pass
 
 
 def reversed_(file: FileToRestore) -> FileToRestore:

@@ -41,7 +41,7 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
     `hold` is called with the absolute path under which the new file is until it takes its place: a mount on it goes
     along, where one on the file that it replaces ends. What it raises is raised, and nothing is written.
 
-    Returns the permission bits that it keeps; None for a new file.
+    Returns the permission bits that it has then.
 
     Raises:
         OSError: ESTALE where the file is not `change.before` any more, is elsewhere, or has become protected; the
@@ -53,7 +53,7 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
             raise stale(f"the place of {shown}", _SINCE, None, b"")
         seen = _check_unchanged(place, change, shown)
         if change.after != change.before:
-            replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
+            return replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
         return None if seen is None else stat.S_IMODE(seen.st_mode)
 
 
@@ -100,8 +100,8 @@ def replace_file(
     *,
     first: int | None = None,
     hold: Callable[[str], None] | None = None,
-) -> None:
-    """Makes the file hold `data`, durably.
+) -> int:
+    """Makes the file hold `data`, durably. Returns the permission bits that it has then.
 
     Args:
         seen: its state as it was compared, None for no file.
@@ -115,7 +115,7 @@ def replace_file(
     place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
         try:
-            _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
+            given = _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
             if hold is not None:
                 hold(os.path.join(place.folder, temporary))
             # Looked at once more, because making it durable takes the disk's time, and people save files.
@@ -127,6 +127,7 @@ def replace_file(
                 os.unlink(temporary, dir_fd=place.directory)
             raise
         sync_directory(place.directory)
+    return given
 
 
 def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> None:
@@ -140,7 +141,7 @@ def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> N
 
 def _fill(
     place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None, usual: int
-) -> None:
+) -> int:
     # Nobody else may read it before it has the rights that it is to have.
     first = usual if replaced is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -155,6 +156,7 @@ def _fill(
             with contextlib.suppress(PermissionError):  # because not every file system has modes
                 os.fchmod(descriptor, mode)
         os.fsync(descriptor)
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
 
 
 def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
@@ -186,7 +188,8 @@ def _is_still(place: Place, seen: os.stat_result | None) -> bool:
 
 
 def identity_of(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    """What changes with the content of a file, its permissions or its owner; another name for it changes nothing."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid, found.st_gid
 
 
 def _rename(place: Place, temporary: str, *, replacing: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import Final, NamedTuple
 
 import xxhash
@@ -22,6 +23,8 @@ from .workspace import Workspace
 _PERMISSIONS: Final = 0o777
 _REPLACED: Final = "\ufffd"
 _CHANGED: Final = "it has changed since the session last wrote it"
+_MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
+_ATTRIBUTES: Final = "somebody has given it attributes since the session wrote it: {}"
 _REMOVED: Final = "it was removed since the session last wrote it"
 _UNTRUSTED: Final = "what it held was reported by a statement or an import, and {}; put it back yourself"
 _UNKNOWN: Final = "its name is no text, and there is no such file any more"
@@ -47,8 +50,9 @@ def restore(
         is_trusted: whether the content was read here, not reported by somebody; else a protected file is left alone.
 
     Raises:
-        OSError: it does not hold what is expected, or is elsewhere now; it lies outside of the workspace; it is
-            protected, and the content is not trusted; or the operating system's own reason. The file is as it was then.
+        OSError: it does not hold what is expected, has other permissions, or is elsewhere now; it lies outside of the
+            workspace; it is protected, and the content is not trusted; or the operating system's own reason. The file
+            is as it was then.
         ValueError: the path holds a NUL character.
     """
     path = workspace.absolute(file.path)
@@ -73,11 +77,34 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
         if seen is None:
             raise FileNotFoundError(errno.ENOENT, _REMOVED, file.path)
         raise OSError(errno.ESTALE, _CHANGED, file.path)
+    if seen is not None:
+        _check_rights(place, file, seen)
     if wanted is None:
         remove(place, seen, workspace)
     else:
         replace_file(place, wanted, seen, workspace, _mode(file.wanted_mode, seen))
     return Replaced(data)
+
+
+def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> None:
+    """Raises OSError where somebody has changed what a new content would not keep: permissions, or all of a file.
+
+    A file that is replaced keeps its owner, its access list and its attributes, whoever gave them.
+    """
+    present, expected = stat.S_IMODE(seen.st_mode), file.present_mode
+    # Bits beyond the permissions may be gone, because a replacement by another owner does not keep them.
+    if expected is not None and ((present ^ expected) & _PERMISSIONS or present & ~expected & ~_PERMISSIONS):
+        raise OSError(errno.EBUSY, _MODE.format(expected, present), file.path)
+    if file.wanted_digest:
+        return
+    with place.opened() as opened:
+        try:
+            names = [] if opened is None else os.listxattr(opened.fileno())
+        except OSError:
+            return  # because not every file system has attributes
+    given = sorted(name for name in names if name.startswith("user."))
+    if given:
+        raise OSError(errno.EBUSY, _ATTRIBUTES.format(", ".join(given)), file.path)
 
 
 def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:

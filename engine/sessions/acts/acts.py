@@ -285,7 +285,8 @@ class Acts:
             # On a thread, because a large content is looked through for every form of every secret.
             contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
             written = self._record(call, change, contents)
-            self._log.append(replace(written, changes=kept, note=kept_note, before_mode=mode, after_mode=mode))
+            before_mode = None if change.before is None else mode
+            self._log.append(replace(written, changes=kept, note=kept_note, before_mode=before_mode, after_mode=mode))
             self._written.add(change.path)
         return change.value
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import anyio
@@ -169,7 +170,8 @@ class Touches:
         touched = open_touches(self._records.log.since(self._start))
         if not touched and not more:
             return
-        written = await anyio.to_thread.run_sync(self._changed, touched) if touched else []
+        written, modes = await anyio.to_thread.run_sync(self._changed, touched) if touched else ([], {})
+        self._show_modes(modes)
         for number, event in enumerate(written[:SHOWN_FILES], 1):
             self._show(event)
             if number % _BATCH == 0:
@@ -182,6 +184,13 @@ class Touches:
         self._call(call, {"path": event.path}, "remove" if removed else "write")
         self._records.log.append(replace(event, tool_call_id=call))
         self._end(call, f"{'removed' if removed else 'written'} by the statement's own code")
+
+    def _show_modes(self, modes: Mapping[str, int]) -> None:
+        """Permissions that were set, as calls of the tool that sets them: there a rewind looks for them."""
+        for path, mode in islice(modes.items(), SHOWN_FILES):
+            call = self._records.minter.tool_call()
+            self._call(call, {"path": path, "mode": mode}, "chmod")
+            self._end(call, "permissions set by the statement's own code")
 
     async def _count(self, unshown: Sequence[FileWritten], more: int) -> None:
         """The files that are not shown one by one, as one call."""
@@ -205,9 +214,10 @@ class Touches:
     def _end(self, call: ToolCallId, text: str) -> None:
         self._records.log.append(ToolResult(tool_call_id=call, status="ok", text=text, parent_id=self._parent))
 
-    def _changed(self, touched: Sequence[FileTouched]) -> list[FileWritten]:
-        """The files that are otherwise now. Blocks."""
+    def _changed(self, touched: Sequence[FileTouched]) -> tuple[list[FileWritten], dict[str, int]]:
+        """The files that hold something else now; and the permissions of those that have others alone. Blocks."""
         written: list[FileWritten] = []
+        modes: dict[str, int] = {}
         kept, shown = KEPT_AFTER, MOST_CHANGES_CHARS
         for before in touched:
             place = self._places.get(before.seq)
@@ -219,13 +229,15 @@ class Touches:
             after = look(place, most)
             kept -= len(after.data or b"")
             if before.before_digest in (after.digest, after.mark):
+                if after.mode is not None and before.mode not in (None, after.mode):
+                    modes[before.path] = after.mode
                 continue
             if kept < 0 and after.data is not None:
                 after = replace(after, data=None, reason=f"the statement had written {KEPT_AFTER >> 20} MiB before")
             event = self._written(before, after, shown if len(written) < SHOWN_FILES else 0)
             shown -= text_size(event.changes)
             written.append(event)
-        return written
+        return written, modes
 
     def _written(self, before: FileTouched, after: Look, room: int) -> FileWritten:
         content, secret = self._stored(after.data)

@@ -43,6 +43,11 @@ def _removed(args: Arguments) -> Iterator[Target]:
     yield Target(path, directory, False)
 
 
+def _permitted(args: Arguments) -> Iterator[Target]:
+    path, _, directory = args
+    yield Target(path, directory)
+
+
 def _renamed(args: Arguments) -> Iterator[Target]:
     source, target, source_directory, target_directory = args
     yield Target(source, source_directory, False)
@@ -83,6 +88,7 @@ TARGETS: Final[dict[str, Callable[[Arguments], Iterator[Target]]]] = {
     "open": _first,
     "os.open in a directory": _opened,
     "os.truncate": _first,
+    "os.chmod": _permitted,
     "os.remove": _removed,
     "os.rename": _renamed,
     "os.link": _linked,

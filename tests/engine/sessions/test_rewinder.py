@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from engine.cycles import cycles_of
 from engine.errors import InvalidRequestError
 from engine.events import Event
 from engine.events.branches import BranchCreated, HeadMoved
-from engine.events.conversation import AgentText
+from engine.events.conversation import AgentText, ToolCall
 from engine.events.execution import StatementOmitted
 from engine.events.rewinding import RewindBegun, Rewound
 from engine.ports.store import Store
@@ -98,6 +99,109 @@ async def test_conversation_namespace_and_files_go_back_together_and_over_again(
         await session.switch("b1")
         assert files(session) == {**AFTER[1], "a.txt": "of b1"}
         assert not cycles_of(session.path).anomalies
+
+
+WAYS = [
+    "w = write('{}', 'x')",
+    "with open('{}', 'w') as f: w = f.write('x')",
+    "from pathlib import Path; w = Path('{}').write_text('x')",
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["tool", "open", "own code"])
+@pytest.mark.parametrize("before", [None, "as it was"])
+async def test_permissions_that_the_user_changes_in_between_are_a_conflict(
+    tmp_path: Path, way: str, before: str | None
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("mine", "theirs"):
+        if before is not None:
+            (project / name).write_text(before)
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(project))
+        for name in ("mine", "theirs"):
+            finished = await session.cell(way.format(name))
+            assert finished.exception is None, finished.exception
+        (project / "mine").chmod(0o444)
+        ended = await session.rewind(0)
+        assert ended is not None
+        assert [(Path(file.path).name, file.reason) for file in ended.left] == [
+            ("mine", "its permissions have changed since the session last wrote it: 644 -> 444")
+        ]
+        assert [Path(file.path).name for file in ended.restored] == ["theirs"]
+        assert stat.S_IMODE((project / "mine").stat().st_mode) == 0o444
+        wanted = {"mine": "x"} if before is None else {"mine": "x", "theirs": before}
+        assert files(session) == wanted
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["tool", "open", "own code"])
+@pytest.mark.parametrize("before", [None, 0o640])
+async def test_permissions_that_a_statement_has_set_are_undone_with_what_it_wrote(
+    tmp_path: Path, way: str, before: int | None
+) -> None:
+    path = tmp_path / "project" / "a"
+    path.parent.mkdir()
+    if before is not None:
+        path.write_text("as it was")
+        path.chmod(before)
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(path.parent))
+        finished = await session.cell(f"{way.format('a')}\nimport os\nos.chmod('a', 0o600)")
+        assert finished.exception is None, finished.exception
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        ended = await session.rewind(0)
+        assert ended is not None
+        assert not ended.left
+        assert path.exists() == (before is not None)
+        if before is not None:
+            assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("as it was", before)
+
+
+SETTINGS = [
+    "os.chmod('a', 0o755)",
+    "os.chmod(os.path.abspath('a'), 0o755)",
+    "from pathlib import Path; Path('a').chmod(0o755)",
+    "f = open('a'); os.fchmod(f.fileno(), 0o755)",
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("way", WAYS, ids=["tool", "open", "own code"])
+async def test_permissions_that_a_later_statement_has_set_are_the_sessions(
+    tmp_path: Path, way: str, setting: str
+) -> None:
+    path = tmp_path / "project" / "a"
+    path.parent.mkdir()
+    path.write_text("as it was")
+    path.chmod(0o640)
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(path.parent))
+        for source in (way.format("a"), f"import os\n{setting}"):
+            finished = await session.cell(source)
+            assert finished.exception is None, finished.exception
+        assert stat.S_IMODE(path.stat().st_mode) == 0o755
+        calls = [event.arguments for event in session.events if isinstance(event, ToolCall) and event.tool == "chmod"]
+        assert calls == [{"path": str(path), "mode": 0o755}]
+        ended = await session.rewind(0)
+        assert ended is not None
+        assert not ended.left
+        assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("as it was", 0o640)
+
+
+async def test_permissions_that_the_user_changes_after_a_statement_has_set_them_are_a_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "project" / "a"
+    path.parent.mkdir()
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(path.parent))
+        await session.cell("import os\nw = write('a', 'x')\nos.chmod('a', 0o755)")
+        path.chmod(0o700)
+        ended = await session.rewind(0)
+        assert ended is not None
+        assert [file.reason for file in ended.left] == [
+            "its permissions have changed since the session last wrote it: 755 -> 700"
+        ]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
 async def test_the_log_says_what_is_to_be_done_first_and_how_it_ended_where_the_head_is_then(tmp_path: Path) -> None:

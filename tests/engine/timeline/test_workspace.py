@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import Event
+from engine.events.conversation import ToolCall, ToolResult
 from engine.events.execution import FileTouched, FileWritten
 from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.execution import UNREAD
@@ -58,6 +59,36 @@ def test_what_rewinds_did_counts_as_writes() -> None:
     assert restorable([back, wrote("a", "1", "5")]).files == (restored("a", "5", "2"),)
     given_up = Rewound(statement=1, cancelled=True)
     assert restorable([wrote("a", "1", "2"), given_up]).files == (restored("a", "2", "1"),)
+
+
+def set_mode(path: str, mode: object, status: str = "ok", tool: str = "chmod") -> list[Event]:
+    call = ToolCallId(f"mode of {path}")
+    arguments = {"path": path, "mode": mode}
+    return [
+        ToolCall(tool_call_id=call, tool=tool, arguments=arguments, parent_id=ToolCallId("c")),
+        ToolResult(tool_call_id=call, status=cast("Any", status), text="", parent_id=ToolCallId("c")),
+    ]
+
+
+def test_permissions_that_a_statement_has_set_are_expected_of_what_was_written() -> None:
+    first = wrote("a", "1", "2", before_mode=0o644, after_mode=0o644)
+
+    def mode_after(*more: Event) -> int | None:
+        return restorable([first, *more]).files[0].present_mode
+
+    assert mode_after() == 0o644
+    assert mode_after(*set_mode("a", 0o755)) == 0o755
+    assert mode_after(*set_mode("a", 0o755), *set_mode("a", 0o600)) == 0o600
+    assert mode_after(*set_mode("a", 0o755), wrote("a", "2", "3", after_mode=0o755)) == 0o755
+    for ignored in (
+        set_mode("b", 0o755),
+        set_mode("a", 0o755, "error"),
+        set_mode("a", "0o755"),
+        set_mode("a", 0o755, tool="utime"),
+        set_mode("a", 0o755)[:1],
+    ):
+        assert mode_after(*ignored) == 0o644
+    assert restorable(set_mode("a", 0o755)).files == ()
 
 
 def test_contents_that_were_not_kept_are_named_with_the_reason() -> None:

@@ -38,11 +38,13 @@ def put_back(
     wanted: bytes | None,
     mark: str = "",
     mode: int | None = None,
+    present_mode: int | None = None,
 ) -> Replaced | None:
     """As a rewind does; `mark` stands for the digest of what is there."""
     file = FileToRestore(
         path=os.path.join(workspace.cwd, name),
         present_digest=mark or digest(present),
+        present_mode=present_mode,
         wanted=None if wanted is None else BlobDigest("b"),
         wanted_digest=digest(wanted),
         wanted_mode=mode,
@@ -50,9 +52,11 @@ def put_back(
     return restore(workspace, file, wanted)
 
 
-def refused(workspace: Workspace, name: str, present: bytes | None, wanted: bytes | None) -> str:
+def refused(
+    workspace: Workspace, name: str, present: bytes | None, wanted: bytes | None, present_mode: int | None = None
+) -> str:
     try:
-        put_back(workspace, name, present, wanted)
+        put_back(workspace, name, present, wanted, present_mode=present_mode)
     except OSError as error:
         return error.strerror or str(error)
     raise AssertionError(name)
@@ -234,3 +238,72 @@ def test_a_change_that_comes_right_before_a_removal_is_kept(
     monkeypatch.setattr(os, "access", saved_meanwhile)
     assert refused(workspace, "a", b"new", None) == CHANGED
     assert path.read_bytes() == b"by hand, meanwhile"
+
+
+@pytest.mark.parametrize("wanted", [b"old", None])
+@pytest.mark.parametrize(("written", "found"), [(0o644, 0o444), (0o644, 0o755), (0o755, 0o4755), (0o644, 0o2644)])
+def test_permissions_that_somebody_else_has_changed_are_kept_and_named(
+    workspace: Workspace, wanted: bytes | None, written: int, found: int
+) -> None:
+    path = at(workspace, "a")
+    path.write_bytes(b"new")
+    path.chmod(found)
+    reason = refused(workspace, "a", b"new", wanted, present_mode=written)
+    assert reason == f"its permissions have changed since the session last wrote it: {written:o} -> {found:o}"
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", found)
+
+
+@pytest.mark.parametrize(("written", "found"), [(0o644, 0o644), (0o4755, 0o755), (0o4755, 0o4755), (None, 0o400)])
+def test_permissions_that_the_session_has_left_are_no_conflict(
+    workspace: Workspace, written: int | None, found: int
+) -> None:
+    at(workspace, "a").write_bytes(b"new")
+    at(workspace, "a").chmod(found)
+    assert put_back(workspace, "a", b"new", b"old", mode=0o640, present_mode=written) == Replaced(b"new")
+    assert stat.S_IMODE(at(workspace, "a").stat().st_mode) & 0o777 == 0o640
+
+
+def test_a_file_that_holds_it_already_keeps_the_permissions_that_somebody_gave_it(workspace: Workspace) -> None:
+    at(workspace, "a").write_bytes(b"old")
+    at(workspace, "a").chmod(0o444)
+    assert put_back(workspace, "a", b"new", b"old", mode=0o644, present_mode=0o644) is None
+    assert stat.S_IMODE(at(workspace, "a").stat().st_mode) == 0o444
+
+
+def test_permissions_that_change_right_before_the_act_are_kept(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = at(workspace, "a")
+    path.write_bytes(b"new")
+    fsync = os.fsync
+
+    def changed_meanwhile(descriptor: int) -> None:
+        fsync(descriptor)
+        path.chmod(0o444)
+
+    monkeypatch.setattr(os, "fsync", changed_meanwhile)
+    assert refused(workspace, "a", b"new", b"old") == CHANGED
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o444)
+
+
+def test_a_file_that_is_replaced_keeps_attributes_and_one_that_would_go_with_them_is_left(workspace: Workspace) -> None:
+    path = at(workspace, "a")
+    path.write_bytes(b"new")
+    try:
+        os.setxattr(path, "user.by_hand", b"1")
+    except OSError as error:
+        pytest.skip(f"this file system has no attributes: {error.strerror}")
+    reason = refused(workspace, "a", b"new", None)
+    assert reason == "somebody has given it attributes since the session wrote it: user.by_hand"
+    put_back(workspace, "a", b"new", b"old")
+    assert (path.read_bytes(), os.getxattr(path, "user.by_hand")) == (b"old", b"1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_that_is_replaced_keeps_the_owner_that_somebody_gave_it(workspace: Workspace) -> None:
+    path = at(workspace, "a")
+    path.write_bytes(b"new")
+    os.chown(path, 12345, 54321)
+    put_back(workspace, "a", b"new", b"old", present_mode=0o644, mode=0o600)
+    found = path.stat()
+    assert (path.read_bytes(), found.st_uid, found.st_gid) == (b"old", 12345, 54321)
