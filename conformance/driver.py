@@ -9,13 +9,14 @@ One file in spite of its length, because what is sent, waited for and received i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from conformance.options import Options
-from conformance.peers.peer import Ending, Peer, PeerGoneError, PeerStartError, Side
-from conformance.transcript import LIMITS, Transcript
+from conformance.peers.peer import Ending, Peer, PeerFloodError, PeerGoneError, PeerStartError, Received, Side
+from conformance.transcript import LIMITS, LONGEST_LINE, Transcript
 from conformance.values import Object, as_object, as_text
 
 METHOD_NOT_FOUND: Final = -32601
@@ -79,6 +80,7 @@ class Driver:
         self._next_id = 0
         self._seen = 0
         self._lines = 0
+        self._flooded = False
         self._gone = False
 
     # --- sending ------------------------------------------------------------------------------------------------------
@@ -89,12 +91,14 @@ class Driver:
         try:
             self._peer.write(data, self._limit)
         except PeerGoneError:
-            self._receive_all()
+            self._receive_all(self._peer.now() + _FLOOD)
             if self._peer.has_closed():
                 self.mark("output-closed")
             raise StoppedError("the program reads no more") from None
         except TimeoutError:
             raise StoppedError("the program does not read what it is sent") from None
+        except PeerFloodError:
+            self._stop_flood("the program writes without end and does not read what it is sent")
 
     def send(self, message: object) -> None:
         """Sends one message on a line of its own."""
@@ -210,6 +214,7 @@ class Driver:
         """Ends the program and records how it ended."""
         ending = self._peer.end()
         self._receive_all()
+        self._transcript.end_logs()
         self.mark("ended", {"by": ending.rung, "code": ending.code, "left": ending.left})
         return ending
 
@@ -229,8 +234,7 @@ class Driver:
             self._stop_flood(f"the transcript of the scenario reached its limit of {LIMITS}")
         received = self._peer.read(until)
         if received is not None:
-            if received.data:
-                self._transcript.add(self._ms(), received.stream, received.data)
+            self._record(received)
             if received.stream == self._peer.side:
                 self._take(received.data)
         late = self._peer.now() - (0.0 if received is None else _FLOOD)
@@ -238,16 +242,17 @@ class Driver:
             raise StoppedError(self._late)
         return received is not None and late < until
 
-    def _receive_all(self) -> None:
+    def _receive_all(self, until: float = math.inf) -> None:
+        """Takes what is there by then; of a flood of messages no more, but the log that may say why."""
         self.answerers = {}
         self._gone = True
-        while (
-            not self._transcript.is_full
-            and not self._is_flooded
-            and (received := self._peer.read(self._peer.now())) is not None
-        ):
-            if received.data:
-                self._transcript.add(self._ms(), received.stream, received.data)
+        while (received := self._peer.read(self._peer.now())) is not None and self._peer.now() < until:
+            if received.stream != self._peer.side or not (self._transcript.is_full or self._flooded):
+                self._record(received)
+
+    def _record(self, received: Received) -> None:
+        if received.data:
+            self._transcript.add(self._ms(), received.stream, received.data, omitted=received.omitted)
 
     def _take(self, data: bytes) -> None:
         if not data:
@@ -255,11 +260,13 @@ class Driver:
             return
         if b"\n" not in data:
             self._buffer += data
+            if len(self._buffer) > LONGEST_LINE:
+                self._stop_flood(f"the program sent a line of more than {LONGEST_LINE >> 20} MiB")
             return
         *lines, rest = bytes(self._buffer + data).split(b"\n")
         self._buffer = bytearray(rest)
         self._lines += len(lines)
-        if self._is_flooded:
+        if self._lines > MOST_LINES:
             self._stop_flood(f"the program sent more than {MOST_LINES:,} lines")
         for one in lines:
             self._take_line(one)
@@ -276,11 +283,9 @@ class Driver:
             if not given.withheld:
                 self.answer(message, given)
 
-    @property
-    def _is_flooded(self) -> bool:
-        return self._lines > MOST_LINES
-
     def _stop_flood(self, reason: str) -> NoReturn:
+        self._flooded = True
+        self._buffer.clear()
         self.mark("flooded", reason)
         raise StoppedError(reason)
 

@@ -9,6 +9,7 @@ import json
 from typing import Final
 
 from conformance.traffic import Sender, Traffic
+from conformance.transcript import LONGEST_LINE
 from conformance.values import as_object, is_list, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
@@ -25,6 +26,8 @@ def messages_only(traffic: Traffic, side: Sender = "server") -> Verdict:
         if message.ended and _is_utf8(message.line) and not message.object and not (batches and is_list(message.value)):
             shown = message.line.decode()[:_SHOWN]
             return failed(f"a line holds {shown!r}, which is no message", message.index)
+        if not message.ended and len(message.line) > LONGEST_LINE:
+            return failed(f"a line of more than {LONGEST_LINE >> 20} MiB has no end", message.index)
     return PASS if lines else not_tested(_SILENT)
 
 

@@ -49,6 +49,12 @@ class Recorder:
                 self.transcript.add(self._ms(), kind, data)
             self._write_new()
 
+    def end_logs(self) -> None:
+        """Records the end of what the program logged, where that was much."""
+        with self._lock:
+            self.transcript.end_logs()
+            self._write_new()
+
     def mark(self, label: str, value: object = None) -> None:
         """Records what the bytes do not say."""
         with self._lock:
@@ -123,6 +129,7 @@ def trace(command: Sequence[str], recorder: Recorder) -> int:
     code = process.wait()
     for thread in outward:
         thread.join(_LEAVING)
+    recorder.end_logs()
     recorder.mark("ended", {"by": rung[0], "code": code})
     return code if code >= 0 else 128 - code
 

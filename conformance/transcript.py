@@ -1,8 +1,9 @@
 """Transcripts: every byte between a client and a program, with its sender and its moment, and the scenario's marks.
 
-A transcript is append-only, and nothing in it is dropped. The one exception is what the suite itself generated in bulk
-(a line of 50 MB), which is kept by length and digest. The file format is JSON lines, described in
-`docs/conformance-formats.md`; what is not UTF-8 is kept in base64. Knows no protocol.
+A transcript is append-only, and no message in it is dropped. What the suite itself generated in bulk (a line of 50 MB)
+is kept by length and digest. Of what a program logs the beginning and the end are kept, because a program may flood its
+standard error and no judge reads that: the end is held back until `end_logs`. The file format is JSON lines, described
+in `docs/conformance-formats.md`; what is not UTF-8 is kept in base64. Knows no protocol.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,12 @@ LIMIT: Final = 64 * 1024 * 1024
 MOST_ENTRIES: Final = 100_000
 """Where a program writes single bytes, an entry takes far more memory and time than what it holds."""
 LIMITS: Final = f"{LIMIT >> 20} MiB or {MOST_ENTRIES:,} pieces"
+LONGEST_LINE: Final = 16 * 1024 * 1024
+"""Bytes; a scenario ends where a line of the program would grow beyond."""
+LOG_BYTES: Final = 128 * 1024
+"""Kept of the beginning of a log, and as much of its end."""
+_LOG_PIECES: Final = 1000
+"""Of either, whatever they hold."""
 _DIGESTED: Final = 1024 * 1024
 """What the suite sends in one piece of more bytes than this is kept by digest."""
 
@@ -52,8 +60,36 @@ class Entry:
     value: Any = None
     """Marks only: JSON."""
     omitted: int = 0
-    """Bytes that stood after `data` and are kept by digest alone."""
+    """Bytes that stood after `data` and are kept by digest alone; in a log, those in whose place `data` says so."""
     sha256: str = ""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What is known of a log: how much of its beginning is recorded, and its end so far, which is not."""
+
+    recorded: int = 0
+    pieces: int = 0
+    is_begun: bool = True
+    """Whether this still is the beginning."""
+    end: deque[tuple[float, bytes]] = field(default_factory=deque[tuple[float, bytes]])
+    held: int = 0
+    omitted: int = 0
+
+    def hold(self, ms: float, data: bytes, omitted: int) -> None:
+        if omitted:  # the end is what comes after a gap
+            self.omitted += omitted + self.held
+            self.held = 0
+            self.end.clear()
+        self.end.append((ms, data))
+        self.held += len(data)
+        while self.held > LOG_BYTES or len(self.end) > _LOG_PIECES:
+            moment, first = self.end.popleft()
+            surplus = len(first) if len(self.end) >= _LOG_PIECES else min(self.held - LOG_BYTES, len(first))
+            self.held -= surplus
+            self.omitted += surplus
+            if surplus < len(first):
+                self.end.appendleft((moment, first[surplus:]))
 
 
 @dataclass(slots=True)
@@ -64,9 +100,21 @@ class Transcript:
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     entries: list[Entry] = field(default_factory=list[Entry])
     size: int = 0
+    _logs: dict[Kind, _Log] = field(default_factory=dict[Kind, _Log], compare=False, repr=False)
 
-    def add(self, ms: float, kind: Kind, data: bytes, *, generated: bool = False) -> None:
-        """Records a chunk. `generated` bytes are the suite's own and may be kept by digest."""
+    def add(self, ms: float, kind: Kind, data: bytes, *, generated: bool = False, omitted: int = 0) -> None:
+        """Records a chunk.
+
+        Args:
+            ms: its moment.
+            kind: whose it is.
+            data: what it holds.
+            generated: these are the suite's own bytes, and may be kept by digest.
+            omitted: of a log, the bytes ahead of these that the peer let go.
+        """
+        if kind.endswith("-log") and not self._begins(kind, len(data), omitted):
+            self._logs[kind].hold(ms, data, omitted)
+            return
         if generated and len(data) > _DIGESTED:
             head = data[:256]
             entry = Entry(ms, kind, head, omitted=len(data) - 256, sha256=hashlib.sha256(data).hexdigest())
@@ -74,6 +122,28 @@ class Transcript:
             entry = Entry(ms, kind, data)
         self.size += len(entry.data)
         self.entries.append(entry)
+
+    def _begins(self, kind: Kind, size: int, omitted: int) -> bool:
+        """Whether so many bytes belong to the beginning of the log."""
+        log = self._logs.setdefault(kind, _Log())
+        log.is_begun = log.is_begun and not omitted and log.recorded + size <= LOG_BYTES and log.pieces < _LOG_PIECES
+        if log.is_begun:
+            log.recorded += size
+            log.pieces += 1
+        return log.is_begun
+
+    def end_logs(self) -> None:
+        """Records the ends of the logs, each behind a line that says how much is left out: the program has ended."""
+        for kind, log in self._logs.items():
+            if log.omitted:
+                text = f"\n[{log.omitted:,} bytes left out]\n".encode()
+                self.entries.append(Entry(log.end[0][0], kind, text, omitted=log.omitted))
+                self.size += len(text)
+            for ms, data in log.end:
+                self.entries.append(Entry(ms, kind, data))
+                self.size += len(data)
+            log.end.clear()
+            log.held = log.omitted = 0
 
     def mark(self, ms: float, label: str, value: Any = None) -> None:
         """Records what the bytes alone do not say: that a stream closed, what a scenario was about to show."""
@@ -133,7 +203,7 @@ def written(entry: Entry) -> str:
         except UnicodeDecodeError:
             line["base64"] = base64.b64encode(entry.data).decode("ascii")
     if entry.omitted:
-        line |= {"omitted": entry.omitted, "sha256": entry.sha256}
+        line |= {"omitted": entry.omitted} | ({"sha256": entry.sha256} if entry.sha256 else {})
     return json.dumps(line, ensure_ascii=False)
 
 

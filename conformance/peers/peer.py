@@ -23,6 +23,8 @@ class Received:
 
     stream: Stream
     data: bytes
+    omitted: int = 0
+    """Bytes of a log ahead of these that were let go, because nobody took them in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class PeerGoneError(Exception):
     """Raised by `write` where the program reads no more: it has ended, or closed its standard input."""
 
 
+class PeerFloodError(Exception):
+    """Raised by `write` where the program writes without end instead of reading."""
+
+
 class PeerStartError(Exception):
     """Raised where the program cannot be started. Its text is for the user."""
 
@@ -55,7 +61,7 @@ class Peer(Protocol):
     def now(self) -> float: ...
 
     def write(self, data: bytes, until: float) -> None:
-        """Sends it bytes. Raises PeerGoneError; TimeoutError where it does not take them in time."""
+        """Sends it bytes. Raises PeerGoneError; PeerFloodError; TimeoutError where it does not take them in time."""
         ...
 
     def close_input(self) -> None:

@@ -16,18 +16,27 @@ import selectors
 import signal
 import subprocess
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.peers.peer import CLOSING, Ending, PeerGoneError, PeerStartError, Received, Rung, Side, Stream
+from conformance.peers.inbox import Inbox
+from conformance.peers.peer import (
+    CLOSING,
+    Ending,
+    PeerFloodError,
+    PeerGoneError,
+    PeerStartError,
+    Received,
+    Rung,
+    Side,
+    Stream,
+)
 
 _PATIENCE: Final = 1.0
 _GRACE: Final = 0.5
 _LEAVING: Final = 0.2
 """Seconds in which a program that closed its standard output may exit by itself."""
-_HELD: Final = 1024
 _CHUNK: Final = 1 << 16
 _MARK: Final = "REWINDOW_CONFORMANCE_PEER"
 _PROC: Final = Path("/proc")
@@ -64,7 +73,7 @@ class ProcessPeer:
         except (OSError, ValueError) as error:
             raise PeerStartError(f"{command[0]} cannot be started: {_reason(error)}") from None
         self._start = time.monotonic()
-        self._received: deque[Received] = deque()
+        self._inbox = Inbox(self.side)
         self._ending: Ending | None = None
         self._selector = selectors.DefaultSelector()
         self._open: dict[int, Stream] = {}
@@ -94,6 +103,8 @@ class ProcessPeer:
                     rest = rest[os.write(number, rest[: 1 << 20]) :]
                 if rest and self.now() > until:
                     raise TimeoutError
+                if rest and self._inbox.is_flooded:
+                    raise PeerFloodError
         except (BrokenPipeError, ConnectionError):
             raise PeerGoneError from None
         finally:
@@ -112,18 +123,18 @@ class ProcessPeer:
             self._stdin.close()
 
     def read(self, until: float) -> Received | None:
-        while not self._received and self._is_open():
+        while not self._inbox and self._is_open():
             self._wait(until)
-            if not self._received and self.now() >= until:
+            if not self._inbox and self.now() >= until:
                 return None
-        return self._received.popleft() if self._received else None
+        return self._inbox.take()
 
     def _is_open(self) -> bool:
         """Whether anything may still be received."""
         return bool(self._open)
 
     def has_closed(self) -> bool:
-        return self._has_hung_up() and not any(chunk.stream == self.side for chunk in self._received)
+        return self._has_hung_up() and not self._inbox.has_messages
 
     def _has_hung_up(self) -> bool:
         """Whether it has ended its messages, read or not."""
@@ -145,7 +156,7 @@ class ProcessPeer:
             return
         except ConnectionError:
             data = b""
-        self._received.append(Received(key.data, data))
+        self._inbox.add(Received(key.data, data))
         if not data:
             self._selector.unregister(key.fd)
             del self._open[key.fd]
@@ -197,15 +208,14 @@ class ProcessPeer:
             else:
                 time.sleep(pause)  # it has closed its pipes, so nothing but its end is to be waited for
             pause = min(pause * 2, 0.05)
-            while len(self._received) > _HELD:
-                self._received.pop()  # a flood, whose transcript is full
+            self._inbox.shorten()
 
     def _drain(self) -> None:
         """Takes what is left in the pipes, without waiting for whoever else may hold them."""
         for _ in range(256):
-            held = len(self._received)
+            taken = self._inbox.taken
             self._wait(0.0)
-            if len(self._received) == held:
+            if self._inbox.taken == taken:
                 return
 
     def _signal(self, number: int) -> None:

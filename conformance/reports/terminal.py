@@ -30,6 +30,8 @@ _SENDERS: Final = {
 
 _PRINTED: Final = 10
 """Lines of standard error that are shown of a program that was not judged."""
+_LOOKED_AT: Final = 64 * 1024
+"""Bytes of the end of a log in which these lines are looked for."""
 _LAST: Final = 3
 """Lines of standard error that are shown of a program that ended in a scenario."""
 
@@ -71,9 +73,16 @@ def _obstacle(run: Run) -> Iterator[str]:
 
 def printed(transcript: Transcript) -> Iterator[str]:
     """The last lines that a program wrote to standard error."""
-    log = b"".join(entry.data for entry in transcript.entries if entry.kind.endswith("-log"))
-    for line in log.decode(errors="replace").splitlines()[-_PRINTED:]:
-        yield visible(line)[:_SHOWN]
+    parts: list[bytes] = []
+    size = 0
+    for entry in reversed(transcript.entries):
+        if size > _LOOKED_AT:
+            break
+        if entry.kind.endswith("-log"):
+            parts.append(entry.data[-_LOOKED_AT:])
+            size += len(parts[-1])
+    for line in b"".join(reversed(parts)).decode(errors="replace").splitlines()[-_PRINTED:]:
+        yield visible(line[:_SHOWN])[:_SHOWN]
 
 
 def violation(
@@ -109,7 +118,8 @@ def shown_entries(transcript: Transcript, evidence: Iterable[int]) -> Iterator[s
     """The entries that a verdict is about, one on a line, with their moments."""
     for index in dict.fromkeys(evidence):
         entry = transcript.entries[index]
-        text = visible(_lines_of(transcript, index).decode(errors="replace").rstrip("\r\n"))
+        data = _lines_of(transcript, index).rstrip(b"\r\n")[: 8 * _SHOWN]
+        text = visible(data.decode(errors="replace"))
         more = " ..." if len(text) > _SHOWN else ""
         yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_SHOWN]}{more}"
 

@@ -37,8 +37,8 @@ may end what the user has open elsewhere.
 
 A response may take 10 s (`--timeout`), a scenario 30 s (`--scenario-timeout`), and all of them together 300 s
 (`--budget`), plus a few seconds for ending programs and for judging, and about fifteen if a program flooded. A scenario
-also ends at 64 MiB, 50,000 lines of the program or 100,000 pieces, so that a program that never stops writing gets its
-verdict in time.
+also ends at 64 MiB, a line of more than 16 MiB, 50,000 lines of the program or 100,000 pieces, so that a program that
+never stops writing gets its verdict in time. Of its standard error the first and the last 128 KiB are kept.
 
 Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (no answer to initialize, needs authentication,
 speaks another version), 130 interrupted, 141 the reader of the output has left. A failure leaves the transcript of its

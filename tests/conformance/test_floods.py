@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from conformance import driver as driving
 from conformance import transcript as recording
 from conformance.driver import Driver
+from conformance.judging_lines import messages_only
 from conformance.options import Options
 from conformance.peers.client import ClientPeer
-from conformance.peers.peer import Ending, Peer, Received, Side, Stream
+from conformance.peers.peer import Ending, Peer, PeerFloodError, Received, Side, Stream
 from conformance.peers.process import ProcessPeer
 from conformance.runner import Budget, Plan, run, run_scenario
 from conformance.suite import Scenario
 from conformance.traffic import Traffic
-from conformance.transcript import Transcript
+from conformance.transcript import LOG_BYTES, LONGEST_LINE, Transcript, load
 from tests.conformance.suite_runs import OPTIONS, PEERS, conforming, in_memory, suite
 
 LIMITED = Options(timeout=2, scenario_timeout=6)
@@ -96,8 +100,9 @@ def test_a_scenario_ends_at_its_limit_though_the_program_never_does() -> None:
     ("data", "stream", "module", "limit", "said"),
     [
         (b"no\n", "server", driving, "MOST_LINES", "the program sent more than 100 lines"),
-        (b".", "server-log", recording, "MOST_ENTRIES", "the transcript of the scenario reached its limit of"),
         (b"." * 65536, "server", recording, "LIMIT", "the transcript of the scenario reached its limit of"),
+        (b".", "server", recording, "MOST_ENTRIES", "the transcript of the scenario reached its limit of"),
+        (b".", "server", driving, "LONGEST_LINE", "the program sent a line of more than"),
     ],
 )
 def test_a_scenario_ends_where_it_recorded_too_much(
@@ -206,3 +211,153 @@ def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
     else:
         assert "the program sent more than 50,000 lines" in outcome.obstacle
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+def log_of(transcript: Transcript) -> list[bytes]:
+    return [entry.data for entry in transcript.entries if entry.kind == "server-log"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096, 65536, 3 * LOG_BYTES])
+def test_of_a_log_the_beginning_and_the_end_are_kept_and_how_much_is_between(size: int, tmp_path: Path) -> None:
+    said = b"".join(b"%08d" % number for number in range(LOG_BYTES // 2))
+    transcript = Transcript("log")
+    for place in range(0, len(said), size):
+        transcript.add(float(place), "server-log", said[place : place + size])
+        assert transcript.size <= LOG_BYTES
+    transcript.end_logs()
+    kept = log_of(transcript)
+    gap = next(index for index, entry in enumerate(transcript.entries) if entry.omitted)
+    begin, end = b"".join(kept[:gap]), b"".join(kept[gap + 1 :])
+    omitted = transcript.entries[gap].omitted
+    assert kept[gap].decode() == f"\n[{omitted:,} bytes left out]\n"
+    assert len(begin) + omitted + len(end) == len(said)
+    assert said.startswith(begin)
+    assert said.endswith(end)
+    assert 0 < len(end) <= LOG_BYTES
+    assert len(kept) <= 2001
+    transcript.save(tmp_path / "t.jsonl")
+    assert load(tmp_path / "t.jsonl") == transcript
+
+
+def test_a_short_log_is_kept_whole_and_what_a_peer_let_go_is_counted() -> None:
+    transcript = Transcript("log")
+    transcript.add(0, "server-log", b"one\n")
+    transcript.add(1, "server-log", b"two\n", omitted=1_000)
+    transcript.add(2, "server", b"{}\n")
+    transcript.add(3, "server-log", b"three\n")
+    transcript.end_logs()
+    assert b"".join(log_of(transcript)) == b"one\n\n[1,000 bytes left out]\ntwo\nthree\n"
+    whole = Transcript("log")
+    for _ in range(3):
+        whole.add(0, "server-log", b"line\n")
+    whole.end_logs()
+    whole.end_logs()
+    assert log_of(whole) == [b"line\n"] * 3
+
+
+def test_a_line_without_an_end_is_a_violation() -> None:
+    transcript = Transcript("")
+    transcript.add(0, "server", b"." * (LONGEST_LINE + 1))
+    verdict = messages_only(Traffic(transcript))
+    assert (verdict.outcome, verdict.reason) == ("fail", "a line of more than 16 MiB has no end")
+
+
+@pytest.mark.slow
+def test_a_program_that_writes_instead_of_reading_is_found_out() -> None:
+    """What it says meanwhile is not held without bound; of its log the newest bytes are."""
+    source = "import os\nwhile True: os.write(1, b'.' * 65536)"
+    peer = ProcessPeer([sys.executable, "-c", source], Path.cwd(), {})
+    try:
+        with pytest.raises(PeerFloodError):
+            peer.write(b"x" * (8 << 20), 30.0)
+    finally:
+        peer.end()
+    held = 0
+    while (chunk := peer.read(0.0)) is not None:
+        held += len(chunk.data)
+    assert held < 64 << 20
+
+
+FLOODING = """
+import os, sys, threading
+def flood(number, data):
+    while True:
+        os.write(number, data)
+sys.stdin.readline()
+os.write(2, b"this is how it began\\n")
+threading.Thread(target=flood, args=({number}, {data!r}), daemon=True).start()
+for line in sys.stdin:
+    pass
+"""
+MESSAGES = UPDATE * 100
+LINES = b"a line of standard error\n" * 1000
+
+
+def peak_of(tmp_path: Path, suite_name: str, program: Path, code: int, timeout: int) -> tuple[int, str]:
+    """The most memory in MiB that a whole run takes, as people start it, and all that it prints."""
+    tool = Path(sys.executable).with_name("rewindow-conformance")
+    command = [tool, suite_name, "--timeout", timeout, "--keep", "kept"]
+    command += ["--html", "report.html", "--json", "report.json", "--", sys.executable, program]
+    with (tmp_path / "printed").open("wb") as printed:
+        judging = psutil.Popen(list(map(str, command)), cwd=tmp_path, stdout=printed, stderr=printed)
+        peak = 0
+        while judging.poll() is None:
+            with suppress(psutil.Error):
+                peak = max(peak, judging.memory_info().rss)
+            time.sleep(0.02)
+    text = (tmp_path / "printed").read_text()
+    assert judging.returncode == code, text[-1000:]
+    assert all(path.stat().st_size < 1 << 20 for path in tmp_path.glob("report.*"))
+    return peak >> 20, text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "data", "most"),
+    [(2, LINES, 150), (2, b"." * 65536, 150), (2, b".", 150), (1, b"." * 65536, 250), (1, MESSAGES, 450)],
+    ids=["lines of a log", "a log of one line", "a log in bytes", "one line", "messages"],
+)
+def test_a_flood_costs_a_bounded_amount_of_memory(tmp_path: Path, number: int, data: bytes, most: int) -> None:
+    """The program begins at the first request."""
+    program = tmp_path / "flooding.py"
+    program.write_text(FLOODING.format(number=number, data=data))
+    peak, text = peak_of(tmp_path, "acp", program, 3, timeout=3)
+    assert peak < most
+    assert "Not judged: the agent did not answer initialize in time" in text
+    assert len(text) < 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "peer", "number", "code", "said"),
+    [
+        ("acp", "acp_agent", 0, 1, "Not conformant"),
+        ("acp", "acp_agent", 2, 0, "bytes were written to standard error"),
+        ("mcp", "mcp_server", 2, 0, "Conformant."),
+    ],
+)
+def test_floods_in_every_scenario_cost_a_bounded_amount_of_memory(
+    tmp_path: Path, name: str, peer: str, number: int, code: int, said: str
+) -> None:
+    """The program conforms but for that; four of it flood at once."""
+    program = tmp_path / "flooding.py"
+    program.write_text(FLOODS.format(peers=str(PEERS), data=b"." * 4096, number=number, peer=peer))
+    peak, text = peak_of(tmp_path, name, program, code, timeout=10)
+    assert peak < (500 if code else 250)
+    assert said in text
+
+
+@pytest.mark.slow
+def test_a_trace_keeps_both_ends_of_what_a_program_logs(tmp_path: Path) -> None:
+    source = "import os\nfor n in range(40): os.write(2, b'%06d\\n' % n + b'.' * 65529)\nos.write(2, b'the end')"
+    tool = str(Path(sys.executable).with_name("rewindow-conformance"))
+    done = subprocess.run(
+        [tool, "trace", "--report", "report", "--transcript", "t.jsonl", "--", sys.executable, "-c", source],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.stderr.count(b".") == 40 * 65529, "everything is passed on"
+    assert (tmp_path / "t.jsonl").stat().st_size < 400_000
+    log = b"".join(log_of(load(tmp_path / "t.jsonl")))
+    assert log.startswith(b"000000\n")
+    assert b" bytes left out]\n" in log
+    assert log.endswith(b"the end")

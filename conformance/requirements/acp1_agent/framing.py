@@ -32,7 +32,8 @@ _PIPE: Final = 65_536
 
 
 def _modest_log(traffic: Traffic) -> Verdict:
-    size = sum(len(entry.data) for entry in traffic.transcript.entries if entry.kind == "server-log")
+    logged = (entry for entry in traffic.transcript.entries if entry.kind == "server-log")
+    size = sum(entry.omitted or len(entry.data) for entry in logged)
     return failed(f"{size:,} bytes were written to standard error") if size > _PIPE else PASS
 
 
