@@ -2,17 +2,19 @@
 
 `engine` is a common name. Under `python -m` or with PYTHONPATH a project's own `engine` may come first on the import
 path; running against it would fail in ways nobody could understand. Imports nothing of ours before the check. Then,
-before a statement can run anywhere, the process becomes one that statements cannot read.
+before a statement can run anywhere, the process becomes one that statements cannot read. What a command
+writes to its standard error holds no key from here on: usage errors, logs, the report of a crash.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TextIO, cast
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
@@ -40,6 +42,51 @@ def _begin() -> None:
     from engine import harden_process  # only after the check
 
     harden_process()
+    sys.stderr = cast("TextIO", _Errors(sys.stderr))
+
+
+def _without_keys(stream: TextIO) -> TextIO:
+    from engine import load_settings, redactor_of, without_secrets
+    from engine.errors import InvalidRequestError
+
+    names: tuple[str, ...] = ()
+    with suppress(InvalidRequestError):  # which whoever needs the settings will say
+        names = load_settings(os.environ).hidden_names
+    return without_secrets(stream, redactor_of(os.environ, names))
+
+
+class _Errors(io.TextIOBase):
+    """Standard error without keys. What knows them is loaded with the first text, because most starts write none."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._clean: TextIO | None = None
+
+    def write(self, text: str, /) -> int:
+        if self._clean is None:
+            self._clean = _without_keys(self._stream)
+        return self._clean.write(text)
+
+    def flush(self) -> None:
+        if not self._stream.closed:  # by the interpreter, before this one is closed as garbage
+            self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] -- an attribute in typeshed
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride] -- as above
+        return self._stream.errors
 
 
 def rewindow_conformance() -> NoReturn:

@@ -104,6 +104,7 @@ class Connection:
             context.peer,
             codec,
             session.spelled,
+            redactor=self._host.redactor,
             reads=self._reads_files,
             writes=self._writes_files,
         )

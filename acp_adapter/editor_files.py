@@ -11,13 +11,18 @@ again before the next prompt.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Collection
 from typing import Final
+
+import anyio
+import anyio.to_thread
 
 from acp_adapter.documents import Document, Documents
 from acp_adapter.rpc.errors import Code, ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.rpc.methods import Remote
 from acp_adapter.wire.codec import Codec
+from engine import Redactor
 
 READ: Final = "fs/read_text_file"
 WRITE: Final = "fs/write_text_file"
@@ -26,7 +31,11 @@ WRITE_SECONDS: Final = 10.0
 
 
 class EditorFiles:
-    """`reads` and `writes` are what the client offers; `spelled` gives a path as it spells those of the session."""
+    """`reads` and `writes` are what the client offers; `spelled` gives a path as it spells those of the session.
+
+    A client is sent the exact path of a file. A path that is no file may be the content of one, so a path in which
+    `redactor` finds a secret is sent only where there is such a file.
+    """
 
     def __init__(
         self,
@@ -36,6 +45,7 @@ class EditorFiles:
         codec: Codec,
         spelled: Callable[[str], str],
         *,
+        redactor: Redactor,
         reads: bool,
         writes: bool,
     ) -> None:
@@ -44,6 +54,7 @@ class EditorFiles:
         self._peer = peer
         self._codec = codec
         self._spelled = spelled
+        self._redactor = redactor
         self._reads = reads
         self._writes = writes
         self._is_silent = False
@@ -136,6 +147,8 @@ class EditorFiles:
 
     async def _ask(self, spelling: str) -> str | None:
         if not self._reads:
+            return None
+        if self._redactor.holds(spelling) and not await anyio.to_thread.run_sync(os.path.lexists, spelling):
             return None
         if self._is_silent:
             raise TimeoutError

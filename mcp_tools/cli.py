@@ -7,13 +7,14 @@ is loaded when the client has its first answer.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from engine import Host, Settings, Zygote
+    from engine import Host, Redactor, Settings, Zygote
     from mcp_tools.access import Access
 
 DESCRIPTION = """\
@@ -95,6 +96,7 @@ def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None
 
     listening = None if access is None else access.address.listen()
     service = Service(
+        redactor=functools.cache(lambda: _redactor(settings, os.environ)),
         roots=of_command_line(chosen.root),
         session=chosen.session,
         runs=chosen.allow_run is not None,
@@ -132,6 +134,12 @@ def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Hos
     host = Host(settings, environ, zygote=zygote, must_have_model=False)
     sys.stderr = without_secrets(sys.stderr, host.redactor)
     return host
+
+
+def _redactor(settings: Settings, environ: Mapping[str, str]) -> Redactor:
+    from engine import redactor_of  # of no stage, because nothing is started
+
+    return redactor_of(environ, settings.hidden_names)
 
 
 def _access(chosen: argparse.Namespace, settings: Settings) -> Access | None:

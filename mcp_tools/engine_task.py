@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 
 class EngineTask:
-    """An engine that is not there yet. `make` gives the host, on a thread, because that imports much."""
+    """An engine that is not there yet. `make` gives the host, on a thread, because that imports much.
 
-    def __init__(self, make: Callable[[], Host]) -> None:
+    `early` is the host's redactor for as long as there is no host, for what a client has sent by then.
+    """
+
+    def __init__(self, make: Callable[[], Host], early: Callable[[], Redactor]) -> None:
         self._make = make
+        self._early = early
         self._wanted = anyio.Event()
         self._there = anyio.Event()
         self._leaving = anyio.Event()
@@ -34,9 +38,9 @@ class EngineTask:
         """Has it loaded now. May be repeated."""
         self._wanted.set()
 
-    def redactor(self) -> Redactor | None:
-        """What takes secrets out of texts; None before the engine is there, when nothing has been read yet."""
-        return None if self._host is None else self._host.redactor
+    def redactor(self) -> Redactor:
+        """What takes secrets out of texts, whether or not the engine is there."""
+        return self._early() if self._host is None else self._host.redactor
 
     async def sessions(self) -> Sessions:
         """The sessions of the running engine. Raises EngineError where there can be none."""

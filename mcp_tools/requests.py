@@ -28,11 +28,12 @@ from mcp_tools.tools import RUNNING, TOOLS
 from mcp_tools.tools.row import Report, ToolRow
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
-    from engine import Progress
+    from engine import Progress, Redactor
 
 Context = ServerRequestContext[Any, Any]
 _TEXT: Final = "text/plain"
 _COMPLETIONS: Final = 100
+_NAMED_LIKE_A_KEY: Final = "`name` holds a secret, and names are stored and shown as they are; choose another."
 _ALWAYS_LOAD: Final = {"anthropic/alwaysLoad": True}
 """Has Claude Code show its models the tools as they are. Otherwise it shows names, and schemas after a search."""
 
@@ -47,6 +48,7 @@ class Requests:
         on_answered: called when a client has had an answer.
         feed: tells subscribers.
         logs: tells what happened to a session.
+        redactor: knows the secrets, which no handle may be called like.
     """
 
     def __init__(
@@ -58,10 +60,12 @@ class Requests:
         on_answered: Callable[[], None],
         feed: Feed,
         logs: Logs,
+        redactor: Callable[[], Redactor],
     ) -> None:
         self._places = places
         self._feed = feed
         self._logs = logs
+        self._redactor = redactor
         self._on_answered = on_answered
         rows = (*TOOLS, *RUNNING) if runs else TOOLS
         self._rows = {row.name: row for row in rows}
@@ -95,6 +99,8 @@ class Requests:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}; there are {', '.join(self._rows)}")
         try:
             arguments = checked(row.name, row.schema, params.arguments or {})
+            if self._redactor().holds(arguments.get("name", "")):
+                raise ArgumentError(_NAMED_LIKE_A_KEY)
             reply = await self._called(ctx, row, arguments)
         except (ArgumentError, CallError) as error:
             reply = Reply(text=str(error), is_error=True)

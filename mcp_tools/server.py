@@ -45,9 +45,9 @@ class _Server(Server[Any]):
 
 
 def make_server(
-    requests: Requests, logs: Logs, tasks: Tasks, redactor: Callable[[], Redactor | None], *, runs: bool = False
+    requests: Requests, logs: Logs, tasks: Tasks, redactor: Callable[[], Redactor], *, runs: bool = False
 ) -> Server[Any]:
-    """The server, which any transport can run. `redactor` takes secrets out of what it answers."""
+    """The server, which any transport can run. `redactor` takes secrets out of what it sends."""
     server = _Server(
         "rewindow",
         version=__version__,

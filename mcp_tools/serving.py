@@ -27,7 +27,7 @@ from mcp_tools.sessions import BenchPool, Held
 from mcp_tools.tasks import Tasks
 
 if TYPE_CHECKING:
-    from engine import Host
+    from engine import Host, Redactor
 
 _TERMINATED: Final = 128 + signal.SIGTERM
 
@@ -35,10 +35,12 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 class Service(Struct, frozen=True, kw_only=True):
     """What the command line chose. `roots` limits what views open; None leaves that to the client.
 
+    `redactor` takes secrets out of what clients are sent before there is an engine.
     With `runs` clients may run Python, which is `held` to the roots, and may use TCP with `network`; with `structured`
     replies are there for programs too.
     """
 
+    redactor: Callable[[], Redactor]
     roots: Roots | None = None
     session: str | None = None
     runs: bool = False
@@ -82,7 +84,7 @@ async def composed(
     make_host: Callable[[], Host], service: Service
 ) -> AsyncGenerator[tuple[Server[Any], EngineTask, Feed]]:
     """A server for any transport, with the engine behind it, which is closed at the end, and what looks after both."""
-    engine = EngineTask(make_host)
+    engine = EngineTask(make_host, service.redactor)
     held = Held(network=service.network) if service.held else None
     pool = BenchPool(engine.sessions, confined=not service.runs, held=held)
     feed = Feed(pool)
@@ -94,6 +96,7 @@ async def composed(
         on_answered=engine.want,
         feed=feed,
         logs=logs,
+        redactor=engine.redactor,
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(engine.serve)

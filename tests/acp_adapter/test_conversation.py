@@ -17,6 +17,7 @@ from acp_adapter.editor_files import EditorFiles
 from acp_adapter.wire.negotiation import codec_for
 from engine import Sessions
 from engine.events.conversation import RunStop
+from engine.redaction import NO_SECRETS
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +89,9 @@ async def opening(tmp_path: Path) -> AsyncIterator[Opening]:
         peer = NotingPeer()
         with anyio.fail_after(SECONDS):
             async with anyio.create_task_group() as tasks:
-                files = EditorFiles("", Documents(), peer, codec_for(1), session.spelled, reads=False, writes=False)
+                files = EditorFiles(
+                    "", Documents(), peer, codec_for(1), session.spelled, redactor=NO_SECRETS, reads=False, writes=False
+                )
                 yield Opening(sessions, Conversation(session, peer, codec_for(1), files), peer, tasks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +13,8 @@ from acp_adapter.editor_files import READ, READ_SECONDS, WRITE, EditorFiles
 from acp_adapter.requests import DocumentChange, Position
 from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.wire.negotiation import codec_for
+from engine import Redactor
+from engine.redaction import NO_SECRETS
 
 pytestmark = pytest.mark.anyio
 R = TypeVar("R")
@@ -42,11 +45,23 @@ class Answering:
         raise AssertionError
 
 
-def files_of(peer: Answering, documents: Documents, *, reads: bool = True) -> EditorFiles:
+def files_of(
+    peer: Answering, documents: Documents, *, redactor: Redactor = NO_SECRETS, reads: bool = True
+) -> EditorFiles:
     def spelled(path: str) -> str:
         return path.replace("/real/", "/work/")
 
-    return EditorFiles("s", documents, peer, codec_for(1), spelled, reads=reads, writes=True)
+    return EditorFiles("s", documents, peer, codec_for(1), spelled, redactor=redactor, reads=reads, writes=True)
+
+
+async def test_a_path_with_a_secret_that_names_no_file_is_not_sent(tmp_path: Path) -> None:
+    peer = Answering({"content": "x"})
+    files = files_of(peer, Documents(), redactor=Redactor(["s3cret-value"]))
+    path = tmp_path / "s3cret-value.txt"
+    assert await files.read(str(path)) is None
+    assert peer.asked == []
+    path.touch()
+    assert await files.read(str(path)) == "x"
 
 
 async def test_a_path_is_asked_for_as_the_client_spells_it_and_moves_as_it_was_asked_for() -> None:

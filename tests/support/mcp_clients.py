@@ -17,6 +17,7 @@ from mcp_types import CallToolResult, TextContent
 from engine import Host, Settings, Store
 from engine.config.system import SystemClock
 from engine.environment.factory import workers
+from engine.redaction import NO_SECRETS
 from engine.store.memory import MemoryStore
 from mcp_tools.roots import Roots
 from mcp_tools.serving import Service, serve_streams
@@ -78,7 +79,13 @@ async def served(
 ) -> AsyncIterator[Caller]:
     """A client of a server in this process, whose workers are real; limited to `root` unless told otherwise."""
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
-    service = Service(roots=limit or Roots((str(root),)), session=session, runs=runs, structured=structured)
+    service = Service(
+        redactor=lambda: NO_SECRETS,
+        roots=limit or Roots((str(root),)),
+        session=session,
+        runs=runs,
+        structured=structured,
+    )
 
     def make_host() -> Host:
         return Host(Settings(state_dir=root / ".state"), {}, environments=workers(shared_zygote()), store=lent)

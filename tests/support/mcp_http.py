@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from engine import Host, Settings, Store
 from engine.config.system import SystemClock
 from engine.environment.factory import workers
+from engine.redaction import NO_SECRETS
 from engine.store.memory import MemoryStore
 from mcp_tools.access import Access, Token, address_of
 from mcp_tools.http import serve_http
@@ -74,11 +75,11 @@ VIEW = (
 
 
 @contextmanager
-def web_process(root: Path, *options: str) -> Iterator[Web]:
+def web_process(root: Path, *options: str, environ: Mapping[str, str] | None = None) -> Iterator[Web]:
     """`rewindow-mcp --http` as people start it, in `root`, with its state beside it."""
-    environ = {**os.environ, "REWINDOW_MCP_TOKEN": TOKEN, "REWINDOW_STATE_DIR": str(root.parent / "state")}
+    given = {"REWINDOW_MCP_TOKEN": TOKEN, "REWINDOW_STATE_DIR": str(root.parent / "state"), **(environ or {})}
     server = subprocess.Popen(
-        [str(SCRIPT), "--http", "0", *options], cwd=root, env=environ, stderr=subprocess.PIPE, text=True
+        [str(SCRIPT), "--http", "0", *options], cwd=root, env={**os.environ, **given}, stderr=subprocess.PIPE, text=True
     )
     assert server.stderr
     try:
@@ -106,7 +107,7 @@ async def web(
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
     access = Access(address=address_of(address), token=None if token is None else Token(token, "a test"), hosts=hosts)
     listening = access.address.listen()
-    service = Service(roots=limit or Roots((str(root),)), runs=runs)
+    service = Service(redactor=lambda: NO_SECRETS, roots=limit or Roots((str(root),)), runs=runs)
     stop, there = anyio.Event(), anyio.Event()
     urls: list[str] = []
 
