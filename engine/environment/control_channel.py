@@ -17,6 +17,7 @@ from typing import Final
 from ..worker.framing import FrameBuffer, frame, from_zygote
 from ..worker.protocol import Adopt, Died, Execute, Fork, Forked, Interrupt, Interrupted, Kill, Watch
 from .death import Death, describe_status
+from .realm import Realm
 from .zygote import Zygote
 
 DEATH_SECONDS: Final = 5.0
@@ -25,6 +26,10 @@ _FORK_SECONDS: Final = 30.0
 """How long it may take to fork: on a busy machine it may still be loading for a while."""
 _CHUNK: Final = 65536
 _PIECE: Final = 1 << 20
+
+
+Parent = Zygote | Realm
+"""Who can be asked for processes."""
 
 
 class Outbox:
@@ -74,7 +79,7 @@ class Outbox:
 class ControlChannel:
     """One process, from the request to fork it until `close`. `who` is what its death calls it: the worker ..."""
 
-    def __init__(self, zygote: Zygote, connection: socket.socket, epoll: select.epoll | select.poll, who: str) -> None:
+    def __init__(self, zygote: Parent, connection: socket.socket, epoll: select.epoll | select.poll, who: str) -> None:
         self._zygote = zygote
         self._brand = zygote.brand
         self._connection = connection

@@ -19,9 +19,8 @@ from ..ports.programs import CommandOutcome, CommandRequest, ServerRequest
 from ..worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from ..worker.protocol import Execute, Finished, FromKeeper, NotStarted
 from .command_run import RunningProgram
-from .control_channel import ControlChannel, pipe, socket_pair
+from .control_channel import ControlChannel, Parent, pipe, socket_pair
 from .variables import program_variables
-from .zygote import Zygote
 
 _PIPE_BYTES = 1 << 20
 _CHUNK = 65536
@@ -30,7 +29,7 @@ _CHUNK = 65536
 class ForkedProgram(RunningProgram):
     """One program, from the request to fork its keeper until `close`."""
 
-    def __init__(self, zygote: Zygote, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
+    def __init__(self, zygote: Parent, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
         super().__init__(*pipes)
         self._zygote = zygote
         self._control = ControlChannel(zygote, control, self.epoll, "the program")
@@ -38,7 +37,7 @@ class ForkedProgram(RunningProgram):
         self._frames = FrameBuffer()
 
     @classmethod
-    def start(cls, zygote: Zygote, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
+    def start(cls, zygote: Parent, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
         """Asks for the program and returns at once.
 
         Raises:
@@ -48,7 +47,7 @@ class ForkedProgram(RunningProgram):
         return cls._start(zygote, _execute(spec, request), ())
 
     @classmethod
-    def start_to_talk(cls, zygote: Zygote, spec: EnvironmentSpec, request: ServerRequest) -> tuple[ForkedProgram, int]:
+    def start_to_talk(cls, zygote: Parent, spec: EnvironmentSpec, request: ServerRequest) -> tuple[ForkedProgram, int]:
         """Asks for a program whose stdin is a pipe, and returns at once: the program, and the end to write to.
 
         Raises as `start`.
@@ -64,7 +63,7 @@ class ForkedProgram(RunningProgram):
             return program, writer
 
     @classmethod
-    def _start(cls, zygote: Zygote, asked: Execute, stdin: tuple[int, ...]) -> ForkedProgram:
+    def _start(cls, zygote: Parent, asked: Execute, stdin: tuple[int, ...]) -> ForkedProgram:
         zygote.ensure()
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             try:

@@ -17,9 +17,8 @@ import anyio
 
 from ..worker.framing import FrameBuffer, ProtocolError
 from ..worker.protocol import Adopt, NotTaken, Paused
-from .control_channel import ControlChannel, record_pair, socket_pair
+from .control_channel import ControlChannel, Parent, record_pair, socket_pair
 from .worker_messages import MessageReader
-from .zygote import Zygote
 
 _RECORD: Final = 1 << 16
 _SECONDS: Final = 5.0
@@ -29,7 +28,7 @@ _SECONDS: Final = 5.0
 class PausedWorker:
     """One checkpoint, from the request to make it until `close`."""
 
-    def __init__(self, zygote: Zygote, control: socket.socket, life: socket.socket, reader: MessageReader) -> None:
+    def __init__(self, zygote: Parent, control: socket.socket, life: socket.socket, reader: MessageReader) -> None:
         self._reader = reader
         self._poll = select.poll()  # no descriptor, because there may be many of these
         self._control = ControlChannel(zygote, control, self._poll, "the checkpoint")
@@ -42,7 +41,7 @@ class PausedWorker:
         """What it has said of itself, as of the last look."""
 
     @classmethod
-    def ask_for(cls, zygote: Zygote, handover: socket.socket, data_bytes: int, reader: MessageReader) -> PausedWorker:
+    def ask_for(cls, zygote: Parent, handover: socket.socket, data_bytes: int, reader: MessageReader) -> PausedWorker:
         """Has the zygote expect a copy of the worker with that hand-over socket, which gets what it needs.
 
         Raises:

@@ -28,12 +28,11 @@ from ..worker.processes.memory import LOOK_SECONDS
 from ..worker.protocol import Adopt, Content, Fork, OutputTaken, Snapshot, ToWorker
 from .capture import Capture
 from .connection import START_SECONDS, Connection, Received
-from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, pipe, record_pair, socket_pair
+from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, Parent, pipe, record_pair, socket_pair
 from .death import Death
 from .paused_worker import PausedWorker, adoption_pair
 from .variables import worker_variables
 from .worker_messages import MessageReader
-from .zygote import Zygote
 
 _CHUNK: Final = 65536
 _READS: Final = 8
@@ -47,7 +46,7 @@ class WorkerConnection(Connection):
 
     def __init__(
         self,
-        zygote: Zygote,
+        zygote: Parent,
         control: socket.socket,
         worker: socket.socket,
         pipes: list[int],
@@ -79,7 +78,7 @@ class WorkerConnection(Connection):
         return self._control.pid
 
     @classmethod
-    def open(cls, zygote: Zygote, spec: EnvironmentSpec) -> WorkerConnection:
+    def open(cls, zygote: Parent, spec: EnvironmentSpec) -> WorkerConnection:
         """Asks for a worker and returns at once; its first message is Started, or Failed, or it is dead.
 
         Raises:
@@ -104,7 +103,7 @@ class WorkerConnection(Connection):
             return connection
 
     @classmethod
-    def restore(cls, zygote: Zygote, checkpoint: PausedWorker, spec: EnvironmentSpec) -> WorkerConnection:
+    def restore(cls, zygote: Parent, checkpoint: PausedWorker, spec: EnvironmentSpec) -> WorkerConnection:
         """The same for a worker that goes on where a checkpoint is.
 
         Raises:
@@ -161,12 +160,19 @@ class WorkerConnection(Connection):
         while (left := deadline - time.monotonic()) > 0:
             message = await self.receive(anyio.move_on_after(min(left, _LOOK_SECONDS)))
             if message is not None:
+                await self._known()
                 return message
             is_stopped = not self._control.forked and self._zygote.stopped
             if is_stopped and was_stopped:
                 self._zygote.kill()
             was_stopped = is_stopped
         return None
+
+    async def _known(self) -> None:
+        """Returns when the process id is known, which is said by another process than the worker."""
+        with anyio.move_on_after(_LOOK_SECONDS):
+            while self._control.pid is None and not self.dead:
+                await self._progress()
 
     def send(self, message: ToWorker) -> None:
         # A content comes before the message that needs it, and both in one piece wake the worker once.

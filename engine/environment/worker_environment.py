@@ -6,14 +6,17 @@ Used by hosts, through `factory`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
+from ..domain import Domain
 from ..errors import EnvironmentUnavailableError
 from ..ports.environment import EnvironmentSpec
+from ..ports.programs import CommandRequest
 from . import protecting
 from .connected_environment import ConnectedEnvironment
+from .control_channel import Parent
 from .forked_program import ForkedProgram
 from .paused_worker import PausedWorker
+from .realm import Realm
 from .worker_connection import WorkerConnection
 from .zygote import Zygote
 
@@ -22,17 +25,30 @@ class WorkerEnvironment(ConnectedEnvironment):
     """One session's namespace, in a process of its own."""
 
     def __init__(self, zygote: Zygote) -> None:
-        super().__init__(self._open, partial(ForkedProgram.start, zygote), self._go_on)
+        super().__init__(self._open, self._begin_program, self._go_on)
         self._zygote = zygote
+        self._realm = Realm(zygote)
         self._latest: WorkerConnection | None = None
 
     def _open(self, spec: EnvironmentSpec) -> WorkerConnection:
-        self._latest = WorkerConnection.open(self._zygote, spec)
+        self._latest = WorkerConnection.open(self._parent(spec.domain), spec)
         return self._latest
 
     def _go_on(self, spec: EnvironmentSpec, paused: PausedWorker) -> WorkerConnection:
-        self._latest = WorkerConnection.restore(self._zygote, paused, spec)
+        self._latest = WorkerConnection.restore(self._parent(spec.domain), paused, spec)
         return self._latest
+
+    def _begin_program(self, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
+        return ForkedProgram.start(self._parent(request.domain), spec, request)
+
+    def _parent(self, domain: Domain | None) -> Parent:
+        """Who forks what is to be in that domain. What has the user's rights also sees the user's processes."""
+        return self._zygote if domain is None or "mounts" in domain.without else self._realm
+
+    async def close(self) -> None:
+        """See the port."""
+        await super().close()
+        self._realm.close()
 
     async def hold(self, places: Sequence[str]) -> None:
         """Raises EnvironmentUnavailableError; see the port."""

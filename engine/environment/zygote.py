@@ -171,18 +171,31 @@ class Zygote:
                 raise EnvironmentUnavailableError(f"the worker processes' parent is busy: {error}") from error
         return ours
 
-    def sweep(self, brand: Brand | None) -> None:
+    def begin_realm(self, forks: int) -> None:
+        """Hands over the descriptor of a fork socket, which the zygote of a realm then serves (`worker.forking.realm`).
+
+        Raises:
+            EnvironmentUnavailableError: the zygote cannot take it.
+        """
+        if self._forks is None:
+            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+        try:
+            socket.send_fds(self._forks, [b"N"], [forks])
+        except OSError as error:
+            raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
+
+    def sweep(self, brand: object) -> None:
         """Ends what the zygote with that brand left behind, once it is dead; waits shortly for its death.
 
         Does nothing for an earlier zygote: its successor was started after a sweep.
         """
         # A dying process loses its sockets a moment before it counts as dead.
-        if brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
+        if self.brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
             from ..worker.processes.ending import end_branded  # only now, because starting does not need it
 
-            end_branded(brand)
+            end_branded(self.brand)
 
-    def kill_worker(self, pid: int, brand: Brand | None) -> bool:
+    def kill_worker(self, pid: int, brand: object) -> bool:
         """Kills one worker of the process that has this brand, past it; whether it was there to be killed.
 
         What the worker started ends when the process, which becomes its parent, comes to it.

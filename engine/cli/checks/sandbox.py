@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -16,7 +16,9 @@ from ...environment.worker_environment import WorkerEnvironment
 from ...environment.zygote import Zygote
 from ...ports.environment import EnvironmentSpec
 from ...terminal.opened import redactor, settings
+from ...worker.processes.memory import MOST_PROCESSES, most_tasks
 from ...worker.processes.privileges import hides_processes
+from ...worker.processes.proc import read
 from ...worker.sandbox import landlock
 from ...worker.sandbox.entering import MISSING
 from .finding import Finding
@@ -35,7 +37,25 @@ _EACH: Final = "they may do whatever you may, so in the mode ask each one of a m
 
 
 def sandbox() -> Iterator[Finding]:
-    return said_of(_entered(), settings().sandbox or "off")
+    entered = _entered()
+    yield from said_of(entered.layers, settings().sandbox or "off")
+    if is_held(entered.layers):
+        yield processes_of(entered.is_apart)
+
+
+def processes_of(is_apart: bool) -> Finding:
+    """How the number of a model statement's processes is bounded: in a process namespace, or by counting."""
+    if is_apart:
+        return Finding(
+            "ok",
+            f"sandbox, processes: the kernel allows a model's statements {most_tasks():,} processes and threads at a"
+            " time, and ends them with their session",
+        )
+    return Finding(
+        "note",
+        "sandbox, processes: this system permits no process namespace, so they are counted four times a second; a"
+        f" statement that starts many at once has more than {MOST_PROCESSES:,} for a moment",
+    )
 
 
 def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
@@ -83,8 +103,15 @@ def others() -> Iterator[Finding]:
         yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
 
 
-def _entered() -> tuple[Layer, ...]:
-    """The layers of a worker that was started to find out."""
+class _Entered(NamedTuple):
+    """The layers of a worker, and whether it is in a process namespace below this one."""
+
+    layers: tuple[Layer, ...]
+    is_apart: bool
+
+
+def _entered() -> _Entered:
+    """What holds a worker that was started to find out."""
     zygote = Zygote.spawn()
     try:
         with tempfile.TemporaryDirectory() as scratch:
@@ -93,7 +120,7 @@ def _entered() -> tuple[Layer, ...]:
         zygote.close()
 
 
-async def _layers(zygote: Zygote, scratch: str) -> tuple[Layer, ...]:
+async def _layers(zygote: Zygote, scratch: str) -> _Entered:
     environment = WorkerEnvironment(zygote)
     variables = allowed_variables(os.environ, settings().hidden_names)
     try:
@@ -101,6 +128,12 @@ async def _layers(zygote: Zygote, scratch: str) -> tuple[Layer, ...]:
             domain = Domain(scratch=scratch)
             spec = EnvironmentSpec(cwd=str(Path.cwd()), redactor=redactor(), variables=variables, domain=domain)
             await environment.start(spec)
-        return tuple(environment.layers)
+        return _Entered(tuple(environment.layers), _depth(environment.pid or "self") > _depth("self"))
     finally:
         await environment.close()
+
+
+def _depth(pid: int | str) -> int:
+    """How many process namespaces a process has a number in, from that of /proc on."""
+    lines = read(f"/proc/{pid}/status").splitlines()
+    return next((len(line.split()) for line in lines if line.startswith(b"NSpid:")), 0)

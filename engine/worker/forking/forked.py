@@ -35,13 +35,22 @@ class ForkedProcess:
 
     `limit` is how much memory its processes may hold, in bytes, `domain` what they may write, `who` what is said to
     have held more, and `reason` why it was ended, where we did. One that `pauses` starts nothing. `ask_outlines` gives
-    the descriptor on which a worker asks for outlines.
+    the descriptor on which a worker asks for outlines, `number_of` the process id by which the host knows a process.
     """
 
-    __slots__ = ("ask_outlines", "buffer", "control", "domain", "limit", "passed", "pauses", "pid", "reason", "who")
+    __slots__ = (
+        "ask_outlines", "buffer", "control", "domain", "limit", "number_of", "passed", "pauses", "pid", "reason", "who"
+    )  # fmt: skip
 
-    def __init__(self, control: socket.socket, passed: list[int], ask_outlines: Callable[[], socket.socket]) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        passed: list[int],
+        ask_outlines: Callable[[], socket.socket],
+        number_of: Callable[[int], int],
+    ) -> None:
         self.control = control
+        self.number_of = number_of
         self.ask_outlines = ask_outlines
         self.passed = passed
         self.pid: int | None = None
@@ -57,6 +66,10 @@ class ForkedProcess:
         with contextlib.suppress(OSError):
             self.control.sendall(frame(message))
 
+    def say_forked(self, pid: int) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which is said later
+            self.say(Forked(self.number_of(pid)))
+
     def take_known(self) -> socket.socket:
         """The socket on which a copy says that it is this process; it was passed last."""
         return socket.socket(fileno=self.passed.pop())
@@ -70,7 +83,7 @@ class ForkedProcess:
         pid = said_by(known)
         if pid and is_below(pid, os.getpid()):
             self.pid = pid
-            self.say(Forked(pid))
+            self.say_forked(pid)
         else:
             self.say(Died(-1, "it was not copied"))
         known.close()
@@ -101,7 +114,7 @@ class ForkedProcess:
         self.pid, self.limit, self.domain = pid, request.data_bytes, request.domain
         self.who = "the statement" if isinstance(request, Fork) else "the program"
         self.forget()
-        self.say(Forked(pid))
+        self.say_forked(pid)
 
     def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
         """What was forked goes its own way and does not return."""

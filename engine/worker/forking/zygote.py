@@ -19,18 +19,21 @@ import os
 import select
 import signal
 import socket
-from typing import Final
+import time
+from typing import Final, NoReturn
 
 from ... import tokens
 from ...tokens import counter
 from ..framing import ProtocolError, to_zygote
 from ..processes.brands import Brand
-from ..processes.ending import end_below, end_left_behind, end_tree
+from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
 from ..processes.memory import Watch as MemoryWatch
+from ..processes.memory import is_full
 from ..processes.privileges import become_unreadable
 from ..processes.proc import children_of, is_below, session_of
 from ..processes.system import become_subreaper, die_with_parent, give_back_memory, send, take_brand, take_precedence
 from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
+from . import realm
 from .expected import ExpectedCopies, readable
 from .forked import ForkedProcess
 from .parsers import Parsers
@@ -45,10 +48,16 @@ for a worker its hand-over socket, and for a program that is talked to its stdin
 ADOPTED: Final = 2
 """Those of a copy of a worker: control channel, and the socket on which it says that it is there."""
 ASKS: Final = 1
-"""Descriptors that come with the request to serve a socket on which outlines are asked for: that socket."""
+"""Descriptors that come with the request to serve a socket on which outlines are asked for: that socket; and with that
+for a realm: its fork socket."""
+REALM: Final = b"N"
+"""The record of that request."""
 _CHUNK: Final = 65536
 _AGAIN_SECONDS: Final = 0.1
 """Between two looks at orphans that have not ended yet."""
+_ROOM_SECONDS: Final = 5.0
+"""How long it is waited for that processes which were ended are gone."""
+_ROOM_LOOK_SECONDS: Final = 0.005
 _IDLE_SECONDS: Final = 1.0
 """Without a request, before what dead hosts left behind is ended: nobody waits then."""
 
@@ -56,11 +65,17 @@ _IDLE_SECONDS: Final = 1.0
 class ZygoteLoop:
     """The loop over the fork socket, the control channels and the ends of children."""
 
-    def __init__(self, forks: socket.socket, *, is_swept: bool) -> None:
+    def __init__(self, forks: socket.socket, *, is_swept: bool, outside: int = -1) -> None:
         self._forks = forks
         self._is_swept = is_swept
+        self._outside = outside
+        """In a realm, a descriptor of the /proc around it."""
+        self._realms: set[int] = set()
+        """The processes that are zygotes of realms."""
+        self._without_realms = ""
+        """Why there are no namespaces for realms."""
         self._has_orphans = False
-        self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())))
+        self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())), in_realm=outside >= 0)
         self._poll = select.epoll()
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
@@ -73,7 +88,7 @@ class ZygoteLoop:
         signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
         self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Never returns: leaves the process when the host is gone."""
         while True:
             # One at a time, because what is done for one may have served another already.
@@ -111,7 +126,7 @@ class ZygoteLoop:
             if process := self._process_of(pid):
                 process.reason = reason
             self._memory.end(pid)
-            end_tree(pid, self._reap_orphan)
+            self._end_tree(pid)
 
     def _sweep(self) -> None:
         """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
@@ -144,7 +159,10 @@ class ZygoteLoop:
         if not data:
             self.leave()
         if len(passed) == ASKS:
-            self._parsers.add(socket.socket(fileno=passed[0]))
+            if data == REALM:
+                self._begin_realm(passed[0])
+            else:
+                self._parsers.add(socket.socket(fileno=passed[0]))
             return
         if len(passed) not in (ADOPTED, *PASSED):  # the host's record to load, or a request that lost its descriptors
             for descriptor in passed:
@@ -153,11 +171,26 @@ class ZygoteLoop:
         control = socket.socket(fileno=passed[0])
         for descriptor in passed:
             os.set_inheritable(descriptor, False)
-        process = ForkedProcess(control, passed[1:], self._parsers.ask)
+        process = ForkedProcess(control, passed[1:], self._parsers.ask, self._number_of)
         self._processes[control.fileno()] = process
         self._poll.register(control.fileno(), select.EPOLLIN)
         if len(passed) == ADOPTED:
             self._copies.add(process)
+
+    def _begin_realm(self, descriptor: int) -> None:
+        """Forks the zygote of a realm, in a namespace where that can be had."""
+        begun = realm.Begun(0, self._without_realms)
+        if not begun.missing:
+            begun = realm.begin(descriptor, serve_realm, apart=True)
+            self._without_realms = begun.missing
+        if begun.missing:
+            begun = realm.begin(descriptor, serve_realm, apart=False)
+        if begun.pid:
+            self._realms.add(begun.pid)
+        os.close(descriptor)
+
+    def _number_of(self, pid: int) -> int:
+        return realm.number_outside(pid, self._outside)
 
     def _receive(self, process: ForkedProcess) -> None:
         # A copy may have said that it is there, and what comes now is meant for it.
@@ -195,11 +228,33 @@ class ZygoteLoop:
             # What there should be below it, because a statement had something else pass for it, is then an orphan.
             send(process.pid, signal.SIGKILL)
         else:
-            end_tree(process.pid, self._reap_orphan)
+            self._end_tree(process.pid)
+
+    def _make_room(self) -> None:
+        """Waits for what was ended in a realm to be gone: each holds a process id until then."""
+        deadline = time.monotonic() + _ROOM_SECONDS
+        while self._outside >= 0 and is_full() and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(_ROOM_LOOK_SECONDS)
+
+    def _end_tree(self, pid: int) -> None:
+        if self._outside < 0:
+            end_tree(pid, self._reap_orphan)
+        elif end_alone(pid):
+            pass
+        elif self._known() == {pid} and not self._copies:
+            end_all()
+        else:
+            end_all_but(lambda: self._spared() - {pid})
+
+    def _spared(self) -> set[int]:
+        """Children that are no orphans."""
+        return {pid for pid in children_of("self") or () if not self._is_orphan(pid)}
 
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
         match message:
             case Fork() | Execute():
+                self._make_room()
                 process.fork(message)
             case Adopt():
                 process.adopt_with(message)
@@ -222,6 +277,7 @@ class ZygoteLoop:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
                 self._memory.end(pid)
+                self._realms.discard(pid)
                 self._parsers.ended(pid, status)
                 if process := self._process_of(pid):
                     process.pid = None
@@ -235,7 +291,7 @@ class ZygoteLoop:
 
     def _reap_orphan(self, pid: int) -> None:
         """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
-        if self._process_of(pid) is None and pid not in self._parsers.pids:
+        if pid not in self._known():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
@@ -245,7 +301,12 @@ class ZygoteLoop:
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
         self._has_orphans = bool(unknown)
         if any(map(self._is_orphan, unknown)):
-            end_below(os.getpid(), self._is_orphan, self._reap_orphan)
+            if self._outside < 0:
+                end_below(os.getpid(), self._is_orphan, self._reap_orphan)
+            else:
+                end_all_but(self._spared)
+                for pid in unknown:
+                    self._reap_orphan(pid)
 
     def _is_orphan(self, pid: int) -> bool:
         """Whether a child is neither one of ours nor a copy that is still to say so (`forking_off`)."""
@@ -258,7 +319,19 @@ class ZygoteLoop:
         return pid not in known and not (self._copies and session in known)
 
     def _known(self) -> set[int]:
-        return self._parsers.pids.union(process.pid for process in self._processes.values() if process.pid is not None)
+        forked = (process.pid for process in self._processes.values() if process.pid is not None)
+        return self._parsers.pids.union(self._realms, forked)
+
+
+def serve_realm(fork_socket: int, outside: int) -> NoReturn:
+    """Becomes the zygote of a realm, in a process that has loaded all. Arguments as `realm.begin` gives them."""
+    forks = socket.socket(fileno=fork_socket)
+    zygote = ZygoteLoop(forks, is_swept=True, outside=outside)
+    zygote.announce(LIVES)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, zygote.notice)
+    signal.signal(signal.SIGTERM, zygote.leave)
+    zygote.serve()
 
 
 def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:

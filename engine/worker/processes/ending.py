@@ -26,9 +26,12 @@ Most have nobody below them, and to look through all of /proc several times take
 first taken for one process alone. That is proven without a pass: it was told to stop, has one thread, which rests, and
 the kernel knows of no child of it; whoever has none then has none later, neither by forking nor by inheriting.
 
+The first process of a realm needs none of this: a signal of its to all reaches all that there are (`end_all`).
+
 Ids are reused. So a signal is sent through a descriptor that pins the process, after its start was compared.
 
-Used by the zygote and by the workers (trees), by the host and at the start of each command (brands).
+Used by the zygote and by the workers (trees), by the host and at the start of each command (brands). A little over 300
+lines, because the proof is about all of it.
 """
 
 from __future__ import annotations
@@ -71,8 +74,38 @@ def _leave(_: int) -> None: ...
 
 def end_tree(root: int, reap: Reap = _leave) -> None:
     """Ends `root` and everything below it."""
-    if not _has_ended_alone(root):
+    if not end_alone(root):
         _end(lambda pid, parent, found: pid == root or parent in found, reap, root)
+
+
+def end_all() -> None:
+    """Ends all other processes of the namespace of which this is the first.
+
+    A signal to all is given to a child that is being forked at that moment, too, so nobody slips through, and nobody
+    has to be looked for: a fork bomb takes no longer than anything else.
+    """
+    _send_all(signal.SIGKILL)
+
+
+def end_all_but(spared: Callable[[], Collection[int]]) -> None:
+    """The same, but for some and what is below them. All are stopped first, because a fork bomb leaves nobody the time
+    to find out who that is."""
+    _send_all(signal.SIGSTOP)
+    try:
+        parents = {pid: found.parent for pid in pids() if (found := stat_of(pid)) is not None}
+        kept = {os.getpid(), *spared()}
+        while more := {pid for pid, parent in parents.items() if parent in kept and parent != os.getpid()} - kept:
+            kept |= more
+        for pid in parents.keys() - kept:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    finally:
+        _send_all(signal.SIGCONT)
+
+
+def _send_all(number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # there is nobody else
+        os.kill(-1, number)
 
 
 def _each(_: int) -> bool:
@@ -120,7 +153,7 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _has_ended_alone(root: int) -> bool:
+def end_alone(root: int) -> bool:
     """Ends one that has nobody below it, and says so; False where that is not so, or cannot be told."""
     with suppress(OSError):
         descriptor = os.pidfd_open(root)

@@ -32,10 +32,11 @@ from . import kernel
 
 _NEWNS: Final = 0x00020000
 _NEWUSER: Final = 0x10000000
-_MS_NOSUID: Final = 2
-_MS_NODEV: Final = 4
-_MS_NOEXEC: Final = 8
+MS_NOSUID: Final = 2
+MS_NODEV: Final = 4
+MS_NOEXEC: Final = 8
 _MS_PRIVATE: Final = 1 << 18
+_MS_SLAVE: Final = 1 << 19
 _ATTR_RDONLY: Final = 1
 _ATTRIBUTES: Final = Struct("=QQQQ")
 """Attributes to set and to clear, the propagation, and a user namespace."""
@@ -88,7 +89,7 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     Args:
         shared_bytes: what `/dev/shm` may hold.
     """
-    _leave_shared_tree()
+    leave()
     _set("/", _RECURSIVE, propagation=_MS_PRIVATE)
     clones = {path: _clone(path) for path in _outermost(filter(_leads_there, writable))}
     covers = [path for path in hidden if _leads_there(path)]
@@ -98,7 +99,7 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
         if path in clones:
             _attach(clones[path], path)
         else:
-            kernel.mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, _COVER)
+            kernel.mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, _COVER)
     for path in covers:
         if path not in clones:
             _set(path, 0, attributes=_ATTR_RDONLY)
@@ -135,14 +136,23 @@ def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
             yield os.fsdecode(path), b"ro" in fields[5].split(b",")
 
 
-def _leave_shared_tree() -> None:
+def follow_outside() -> None:
+    """Keeps what is mounted from now on from those outside, and takes in what is mounted there. Raises OSError."""
+    _set("/", _RECURSIVE, propagation=_MS_SLAVE)
+
+
+def leave(more: int = 0) -> None:
+    """Enters a file tree of its own, which is a copy yet, and `more` namespaces; in a user namespace if that takes one.
+
+    Raises OSError.
+    """
     try:
-        kernel.unshare(_NEWNS)
+        kernel.unshare(_NEWNS | more)
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
         # What is not dumpable does not own its files in /proc.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-        kernel.unshare(_NEWUSER | _NEWNS)
+        kernel.unshare(_NEWUSER | _NEWNS | more)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
@@ -163,9 +173,9 @@ def _bind_read_only(path: str, roots: Collection[str], bound: set[str]) -> None:
 
 def _renew_devices(shared_bytes: int) -> None:
     if os.path.isdir(_SHARED_MEMORY):
-        kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _MS_NOSUID | _MS_NODEV, f"size={shared_bytes},mode=1777")
+        kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", MS_NOSUID | MS_NODEV, f"size={shared_bytes},mode=1777")
     if os.path.isdir(_TERMINALS):
-        kernel.mount("devpts", _TERMINALS, "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+        kernel.mount("devpts", _TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
         if not os.path.islink(_TERMINAL_MAKER):
             _attach(_clone(f"{_TERMINALS}/ptmx"), _TERMINAL_MAKER)
 

@@ -15,7 +15,7 @@ import pytest
 
 from engine.cli.checks import environment, outlines, storage, worker
 from engine.cli.checks.finding import Finding
-from engine.cli.checks.sandbox import said_of
+from engine.cli.checks.sandbox import processes_of, said_of
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.config.settings import SETTINGS
 from engine.domain import LAYERS, Layer, is_held
@@ -93,6 +93,13 @@ def test_what_the_sandbox_comes_to_is_said_first(layers: tuple[Layer, ...], rule
     first, *_ = said_of(layers, rule)
     assert first.grade == grade
     assert said in first.text
+
+
+def test_how_processes_are_bounded_is_said() -> None:
+    assert processes_of(True).grade == "ok"
+    assert "1,000" in processes_of(True).text
+    assert processes_of(False).grade == "note"
+    assert "counted" in processes_of(False).text
 
 
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -457,6 +457,7 @@ LOADED = [
     "worker.forking.main",
     "worker.forking.outlining",
     "worker.forking.parsers",
+    "worker.forking.realm",
     "worker.forking.separation",
     "worker.forking.zygote",
     "worker.framing",
