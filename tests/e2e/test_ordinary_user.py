@@ -26,6 +26,7 @@ ATTACKS: Final = (
     "tests/engine/environment/test_contract_checkpoints.py",
     "tests/engine/environment/test_ending.py",
     "tests/engine/environment/test_fork_bombs.py",
+    "tests/engine/environment/test_realms.py",
     "tests/engine/environment/test_worker_deaths.py",
 )
 

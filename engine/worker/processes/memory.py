@@ -28,6 +28,7 @@ for paused copies. A little over 300 lines, because all that is counted of proce
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -58,6 +59,8 @@ _GROWTH: Final = 64
 """The part of its bound by which a scratch directory grows without somebody being ended for that: caches, and files
 that are still on their way to the disk."""
 _EVERYTHING: Final = 1 << 62
+_MOST: Final = 2
+"""Times its bound a scratch directory is counted where it may be a statement that has filled it."""
 _BLOCK: Final = 512
 _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
@@ -141,7 +144,9 @@ class Watch:
     def begin(self, pid: int, limit: int, who: str, domain: Domain | None = None) -> None:
         """From now on the tree of `pid` is looked at, for the first time at once."""
         if domain is not None:
-            self._scratches[pid] = domain, _allowed(domain)
+            # Whoever begins is watched only after a while, and what it has written by then is its own.
+            since = math.inf if who == _LEFT else time.time() - LOOK_SECONDS
+            self._scratches[pid] = domain, _allowed(domain, since)
         if not self.is_busy:
             self._next_look = 0.0
         self._limits[pid] = limit, who
@@ -157,7 +162,7 @@ class Watch:
             # Or the files of the statement that is over would be the fault of the next one.
             self._scratches.pop(pid, None)
         elif domain is not None:
-            self._scratches[pid] = domain, _allowed(domain)
+            self._scratches[pid] = domain, _allowed(domain, math.inf)
         self._limits[pid] = limit, _LEFT
         self._idle.add(pid)
 
@@ -232,15 +237,17 @@ class Watch:
         _send_all(signal.SIGSTOP)
 
 
-def _allowed(domain: Domain) -> int:
-    """Bytes that its scratch directory may hold from now on: its bound, and little more than what is there already.
+def _allowed(domain: Domain, since: float) -> int:
+    """Bytes that its scratch directory may hold from now on: its bound, and little more than was there at that time.
 
-    All of it is counted, or what lies beyond the end of a count would be the fault of whoever begins now.
+    All of it is counted, or what lies beyond the end of a count would be the fault of whoever begins now. What has
+    changed since may be old all the same, moved or made shorter; of that it counts as much as leads to twice the bound.
     """
-    there = held(domain.scratch, _EVERYTHING)
-    if there > _EVERYTHING:  # a part of it is too deep to be counted, and would have no bound
+    before = held(domain.scratch, _EVERYTHING, since)
+    if before > _EVERYTHING:  # a part of it is too deep to be counted, and would have no bound
         return domain.scratch_bytes
-    return max(domain.scratch_bytes, there + domain.scratch_bytes // _GROWTH)
+    changed = min(held(domain.scratch, _MOST * domain.scratch_bytes), _MOST * domain.scratch_bytes)
+    return max(domain.scratch_bytes, before + domain.scratch_bytes // _GROWTH, changed)
 
 
 def _send_all(number: signal.Signals) -> None:

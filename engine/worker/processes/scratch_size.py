@@ -7,6 +7,7 @@ mount, one for a disk is the administrator's. So it is counted. Must not know wh
 from __future__ import annotations
 
 import errno
+import math
 import os
 from typing import Final
 
@@ -15,8 +16,10 @@ _LEAST: Final = 4096
 """What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
 
 
-def held(directory: str, enough: int) -> int:
+def held(directory: str, enough: int, since: float = math.inf) -> int:
     """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`.
+
+    What has changed `since` that time, in seconds since the epoch, is left out.
 
     It is above that, too, where a path in it is longer than the kernel takes.
     """
@@ -25,7 +28,9 @@ def held(directory: str, enough: int) -> int:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    total += max(entry.stat(follow_symlinks=False).st_blocks * _BLOCK, _LEAST)
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_ctime < since:  # which nobody can set
+                        total += max(found.st_blocks * _BLOCK, _LEAST)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     if total > enough:

@@ -402,6 +402,7 @@ LOADED = [
     "projection.superseded",
     "projection.surfaces",
     "projection.timeline",
+    "protected",
     "search",
     "search.globs",
     "search.ignore_files",

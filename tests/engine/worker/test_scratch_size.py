@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.domain import Domain
+from engine.worker.processes import memory
 from engine.worker.processes.memory import Watch
 from engine.worker.processes.scratch_size import held
 
@@ -82,6 +83,7 @@ def test_who_begins_near_or_above_the_bound_is_ended_for_real_growth_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     (tmp_path / "before").write_bytes(os.urandom(before))
+    monkeypatch.setattr(memory, "LOOK_SECONDS", 0.0)  # the statement begins now
     watch = Watch()
     with process(*ALONE) as pid:
         watch.begin(pid, MUCH, "the statement", Domain(scratch=str(tmp_path), scratch_bytes=BOUND))
@@ -105,8 +107,20 @@ def test_what_a_statement_left_in_it_is_not_the_fault_of_the_next(
         (tmp_path / "much").write_bytes(os.urandom(3 * BOUND))
         watch.rest(pid, MUCH, domain)  # before the next look
         assert not found(watch, monkeypatch)
+        monkeypatch.setattr(memory, "LOOK_SECONDS", 0.0)  # the statement begins now
         watch.begin(pid, MUCH, "the statement", domain)
         assert not found(watch, monkeypatch)
+
+
+def test_what_a_statement_writes_before_it_is_watched_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "LOOK_SECONDS", 60.0)  # since the statement began
+    (tmp_path / "much").write_bytes(os.urandom(3 * BOUND))
+    watch = Watch()
+    with process(*ALONE) as pid:
+        watch.begin(pid, MUCH, "the statement", Domain(scratch=str(tmp_path), scratch_bytes=BOUND))
+        assert found(watch, monkeypatch)
 
 
 def test_what_a_child_that_was_left_writes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
