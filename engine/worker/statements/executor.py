@@ -26,6 +26,8 @@ from .own_python import OwnPython
 from .source_lines import SourceLines
 
 VALUE_LIMIT: Final = 16384
+_RESERVE_BYTES: Final = 4 << 20
+"""Nothing writes to it, so it takes none of the machine's memory."""
 """Characters of a displayed value."""
 
 
@@ -71,6 +73,8 @@ class Executor:
         self._settle = settle
         self._let_go = let_go
         self._advise = advise
+        self._reserve: bytearray | None = None
+        """Memory that is given back when a statement has used up all, so that the next one can free some."""
 
     def run(self, source: str, label: str, *, traced: bool = True) -> Result:
         """Runs the statement; tracebacks call it `label`. Never raises for what user code does.
@@ -78,6 +82,9 @@ class Executor:
         An exception has a traceback only if it is `traced`.
         """
         result = Result()
+        if self._reserve is None:
+            with suppress(MemoryError):
+                self._reserve = bytearray(_RESERVE_BYTES)
         self._lines.show(source, label)
         # Order matters: displaying may write files, the diff sees what displaying did and which names hold what, and
         # streams are flushed when no user code can follow.
@@ -108,6 +115,8 @@ class Executor:
                     # An interrupt may have ended the first time.
                     self._python.take_over()
         except BaseException as error:
+            if isinstance(error, MemoryError):
+                self._reserve = None
             self._leave_if_forked(error)
             if result.exception is None:
                 result.exception = self._described(error, traced)

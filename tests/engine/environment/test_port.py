@@ -24,8 +24,8 @@ from tests.support.workers import shared_zygote
 
 MEMBERS = (
     "alive", "idle", "loss", "layers", "start", "hold", "run", "interrupt", "command", "tick", "project", "look",
-    "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot", "checkpoints", "end",
-    "close",
+    "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot", "checkpoints",
+    "end", "close",
 )  # fmt: skip
 LINES = 90
 """Of an Environment that somebody makes up, at most."""
