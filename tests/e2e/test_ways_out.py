@@ -54,6 +54,7 @@ from tests.support.mcp_http import MODERN, TOKEN, modern_headers, web_process
 from tests.support.scripts import scripted
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 
+pytestmark = pytest.mark.slow  # half a minute for each half; `.ci/run` runs the first
 SECONDS: Final = 30.0
 PIECE: Final = 8
 """So many characters of a key in a row are a leak."""
@@ -719,14 +720,12 @@ def test_no_key_leaves(quick: Left, way_in: str, way_out: str) -> None:
         assert pieces(way_in, quick.said[way_out]) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way_out", SLOW_WAYS)
 @pytest.mark.parametrize("way_in", WAYS_IN)
 def test_no_key_leaves_slowly(slow: Left, way_in: str, way_out: str) -> None:
     assert pieces(way_in, slow.said[way_out]) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way_out", WAYS_OUT)
 def test_keys_that_are_no_secrets_show(plain: Left, way_out: str) -> None:
     shown = [way for way in WAYS_IN if pieces(way, plain.said[way_out])]

@@ -184,6 +184,7 @@ def index(tmp_path: Path) -> Callable[[str, str], str]:
     return add
 
 
+@pytest.mark.slow
 def test_the_install_takes_what_is_pinned_where_everything_has_a_newer_release(
     tmp_path: Path, index: Callable[[str, str], str]
 ) -> None:

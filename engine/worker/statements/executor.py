@@ -7,6 +7,7 @@ of the result. Must not know the host or the nodes. Called by `interpreter`.
 from __future__ import annotations
 
 import ast
+import mmap
 import os
 import sys
 import time
@@ -73,7 +74,7 @@ class Executor:
         self._settle = settle
         self._let_go = let_go
         self._advise = advise
-        self._reserve: bytearray | None = None
+        self._reserve: mmap.mmap | None = None
         """Memory that is given back when a statement has used up all, so that the next one can free some."""
 
     def run(self, source: str, label: str, *, traced: bool = True) -> Result:
@@ -83,8 +84,8 @@ class Executor:
         """
         result = Result()
         if self._reserve is None:
-            with suppress(MemoryError):
-                self._reserve = bytearray(_RESERVE_BYTES)
+            with suppress(OSError):
+                self._reserve = mmap.mmap(-1, _RESERVE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._lines.show(source, label)
         # Order matters: displaying may write files, the diff sees what displaying did and which names hold what, and
         # streams are flushed when no user code can follow.
@@ -115,7 +116,8 @@ class Executor:
                     # An interrupt may have ended the first time.
                     self._python.take_over()
         except BaseException as error:
-            if isinstance(error, MemoryError):
+            if isinstance(error, MemoryError) and self._reserve is not None:
+                self._reserve.close()
                 self._reserve = None
             self._leave_if_forked(error)
             if result.exception is None:
