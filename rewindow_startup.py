@@ -14,7 +14,10 @@ import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO, cast
+
+if TYPE_CHECKING:
+    from engine import Redactor
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
@@ -90,14 +93,33 @@ class _Errors(io.TextIOBase):
 
 
 def rewindow_conformance() -> NoReturn:
-    """The command that judges other programs. It runs no statements and keeps no keys, so that nothing is hidden."""
+    """The command that judges other programs, which may say what keys they were given. It runs no statements."""
     problem = foreign_package()
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
+    _open_streams()
     from conformance.cli import main  # only after the check
+    from engine import without_secrets
 
-    raise SystemExit(main(sys.argv[1:]))
+    redactor = _given_keys(sys.argv[1:])
+    sys.stdout = without_secrets(sys.stdout, redactor)
+    sys.stderr = without_secrets(sys.stderr, redactor)
+    raise SystemExit(main(sys.argv[1:], redactor.redact))
+
+
+def _given_keys(arguments: list[str]) -> Redactor:
+    """What takes out the secrets of the environment, and those that the command line gives to the program."""
+    from engine import redactor_of
+    from engine.config.secrets import server_secrets
+    from engine.mcp_servers import StdioServer
+
+    pairs = [(option, following) for option, following in zip(arguments, arguments[1:], strict=False)]
+    given = [value for option, value in pairs if option == "--env"]
+    given += [option.removeprefix("--env=") for option in arguments if option.startswith("--env=")]
+    variables = dict((name, value) for name, equals, value in (each.partition("=") for each in given) if equals)
+    program = StdioServer(name="", command="", args=tuple(arguments), env=variables)
+    return redactor_of(os.environ).knowing(server_secrets(program, os.environ))
 
 
 def rewindow_acp() -> NoReturn:

@@ -20,6 +20,9 @@ the pinned directory, without following it (`Place`). Why nothing lands outside,
 3. Missing directories are made one by one, each in the one pinned before and each pinned without following links.
 4. A pinned directory may be moved outside meanwhile, with what is in it. Whoever may do that could as well have moved
    it after the act: the two orders cannot be told apart.
+
+What is this program's own (`keep_out`) is in no roots, though they may be around it: a home directory is a workspace,
+too. That is said once for the whole process, so that no tool can forget it.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import os
 import stat
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import BinaryIO, Final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +44,7 @@ _PROCFS: Final = 0x9FA0
 """PROC_SUPER_MAGIC, statfs(2)."""
 _MOST_LINKS: Final = 40
 """As many as the kernel follows."""
+_IS_OWN: Final = "where this program keeps its sessions, which no statement reads or writes"
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -48,13 +53,47 @@ _KINDS: Final = {
 }
 
 
+def real_roots(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Where these directories really are, as they are now.
+
+    One that is named as lying in another of them counts only there: whoever may write the other could put a link in its
+    place, or in the place of a directory above it.
+    """
+    real = tuple(map(os.path.realpath, roots))
+    if len(roots) == 1:
+        return real
+    return tuple(found for root, found in zip(roots, real, strict=True) if not _has_left(root, found, real))
+
+
+def _has_left(root: str, found: str, real: tuple[str, ...]) -> bool:
+    above = set(map(os.path.realpath, map(str, PurePath(root).parents)))
+    return any(not _is_in(found, other) and any(_is_in(each, other) for each in above) for other in real)
+
+
+_own: set[str] = set()
+
+
+def keep_out(directory: str | os.PathLike[str]) -> None:
+    """From now on nothing that is opened within roots lies in this directory, as long as the roots are not in it.
+
+    Nor is a directory written, moved or removed that it lies in. Holds in all of this process.
+    """
+    _own.add(os.path.realpath(directory))
+
+
+def own_below(directory: str) -> tuple[str, ...]:
+    """The directories that are kept out and lie in this one, by their paths from there."""
+    top = os.path.join(directory, "")
+    return tuple(sorted(each.removeprefix(top) for each in _own if each.startswith(top)))
+
+
 @contextlib.contextmanager
 def opened_file(path: str, roots: tuple[str, ...] | None = None) -> Generator[BinaryIO]:
     """The regular file at an absolute path, open for reading; never blocks on a pipe or a device.
 
     Args:
         path: absolute; links are followed.
-        roots: absolute directories, links in them resolved at each use. None allows every place the process may read.
+        roots: absolute directories, as `real_roots` resolves them. None allows every place the process may read.
 
     Raises:
         PermissionError: it lies outside the roots, or on procfs, where a file speaks about the process that reads it.
@@ -187,6 +226,8 @@ def place_to_write(
         with _deepest(folder, roots) as (pin, missing):
             target = None if missing or not follows else _target(name, pin)
             if target is None:
+                if roots is not None:
+                    _check_around(os.path.join(os.readlink(f"/proc/self/fd/{pin}"), *missing, name), roots)
                 with _made(pin, missing if making else ()) as directory:
                     yield Place(directory, () if making else missing, name)
                 return
@@ -277,7 +318,8 @@ def _pinned(path: str, roots: tuple[str, ...] | None) -> Generator[int]:
     try:
         if roots is not None:
             _check_inside(os.readlink(f"/proc/self/fd/{pin}"), roots)
-            _check_file_system(pin, path)
+            if is_on_procfs(pin):
+                raise PermissionError(errno.EACCES, "on procfs, which would show the agent's own process", path)
         yield pin
     finally:
         os.close(pin)
@@ -289,19 +331,31 @@ def _check_spelling(path: str) -> None:
 
 
 def _check_inside(place: str, roots: tuple[str, ...]) -> None:
-    for root in map(os.path.realpath, roots):
-        if place == root or place.startswith(root.rstrip("/") + "/"):
+    for root in real_roots(roots):
+        if _is_in(place, root):
+            if any(_is_in(place, own) and not _is_in(root, own) for own in _own):
+                raise PermissionError(errno.EACCES, _IS_OWN, place)
             return
     raise PermissionError(errno.EACCES, f"outside the workspace {roots[0]}", place)
 
 
-def _check_file_system(pin: int, path: str) -> None:
+def _check_around(place: str, roots: tuple[str, ...]) -> None:
+    """Raises PermissionError where an act on the name would be one on a directory that is kept out."""
+    if any(_is_in(own, place) and not any(_is_in(root, own) for root in real_roots(roots)) for own in _own):
+        raise PermissionError(errno.EACCES, _IS_OWN, place)
+
+
+def _is_in(place: str, directory: str) -> bool:
+    return place == directory or place.startswith(directory.rstrip("/") + "/")
+
+
+def is_on_procfs(descriptor: int) -> bool:
+    """Whether a file speaks about the process that reads it. Raises OSError where the file system does not answer."""
     found = ctypes.create_string_buffer(_STATFS_BYTES)
-    if _LIBC.fstatfs(pin, found) != 0:
+    if _LIBC.fstatfs(descriptor, found) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
-    if ctypes.c_long.from_buffer(found).value == _PROCFS:
-        raise PermissionError(errno.EACCES, "on procfs, which would show the agent's own process", path)
+        raise OSError(number, os.strerror(number))
+    return ctypes.c_long.from_buffer(found).value == _PROCFS
 
 
 def _reopened(pin: int, flags: int, path: str) -> int:

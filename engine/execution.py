@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 from .ids import BlobDigest
-from .text import Exact
+from .text import Exact, Named
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
 """How an execution ended: by itself, by an exception, at its time limit, or because somebody stopped it."""
@@ -64,7 +64,7 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
     changed: dict[str, ChangeInfo] = field(default_factory=dict[str, ChangeInfo])
-    deleted: tuple[Exact, ...] = ()
+    deleted: tuple[Named, ...] = ()
     digests: dict[str, Exact] = field(default_factory=dict[str, Exact])
     unknown: dict[str, str] = field(default_factory=dict[str, str])
     deep: bool = False
@@ -89,7 +89,7 @@ LOOKED: Final = "looked at"
 class ExceptionInfo(Struct, frozen=True, kw_only=True):
     """Why a statement failed: exception type, bounded message, and the traceback from the user's frame on."""
 
-    type: Exact
+    type: Named
     message: str
     traceback: str = ""
 
@@ -182,7 +182,7 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
     is neither: `withheld` is then its digest.
     """
 
-    names: tuple[Exact, ...]
+    names: tuple[Named, ...]
     content: BlobDigest | None = None
     size: int
     withheld: Exact = ""

@@ -27,6 +27,7 @@ from .config import stages
 from .config.secrets import redactor_of
 from .config.settings import DEFAULT_MODEL, Settings
 from .config.system import SystemClock, SystemEntropy
+from .confinement import keep_out
 from .environment.factory import workers
 from .environment.zygote import Zygote
 from .errors import InvalidRequestError, StoreError
@@ -95,6 +96,7 @@ class Host:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._start_server = start_server or (None if self._zygote is None else self._start_below_zygote)
+        keep_out(settings.state_dir)
         self._store = store or open_store(settings.state_dir, self._clock)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None

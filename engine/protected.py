@@ -15,24 +15,29 @@ both ways to read it belong together.
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, named_by, state_of
 from .paths import is_inside
 
 
 class Row(NamedTuple):
-    """A name of a file or directory, with all that is in it; `runs` says which program runs it when."""
+    """A name of a file or directory, with all that is in it; `runs` says which program runs it when.
+
+    Two names with a slash mean the second in a directory of the first.
+    """
 
     name: str
     runs: str
 
+
+_SHELL: Final = "your shell runs it when it starts or ends"
+_GIT_OF_USER: Final = "git runs programs that it names, in every repository"
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(".envrc", "direnv runs it in each shell that enters the directory"),
@@ -53,6 +58,28 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".pre-commit-config.yaml", "pre-commit runs the programs that it names at each commit"),
     Row("lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
     Row(".lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".bashrc", _SHELL),
+    Row(".bash_profile", _SHELL),
+    Row(".bash_login", _SHELL),
+    Row(".bash_logout", _SHELL),
+    Row(".profile", _SHELL),
+    Row(".zshrc", _SHELL),
+    Row(".zshenv", _SHELL),
+    Row(".zprofile", _SHELL),
+    Row(".zlogin", _SHELL),
+    Row(".zlogout", _SHELL),
+    Row(".config/fish", _SHELL),
+    Row(".config/autostart", "the desktop starts the programs that it names"),
+    Row(".config/systemd", "systemd starts the programs that it names"),
+    Row(".config/git", _GIT_OF_USER),
+    Row(".gitconfig", _GIT_OF_USER),
+    Row(".config/nvim", "Neovim runs it when it starts"),
+    Row(".vimrc", "Vim runs it when it starts"),
+    Row(".emacs.d", "Emacs runs it when it starts"),
+    Row(".config/emacs", "Emacs runs it when it starts"),
+    Row(".ssh", "ssh runs commands that its configuration names, and lets in whom its keys name"),
+    Row(".local/bin", "shells find programs in it"),
+    Row(".config/rewindow", "this program takes its rules from it"),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
     Row(".claude", "Claude Code runs the hooks that its settings name"),
     Row(".cursor", "Cursor starts the servers and hooks that it names"),
@@ -60,19 +87,22 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".codex", "Codex starts the servers that its settings name"),
 )
 _BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
+_ABOVE_ROWS: Final = frozenset(name.partition("/")[0] for name in _BY_NAME if "/" in name)
 _WORKSPACE_SUFFIX: Final = ".code-workspace"
 _OF_EDITORS: Final = "VS Code takes tasks and programs from it when it is opened"
 
 _GIT: Final = ".git"
-_HEAD, _OBJECTS, _REFS, _COMMON_DIR = "head", "objects", "refs", "commondir"
-_OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", "commondir")
-_KERNEL_HELD: Final = ("config", "config.worktree", "hooks", _COMMON_DIR)
+_HEAD, _OBJECTS, _REFS = "head", "objects", "refs"
+_OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
+_KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Of a repository, what no plain `git add` or `git commit` changes."""
+_KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
+_WORK_TREES: Final = "worktrees"
 _GIT_RUNS: Final = {
     "config": "git runs programs that it names, also for `git status`",
     "config.worktree": "git runs programs that it names, also for `git status`",
     "hooks": "git runs the programs in it",
-    _COMMON_DIR: "it leads git to another configuration, which names programs to run",
+    COMMON_DIR: "it leads git to another configuration, which names programs to run",
     "gitdir": "it leads git to another work tree",
     "rebase-merge": "`git rebase --continue` runs the commands in it",
     "rebase-apply": "`git rebase --continue` runs the commands in it",
@@ -84,21 +114,18 @@ _GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
+_LED_TO: Final = "a link leads to it from where other programs look for programs"
+
 _MOST: Final = 50
 """Repositories whose places are named: each costs whoever mounts them some time."""
+_MOST_ROWS: Final = 100
+"""Files and directories of the table, likewise."""
 _LOOKED_AT: Final = 1_000
 """Directories, the ones near the top first: whatever is there, the looking ends."""
-_CONFIG_BYTES: Final = 1 << 16
+_LINKS: Final = 200
+"""Names in a protected directory that may be links."""
 _SHOWN: Final = 20
 """Files of a directory that appeared."""
-_VALUE: Final = re.compile(r"(?m)(?:^|\])[ \t]*([\w-]+)[ \t]*=[ \t]*(.*?)[ \t]*$")
-"""A line of a configuration, also behind the head of its section."""
-_RUNNING_KEYS: Final = frozenset(
-    (
-        *("hookspath", "path", "fsmonitor", "sshcommand", "askpass", "editor", "pager", "helper", "clean", "smudge"),
-        *("process", "textconv", "driver", "program", "cmd", "command", "external"),
-    )
-)
 
 
 class Protection:
@@ -109,6 +136,12 @@ class Protection:
         self._found: tuple[str, ...] = ()
         """The places when they were last looked for."""
         self._found_marks: Mapping[str, tuple[int, int] | None] | None = None
+        self._led_to: set[str] = set()
+        """Where links lead that have a protected name, as far as they were looked for."""
+        self._folders: dict[str, int] = {}
+        """The directories that were looked at, with the times of their last change."""
+        self._named: dict[str, tuple[object, tuple[str, ...]]] = {}
+        """What each work tree's configuration names, with the state in which that was read."""
 
     def why(self, path: str) -> str:
         """Why the file or directory at a real absolute path is protected, be it there or not; empty where it is not.
@@ -118,7 +151,8 @@ class Protection:
         return (
             self.why_by_name(path)
             or self._why_in_repository(path)
-            or (_NAMED if any(is_inside(path, (place,)) for place in self._named_above(path)) else "")
+            or (_NAMED if any(_leads_to(path, place) for place in self._named_above(path)) else "")
+            or (_LED_TO if is_inside(path, tuple(self._led_to)) else "")
         )
 
     def why_by_name(self, path: str) -> str:
@@ -129,17 +163,28 @@ class Protection:
     def places(self) -> tuple[str, ...]:
         """What the kernel can mount read-only: places that are there now, and those of a root's own repository."""
         found: dict[str, None] = {}
+        self._folders, self._led_to = {}, set()
         for root in self._roots:
             git = os.path.join(root, _GIT)
-            for repository in (git, *islice((each for each in _repositories(root) if each != git), _MOST)):
-                found.update(dict.fromkeys(_held_places(repository, self._roots)))
-            found.update(dict.fromkeys(_rows_at(root)))
-        self._found = tuple(found)
-        self._found_marks = self.marks()
+            repositories: list[str] = []
+            rows: list[str] = []
+            for folder, names in _folders(root, leaves=(_GIT,), times=self._folders):
+                repositories += (each for each in _repositories_at(folder, names) if each != git)
+                rows += _rows_at(folder, names)
+            for repository in (git, *repositories[:_MOST]):
+                found.update(dict.fromkeys(_held_places(repository)))
+                if os.path.basename(repository) == _GIT:
+                    found.update(dict.fromkeys(self._named_by(repository, os.path.dirname(repository))))
+            found.update(dict.fromkeys(rows[:_MOST_ROWS]))
+        for place in tuple(found):
+            self._led_to.update(each for each in _led_to(place) if is_inside(each, self._roots))
+        self._led_to.difference_update(self._roots)
+        self._found = (*found, *sorted(self._led_to - found.keys()))
+        self._found_marks = self._marks()
         return self._found
 
     def current_places(self) -> tuple[str, ...]:
-        """The same without a search where nothing at the known places has changed since the last one."""
+        """The same without a search where nothing can have come since the last one."""
         return self._found if self._found_marks == self.marks() else self.places()
 
     def appeared(self, before: Mapping[str, tuple[int, int] | None]) -> Iterator[str]:
@@ -152,8 +197,15 @@ class Protection:
         """Which file is at each place that was found, and where one may come to be; None for nothing.
 
         Where two such answers differ, `places` has to be asked again, and what the kernel held may be held no more.
+        Looks for places again where a directory has changed.
         """
-        usual = (os.path.join(root, row.name) for root in self._roots for row in ROWS)
+        if any(_changed_at(folder) != time for folder, time in self._folders.items()):
+            self.places()
+        return self._marks()
+
+    def _marks(self) -> Mapping[str, tuple[int, int] | None]:
+        names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
+        usual = (os.path.join(root, name) for root in self._roots for name in names)
         return {path: _identity(path) for path in (*self._found, *usual)}
 
     def _above(self, path: str) -> Iterator[str]:
@@ -167,7 +219,7 @@ class Protection:
             if _is_whole(found):
                 if reason := _why_in_git(below):
                     return reason
-            elif _is_whole(found | {below[0]}) and len(below) == 1:
+            elif _is_whole(found | {below[0]}):
                 return _NEW_REPOSITORY
         return ""
 
@@ -175,7 +227,15 @@ class Protection:
         for folder in self._above(path):
             git = os.path.join(folder, _GIT)
             if os.path.lexists(git):
-                yield from _named_by(git, folder, self._roots)
+                yield from self._named_by(git, folder)
+
+    def _named_by(self, git: str, top: str) -> tuple[str, ...]:
+        state = state_of(git)
+        before, places = self._named.get(git, (None, ()))
+        if before != state or places or os.path.isfile(git):  # because what is included may have changed by itself
+            places = tuple(named_by(git, top, self._roots))
+            self._named[git] = state, places
+        return places
 
 
 def _files_at(path: str) -> Iterator[str]:
@@ -193,9 +253,31 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _led_to(place: str) -> Iterator[str]:
+    """Where the place leads if it is a link, and where the links lead that are in it."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(os.listdir(place))[:_LINKS]
+    for path in (place, *(os.path.join(place, name) for name in names)):
+        if os.path.islink(path):
+            yield os.path.realpath(path)
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _leads_to(path: str, place: str) -> bool:
+    """Whether it is the place, or in it; or above it, and not there yet, so that all of it could come at once."""
+    return is_inside(path, (place,)) or (is_inside(place, (path,)) and not os.path.isdir(path))
+
+
 def _is_whole(names: frozenset[str]) -> bool:
     """Whether git takes a directory with these names for a repository."""
-    return _HEAD in names and (_COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
+    return _HEAD in names and (COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
 
 
 def _names_in(folder: str) -> frozenset[str]:
@@ -210,8 +292,9 @@ def _why_by_name(parts: list[str]) -> str:
     for number, part in enumerate(parts):
         if part == _GIT and (reason := _why_in_git(parts[number + 1 :])):
             return reason
-        if part in _BY_NAME:
-            return _BY_NAME[part]
+        for name in (part, "/".join(parts[number : number + 2])):
+            if name in _BY_NAME:
+                return _BY_NAME[name]
     return _OF_EDITORS if parts[-1].endswith(_WORKSPACE_SUFFIX) else ""
 
 
@@ -227,102 +310,57 @@ def _why_in_git(below: list[str]) -> str:
 # --- on the disk ------------------------------------------------------------------------------------------------------
 
 
-def _held_places(git: str, roots: tuple[str, ...]) -> Iterator[str]:
+def _held_places(git: str) -> Iterator[str]:
     if os.path.isfile(git):
         yield git
-    else:
-        yield from (os.path.join(git, name) for name in _KERNEL_HELD)
-    top = os.path.dirname(git)
-    if os.path.basename(git) == _GIT:
-        yield from _named_by(git, top, roots)
-        yield from _rows_at(top)
-
-
-def _rows_at(folder: str) -> Iterator[str]:
+        return
+    yield from (os.path.join(git, name) for name in _KERNEL_HELD)
+    folders = [git]
     with suppress(OSError):
-        for name in sorted(os.listdir(folder)):
-            if name.casefold() in _BY_NAME or name.casefold().endswith(_WORKSPACE_SUFFIX):
-                yield os.path.join(folder, name)
+        folders += (os.path.join(git, _WORK_TREES, name) for name in sorted(os.listdir(os.path.join(git, _WORK_TREES))))
+    for folder in folders[: 1 + _MOST]:
+        names = _KERNEL_HELD_IF_THERE if folder == git else (*_KERNEL_HELD, *_KERNEL_HELD_IF_THERE)
+        yield from filter(os.path.lexists, (os.path.join(folder, name) for name in names))
 
 
-def _repositories(root: str) -> Iterator[str]:
-    """The `.git` of each work tree, what is there of submodules, and bare repositories."""
-    for folder, names in _folders(root, leaves=(_GIT,)):
-        git = os.path.join(folder, _GIT)
-        if os.path.lexists(git):
-            yield git
-            yield from _submodules(os.path.join(git, "modules"))
-        if _is_whole(names):
-            yield folder
+def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name.casefold() in _BY_NAME or name.casefold().endswith(_WORKSPACE_SUFFIX):
+            yield os.path.join(folder, name)
+        elif name.casefold() in _ABOVE_ROWS:
+            yield from filter(os.path.lexists, (os.path.join(folder, row) for row in _BY_NAME if "/" in row))
+
+
+def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """The `.git` of a work tree, what is there of submodules, and a bare repository."""
+    git = os.path.join(folder, _GIT)
+    if os.path.lexists(git):
+        yield git
+        yield from _submodules(os.path.join(git, "modules"))
+    if _is_whole(frozenset(map(str.casefold, names))):
+        yield folder
 
 
 def _submodules(modules: str) -> Iterator[str]:
     """The repositories below a directory of them; their names may have slashes, and they may have submodules."""
-    return (folder for folder, names in _folders(modules, leaves=(_OBJECTS, _REFS, "logs")) if _HEAD in names)
+    return (folder for folder, names in _folders(modules, leaves=(_OBJECTS, _REFS, "logs")) if "HEAD" in names)
 
 
-def _folders(top: str, leaves: tuple[str, ...]) -> Iterator[tuple[str, frozenset[str]]]:
+def _folders(top: str, leaves: tuple[str, ...], times: dict[str, int] | None = None) -> Iterator[tuple[str, list[str]]]:
     """The directory and those below it, level by level, but for those of such a name and what is in them; each with
-    the names in it, without case."""
+    the names in it, sorted. Into `times` goes when each of them last changed."""
     waiting = deque([top])
     for _ in range(_LOOKED_AT):
         if not waiting:
             return
         folder = waiting.popleft()
+        if times is not None:
+            times[folder] = _changed_at(folder)
         entries: list[os.DirEntry[str]] = []
         with suppress(OSError), os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-        yield folder, frozenset(entry.name.casefold() for entry in entries)
+        yield folder, [entry.name for entry in entries]
         for entry in entries:
             with suppress(OSError):
                 if entry.name not in leaves and entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-
-
-def _named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
-    """Places in the roots that the configuration of a repository names as hooks, includes or programs."""
-    for folder in _configured(git, top):
-        for name in _KERNEL_HELD[:2]:
-            for key, value in _values(os.path.join(folder, name)):
-                yield from _places_of(key, value, top, folder, roots)
-
-
-def _configured(git: str, top: str) -> Iterator[str]:
-    """The directories with the configuration of a work tree: its own, and the one that it shares with others."""
-    folder = git
-    if os.path.isfile(git):
-        folder = os.path.join(top, _read(git).partition("gitdir:")[2].strip())
-    yield folder
-    common = _read(os.path.join(folder, _COMMON_DIR)).strip()
-    if common:
-        yield os.path.join(folder, common)
-
-
-def _values(config: str) -> Iterator[tuple[str, str]]:
-    for key, value in _VALUE.findall(_read(config)):
-        if key.lower() in _RUNNING_KEYS or value.startswith(("!", '"!')):
-            yield key.lower(), value
-
-
-def _places_of(key: str, value: str, top: str, folder: str, roots: tuple[str, ...]) -> Iterator[str]:
-    try:
-        words = shlex.split(value.strip('"').lstrip("!"), comments=True)
-    except ValueError:
-        words = value.replace('"', " ").split()
-    for word in words:
-        place = os.path.realpath(os.path.join(folder if key == "path" else top, os.path.expanduser(word)))
-        # A word of a command may be anything: what is a file, and what looks like the path of one.
-        is_file = os.path.isfile(place) or ("/" in word and not os.path.isdir(place))
-        if place not in roots and is_inside(place, roots) and (key in ("hookspath", "path") or is_file):
-            yield place
-
-
-def _read(path: str) -> str:
-    """The beginning of a file; empty where there is none, or something else."""
-    try:
-        if not os.path.isfile(path):
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_CONFIG_BYTES)
-    except OSError:
-        return ""

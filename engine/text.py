@@ -23,10 +23,12 @@ _SEQUENCE: Final = re.compile(
 """What a terminal does not show but does."""
 _BACKTICKS: Final = re.compile(r"`+")
 Exact = Annotated[str, "exact"]
-"""The type of a field that something is looked up or compared by: a word of ours, a digest, a name of user code.
+"""The type of a field that something is looked up or compared by: a word of ours, a digest.
 
 Redaction leaves it as it is, as it does identifiers (`ids`) and literals; a field that is a `str` is text.
 """
+Named = Annotated[str, "name"]
+"""The same for a name that user code makes up: redaction leaves it as long as it is a word (`redaction.structures`)."""
 ExactData = Annotated[object, "exact"]
 """The same for plain data: what a statement hands to a tool, which must get it as it is."""
 

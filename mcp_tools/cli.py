@@ -95,8 +95,13 @@ def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None
     from mcp_tools.serving import Service, serve_stdio
 
     listening = None if access is None else access.address.listen()
+    environ: Mapping[str, str] = os.environ
+    if access is not None and access.token is not None:
+        from mcp_tools.access import VARIABLE
+
+        environ = {**environ, VARIABLE: access.token.value}  # so that it is a secret, wherever it was read
     service = Service(
-        redactor=functools.cache(lambda: _redactor(settings, os.environ)),
+        redactor=functools.cache(lambda: _redactor(settings, environ)),
         roots=of_command_line(chosen.root),
         session=chosen.session,
         runs=chosen.allow_run is not None,
@@ -110,10 +115,10 @@ def _serve(chosen: argparse.Namespace, settings: Settings, access: Access | None
     if access is not None and listening is not None:
         from mcp_tools.http import serve_until_signal
 
-        return anyio.run(serve_until_signal, lambda: _host(settings, zygote, os.environ), service, access, listening)
+        return anyio.run(serve_until_signal, lambda: _host(settings, zygote, environ), service, access, listening)
     if os.isatty(0):
         sys.stderr.write(_ON_TERMINAL)
-    anyio.run(serve_stdio, lambda: _host(settings, zygote, os.environ), service)
+    anyio.run(serve_stdio, lambda: _host(settings, zygote, environ), service)
     return 0
 
 

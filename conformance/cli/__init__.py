@@ -10,7 +10,7 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, NoReturn, Protocol, cast
 
@@ -65,9 +65,10 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit status."""
+def main(arguments: Sequence[str], hide: Callable[[str], str] = str) -> int:
+    """Runs a command line; returns the exit status. `hide` is what becomes of the text of a report in a file."""
     streams.open_missing()
+    streams.hide = hide
     before = {number: signal.getsignal(number) for number in _ENDING}
     try:
         code = _run(arguments)

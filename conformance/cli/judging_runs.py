@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from conformance.cli import UsageError
+from conformance.cli import UsageError, streams
 from conformance.cli.streams import discard_output
 from conformance.options import Options
 from conformance.peers.client import AGENT, ClientPeer
@@ -263,7 +263,7 @@ def _write(path: Path, text: str) -> bool:
     """Writes a report beside its place first, so that a full disk leaves the old one."""
     draft = path.with_name(path.name + ".part")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(streams.hide(text), encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         with suppress(OSError):

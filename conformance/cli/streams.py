@@ -1,11 +1,17 @@
-"""Standard streams that are closed, or whose disk is full or reader gone. Called for every command, by `cli.main`."""
+"""Standard streams that are closed, or whose disk is full or reader gone; and what no text may hold that leaves.
+
+Called for every command, by `cli.main`, and by whatever writes a report.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 
+hide: Callable[[str], str] = str
+"""What becomes of a text before it is written into a file: without the keys that the command was given."""
 _STANDARD = (0, 1, 2)
 
 

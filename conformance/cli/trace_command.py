@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from conformance.cli import UsageError
+from conformance.cli import UsageError, streams
 from conformance.peers.peer import PeerStartError
 from conformance.reports import Context, terminal
 from conformance.runner import Run
@@ -70,6 +70,6 @@ def _show(text: str, path: Path | None) -> None:
         sys.stderr.write(text)
         return
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(streams.hide(text), encoding="utf-8")
     except OSError as error:
         sys.stderr.write(f"rewindow-conformance: the report {path} cannot be written: {error.strerror}\n{text}")

@@ -40,8 +40,15 @@ _NOT: Final = "!"
 """Before a pattern of the configuration: names that are not secret."""
 _WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
 _PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"))
-_CREDENTIALS_IN_URL: Final = re.compile(r"://[^/\s@]*@")
-_PASSWORD_IN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
+_CREDENTIALS_IN_URL: Final = re.compile(r"(?://|\A)[^/\s]*@")
+_PASSWORDS_IN_URL: Final = (
+    re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:]*:([^/\s@]+)@"),
+    re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:]*:([^/\s]+)@"),
+)
+"""Up to the first and up to the last `@`, because people write one into a password as it is."""
+_PROXY: Final = re.compile(r"(?i).*_proxy")
+_PASSWORD_OF_PROXY: Final = re.compile(r"\A[^/\s:]*:([^/\s]+)@")
+"""Of an address without a scheme, which is usual there."""
 
 
 class Secrets(Struct, frozen=True):
@@ -81,7 +88,10 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
     found: dict[str, list[str]] = {}
     for name, value in environ.items():
         own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
-        own += [form for password in _PASSWORD_IN_URL.findall(value) for form in {password, _unquoted(password)}]
+        passwords = [password for pattern in _PASSWORDS_IN_URL for password in pattern.findall(value)]
+        if _PROXY.fullmatch(name):
+            passwords += _PASSWORD_OF_PROXY.findall(value)
+        own += [form for password in dict.fromkeys(passwords) for form in {password, _unquoted(password)}]
         if any(own):
             found[name] = own
     return Secrets(

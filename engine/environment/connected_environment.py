@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -162,6 +163,10 @@ class ConnectedEnvironment:
 
     async def hold(self, places: Sequence[str]) -> None:
         """Does nothing, because nothing holds a namespace that is no process; see the port."""
+
+    def stopped(self) -> AbstractAsyncContextManager[bool]:
+        """Stops nothing, because nothing holds a namespace that is no process; see the port."""
+        return nullcontext(True)
 
     async def run(
         self,

@@ -15,12 +15,14 @@ from struct import Struct
 from typing import Final
 
 from ..errors import EnvironmentUnavailableError
+from ..worker.forking.stillness import STAND_STILL, STILL
 from ..worker.processes.brands import Brand
 from ..worker.processes.proc import stat_of
 from .zygote import Zygote
 
 _CREDENTIALS: Final = Struct("=iII")
 """Of the sender of a record: process, user and group."""
+_STILL_SECONDS: Final = 5.0
 
 
 class Realm:
@@ -72,6 +74,19 @@ class Realm:
             socket.send_fds(self._forks, [b"F"], descriptors)
         except OSError as error:
             raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
+
+    def stand_still(self) -> socket.socket | None:
+        """Stops all that is in it until the socket is closed; None where that cannot be had. Blocks until all rest."""
+        if self._forks is None:
+            return None
+        ours, theirs = socket.socketpair()
+        with theirs, contextlib.suppress(OSError):
+            socket.send_fds(self._forks, [STAND_STILL], [theirs.fileno()])
+            ours.settimeout(_STILL_SECONDS)
+            if ours.recv(1) == STILL:
+                return ours
+        ours.close()
+        return None
 
     def ask_outlines(self) -> socket.socket:
         """As `Zygote.ask_outlines`."""

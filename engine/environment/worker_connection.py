@@ -146,6 +146,7 @@ class WorkerConnection(Connection):
             cwd=spec.cwd,
             directories=spec.directories,
             confined=spec.confined,
+            kept_out=spec.kept_out,
             servers=spec.servers,
             import_paths=spec.import_paths,
             variables=worker_variables(spec),

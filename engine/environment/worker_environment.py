@@ -5,7 +5,10 @@ Used by hosts, through `factory`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio.to_thread
 
 from ..domain import Domain
 from ..errors import EnvironmentUnavailableError
@@ -58,6 +61,22 @@ class WorkerEnvironment(ConnectedEnvironment):
         if self.pid is None:
             raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
         await protecting.hold(self.pid, domain, places)
+
+    def stopped(self) -> AbstractAsyncContextManager[bool]:
+        """See the port."""
+        return self._standing_still()
+
+    @asynccontextmanager
+    async def _standing_still(self) -> AsyncGenerator[bool]:
+        if self._spec is None or self._spec.domain is None or not self.alive:
+            yield True
+            return
+        still = await anyio.to_thread.run_sync(self._realm.stand_still)
+        try:
+            yield still is not None
+        finally:
+            if still is not None:
+                still.close()
 
     @property
     def pid(self) -> int | None:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ..execution import StatementNumber
 from ..ids import BlobDigest, ExecutionId, ObjId, PayloadId
-from ..text import Exact
+from ..text import Exact, Named
 from .base import Event
 
 TickKind = Literal["sync", "periodic", "async", "group"]
@@ -34,7 +34,7 @@ class NodeMade(Event, frozen=True, kw_only=True):
     obj_type: Exact
     statement: StatementNumber
     line: int = 0
-    name: Exact = ""
+    name: Named = ""
 
 
 PayloadKind = Literal["diff", "render", "parse", "index", "other"]

@@ -18,9 +18,9 @@ from ..errors import InvalidEventError, InvalidRequestError
 from ..events import Event
 from ..events.codec import UndecodableEventError, decode
 from ..events.conversation import ToolCall
-from ..events.execution import EffectAnswered, StatementRecorded
+from ..events.execution import EffectAnswered
 from ..events.rewinding import FileLeft, RewindBegun, Rewound
-from ..events.session import ConfigChanged, ModeChanged, OthersWrote, PermissionAnswered
+from ..events.session import OthersWrote
 from ..ids import BlobDigest, EventId, Seq, SessionId
 from ..plain_data import DEEPEST, clean
 from ..ports.store import SessionRow, Store
@@ -38,8 +38,6 @@ _LARGEST_TIME: Final = 1e15
 _SHOWN_CHARS: Final = 80
 """What a message shows at most of what it is about."""
 _BLOB_START: Final = b'{"blob":'
-_VOUCHED_FOR: Final = (StatementRecorded, ModeChanged, ConfigChanged, PermissionAnswered)
-"""What whoever made a session stands for: its statements, and the decisions of its user."""
 _TYPES: Final = (
     ("session_id", str),
     ("cwd", str),
@@ -105,7 +103,8 @@ def _given_up(begun: RewindBegun, due: int) -> Rewound:
 
 
 def _of_others(last: Event, due: int) -> OthersWrote:
-    """Says that nobody here vouches for the statements, nor for the decisions that the file says a user has made."""
+    """Says that nobody here vouches for anything in the file: not for statements, for decisions that it says a user has
+    made, nor for what it says that files held."""
     return OthersWrote(seq=Seq(due), event_id=EventId(f"e{due}"), at=last.at, branch_id=last.branch_id, by="import")
 
 
@@ -165,7 +164,7 @@ class _Reader:
         had: set[BlobDigest] = set()
         waiting: set[BlobDigest] = set()
         begun: RewindBegun | None = None
-        unvouched: Event | None = None
+        last: Event | None = None
         due = 0
         while line := self._line():
             if line.startswith(_BLOB_START):
@@ -185,15 +184,16 @@ class _Reader:
                 self._refuse(f"the event does not name the content before it, {min(waiting)}")
             due += 1
             begun = event if isinstance(event, RewindBegun) else None if isinstance(event, Rewound) else begun
-            unvouched = event if unvouched is not None or isinstance(event, _VOUCHED_FOR) else None
+            last = event
             yield event
         if waiting or due != self._events:
             self._refuse(f"it ends after {due} of {self._events} events; export the session again")
         if begun is not None:
-            yield _given_up(begun, due)
+            last = _given_up(begun, due)
+            yield last
             due += 1
-        if unvouched is not None and not (isinstance(unvouched, OthersWrote) and unvouched.by == "import"):
-            yield _of_others(unvouched, due)
+        if last is not None and not (isinstance(last, OthersWrote) and last.by == "import"):
+            yield _of_others(last, due)
 
     def _event(self, line: bytes, due: int, had: set[BlobDigest]) -> Event:
         try:

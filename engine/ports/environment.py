@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -34,7 +35,8 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     """Where statements run: absolute directories, the project's import path, and the allowed environment variables.
 
     With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
-    Views of a `confined` environment open nothing outside of `cwd` and `directories`; statements are not held by that.
+    Views of a `confined` environment open nothing outside of `cwd` and `directories`, nor what is in `kept_out`, this
+    program's own; statements are not held by that.
     `servers` are the names of MCP servers, by those of the modules that stand for them in statements. With a `domain`
     the kernel holds statements, and what they start, to it; which `Environment.layers` says. What comes from the
     worker is redacted by `redactor` as it arrives.
@@ -44,6 +46,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     directories: tuple[str, ...] = ()
     confined: bool = False
+    kept_out: str = ""
     servers: dict[str, str] = field(default_factory=dict[str, str])
     import_paths: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict[str, str])
@@ -106,6 +109,14 @@ class Environment(Protocol):
 
         Raises:
             EnvironmentUnavailableError: they are not held.
+        """
+        ...
+
+    def stopped(self) -> AbstractAsyncContextManager[bool]:
+        """Has all that is held to the domain of the namespace stand still, and whatever it has started.
+
+        For what the host does by a path, and no such process may come between. Yields whether they do; also where
+        there is no domain, because then they could do it themselves. False where the system has no means.
         """
         ...
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _SAFE: Final = (b"", b"/", b"!'()*", b";,/?:@&=+$!'()*#")
 """What different quoters leave as it is, beside letters, digits and `_.-~`."""
+_WIDE_ENCODINGS: Final = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+_ENCODINGS: Final = (*_WIDE_ENCODINGS, "latin-1", "cp1252")
 _GROUP: Final = 3
 _BITS: Final = 6
 
@@ -28,11 +31,23 @@ def forms_of(value: str, shortest: int) -> set[str]:
 
     A line is a secret by itself, because listings put numbers and indentation between the lines.
     """
-    found = {*_quoted(value), *_in_urls(value), *_in_base64(value)}
+    found = _quoted(value)
+    for whole in {value, value.strip()}:
+        found |= {*_in_urls(whole), *_in_base64(whole)}
     for line in {value.strip(), *map(str.strip, value.splitlines())}:
         if len(line) >= shortest:
             found |= _quoted(line)
     return found
+
+
+def in_other_encodings(value: str, shortest: int) -> Iterator[bytes]:
+    """The value, and each line of it that is long enough, as files hold it that are not UTF-8."""
+    for line in {value.strip(), *map(str.strip, value.splitlines())}:
+        if len(line) < shortest:
+            continue
+        for encoding in _ENCODINGS if not line.isascii() else _WIDE_ENCODINGS:
+            with suppress(UnicodeEncodeError):
+                yield line.encode(encoding)
 
 
 def _quoted(value: str) -> set[str]:

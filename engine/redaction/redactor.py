@@ -1,6 +1,7 @@
 """Texts without the secrets that are known: whole forms of a value, and what a cut has left of one.
 
-Pure. Must not know names of variables, events or messages; `structures` applies it to values with fields.
+Pure. Must not know names of variables, events or messages; `structures` applies it to values with fields. A little over
+300 lines, because what is whole, what is cut and what goes on are found by the same forms.
 
 **Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: a name's summary, a
 displayed value, a traceback, an excerpt of a long line. What is left of a secret beside such a cut is no whole form of
@@ -10,6 +11,8 @@ characters or more that touches the word and occurs in a form is replaced too, w
 a window on a long line, neither. The worker needs no cooperation, no digests and no overlap for that, and what other
 libraries shorten with dots is covered as well. The price is a piece of harmless text that looks like a piece of a
 secret and stands beside a cut; it is replaced, which only ever affects what is shown.
+
+**Spellings.** A text with colours, broken lines or escapes in it is also searched as it reads without (`spellings`).
 
 **Cost.** Where nothing is known every method returns at once. Else a text without a secret costs one substring search
 for each form, or for the beginning of each where the text is short; all else happens only when something was found.
@@ -21,11 +24,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NewType
+from typing import Final, NewType, cast
 
 import msgspec
 
-from .forms import forms_of
+from .forms import forms_of, in_other_encodings
+from .spellings import is_spelled, is_spelled_in_json, reading, without_unfinished
 
 SHORTEST: Final = 8
 """Characters; shorter values, and shorter pieces of one, occur in ordinary text too often to be replaced."""
@@ -58,6 +62,7 @@ class Redactor:
         self._forms = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
         self._needles = _without_longer(self._forms)
         self._in_json = [msgspec.json.encode(form)[1:-1] for form in _encodable(self._needles)]
+        self._encoded = sorted({data for value in values for data in in_other_encodings(value, SHORTEST)})
         self._heads = list({needle[:SHORTEST] for needle in self._needles})
         self._heads_in_json = list({needle[:SHORTEST] for needle in self._in_json})
         self._inside = _BETWEEN_FORMS.join(self._forms)
@@ -78,6 +83,9 @@ class Redactor:
 
     def holds(self, text: str) -> bool:
         """Whether a whole form is in the text."""
+        return self._holds_as_it_is(text) or (is_spelled(text) and self._holds_as_it_is(reading(text).text))
+
+    def _holds_as_it_is(self, text: str) -> bool:
         if len(text) < _SHORT and not any(map(text.__contains__, self._heads)):
             return False
         return any(map(text.__contains__, self._needles))
@@ -89,6 +97,8 @@ class Redactor:
 
     def holds_in_json(self, data: bytes) -> bool:
         """Whether a whole form is in a string of the JSON in `data`."""
+        if self._forms and is_spelled_in_json(data) and any(map(self.holds, _strings(data))):
+            return True
         if len(data) < _SHORT and not any(map(data.__contains__, self._heads_in_json)):
             return False
         return any(map(data.__contains__, self._in_json))
@@ -98,13 +108,16 @@ class Redactor:
         if not self._forms:
             return False
         is_cut = b"\xe2\x80\xa6" in data or b"..." in data or b" left out]" in data
-        return is_cut or self.holds_in_json(data)
+        return is_cut or is_spelled_in_json(data) or self.holds_in_json(data)
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
     def storable(self, data: bytes) -> Storable | None:
         """The content as a store takes it; None if a whole form of a secret is in it."""
-        return None if self._forms and any(map(self.holds, self._pieces(data))) else Storable(data)
+        if not self._forms:
+            return Storable(data)
+        is_secret = any(map(data.__contains__, self._encoded)) or any(map(self.holds, self._pieces(data)))
+        return None if is_secret else Storable(data)
 
     def storable_json(self, data: bytes) -> Storable | None:
         """The same for JSON, whose strings may spell a secret with escapes."""
@@ -140,7 +153,7 @@ class Redactor:
         if not self._forms:
             return text, ""
         spans = self._spans(text, False)
-        end = self._open_value(text)
+        end = min(self._open_value(text), self._open_as_it_reads(text))
         # A value may begin inside of one that is complete: the two are replaced as one, when both are there.
         for start, stop in spans:
             if start < end < stop:
@@ -148,7 +161,11 @@ class Redactor:
         return _replaced(text[:end], [span for span in spans if span[1] <= end]), text[end:]
 
     def _spans(self, text: str, is_cut: bool) -> list[Span]:
-        found = list(self._whole(text)) if self.holds(text) else []
+        found = list(self._whole(text)) if self._holds_as_it_is(text) else []
+        if is_spelled(text):
+            read = reading(text)
+            if self._holds_as_it_is(read.text):
+                found += [(read.place(start), read.end(end)) for start, end in self._whole(read.text)]
         found += self._beside_cuts(text)
         if is_cut:
             found += self._piece_before(text, len(text))
@@ -177,6 +194,18 @@ class Redactor:
             if text[at:] in self._beginnings:
                 return at
         return first
+
+    def _open_as_it_reads(self, text: str) -> int:
+        """The same of how the text reads, as far as that can be told."""
+        readable = without_unfinished(text)
+        # What looks unfinished at an end may as well be the end of something.
+        first = len(text)
+        for read in map(reading, {readable, text}):
+            if (at := self._open_value(read.text)) < len(read.text):
+                first = min(first, read.place(at))
+        if first < len(text):
+            return first
+        return len(text) if text[len(readable) :].isspace() else len(readable)
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -225,6 +254,23 @@ def _without_longer(forms: Sequence[str]) -> list[str]:
         if not any(other in form for other in shortest):
             shortest.append(form)
     return shortest
+
+
+def _strings(data: bytes) -> Iterator[str]:
+    """Those of a JSON value; what is no JSON counts as one."""
+    try:
+        waiting: list[object] = [msgspec.json.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        waiting = [data.decode("utf-8", "replace")]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            for pair in cast("dict[str, object]", each).items():
+                waiting += pair
+        elif isinstance(each, list):
+            waiting += cast("list[object]", each)
 
 
 def _encodable(forms: Iterable[str]) -> Iterator[str]:

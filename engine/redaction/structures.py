@@ -1,9 +1,10 @@
 """Redaction of values with fields: events, what they consist of, and JSON.
 
 Texts are taken by what they are declared to be. A field of the type `str` is text. Identifiers (`ids`), literals and
-fields of the type `text.Exact` are looked up or compared by somebody and stay, and so does every key of a mapping:
-a secret may have the value `completed` or `tool_call_id`, and what is a word of ours there must stay one. What is
-declared as `object` is JSON from elsewhere, and all its strings are text.
+fields of the type `text.Exact` are looked up or compared by somebody and stay: a secret may have the value `completed`,
+and what is a word of ours there must stay one. Keys of mappings and names that user code makes up (`text.Named`) stay
+as long as they are words, such as `tool_call_id`. What is declared as `object` is JSON from elsewhere, and all its
+strings are text.
 
 Two kinds hold what a rebuild needs exactly: the source of a statement, and the answer to an effect. Where such a text
 loses a secret, the event says so and carries the digest of what it was (`withheld`). A provider's signature covers its
@@ -12,6 +13,7 @@ text, so a text that changes loses it. Called by `EventLog` through the composit
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Collection
 from functools import cache
@@ -26,11 +28,13 @@ from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
 from ..execution import Captured
+from ..text import Named
 from .redactor import Redactor
 
 T = TypeVar("T", bound=Struct)
 Walk = Callable[[Redactor, Any], Any]
 """From a value to the same without secrets: the value itself where it holds none."""
+_WORD: Final = re.compile(r"[A-Za-z_.]*")
 _NOTHING: Final[Collection[str]] = ()
 
 
@@ -47,13 +51,16 @@ def redact_struct(redactor: Redactor, value: T) -> T:
 
 
 def redact_json(redactor: Redactor, value: Any, exact: Collection[str] = _NOTHING) -> Any:
-    """A JSON value without secrets; keys stay, and so does what stands under a key of `exact`, whatever it is."""
+    """A JSON value without secrets; keys that are words stay, and what stands under a key of `exact`."""
     match value:
         case str():
             return redactor.redact(value)
         case dict():
             items = cast("dict[str, Any]", value).items()
-            return {key: item if key in exact else redact_json(redactor, item, exact) for key, item in items}
+            return {
+                _name(redactor, key): item if key in exact else redact_json(redactor, item, exact)
+                for key, item in items
+            }
         case list() | tuple():
             return [redact_json(redactor, item, exact) for item in cast("list[Any]", value)]
         case _:
@@ -111,7 +118,16 @@ def _items(walk: Walk) -> Walk:
 
 
 def _values(walk: Walk) -> Walk:
-    return lambda redactor, values: {key: walk(redactor, value) for key, value in values.items()}
+    return lambda redactor, values: {_name(redactor, key): walk(redactor, value) for key, value in values.items()}
+
+
+def _as_it_is(_redactor: Redactor, value: object) -> object:
+    return value
+
+
+def _name(redactor: Redactor, name: str) -> str:
+    """A name without a secret in it; a word is none, because it may be one of ours."""
+    return name if _WORD.fullmatch(name) or not redactor.holds(name) else redactor.redact(name)
 
 
 def _either(redactor: Redactor, value: object) -> object:
@@ -134,14 +150,18 @@ def _walks(kind: type[Struct]) -> tuple[tuple[str, Walk], ...]:
 
 def _walk_of(hint: Any) -> Walk | None:
     """How a value of the type is walked; None for one that holds no text."""
+    if hint == Named:
+        return _name
     if hint is str or hint is object:
         return Redactor.redact if hint is str else redact_json
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _either if any(map(_walk_of, arguments)) else None
-    if origin in (tuple, dict):
-        inner = _walk_of(arguments[origin is dict])
-        return inner and (_items if origin is tuple else _values)(inner)
+    if origin is tuple:
+        inner = _walk_of(arguments[0])
+        return inner and _items(inner)
+    if origin is dict:
+        return _values(_walk_of(arguments[1]) or _as_it_is)
     if hint is Captured:
         return _captured
     return _struct if isinstance(hint, type) and issubclass(hint, Struct) else None

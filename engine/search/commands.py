@@ -102,7 +102,7 @@ def _job(place: Place, glob: Glob | None, pattern: str | None, context: int) -> 
         "longest_line": LONGEST_LINE,
         "all_left_out": ALL_LEFT_OUT,
         "ignore_files": IGNORE_FILES,
-        "skipped": VERSION_CONTROL,
+        "skipped": (*VERSION_CONTROL, *(f"/{path}" for path in place.kept_out)),
     }
     return json.dumps(job).encode()
 

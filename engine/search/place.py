@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..confinement import opened_directory, opened_file
+from ..confinement import opened_directory, opened_file, own_below, real_roots
 
 REPOSITORY: Final = ".git"
 VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
@@ -26,7 +26,7 @@ class Place:
 
     `above` holds the directories from the top to the directory's parent, outermost first. `in_repository`: the top is
     that of a repository. `strangers`: a directory above the top has ignore files that a program which does not know of
-    the top would respect.
+    the top would respect. `kept_out`: what is below `directory` and not searched, because it is this program's own.
     """
 
     directory: str
@@ -34,6 +34,7 @@ class Place:
     above: tuple[str, ...]
     in_repository: bool
     strangers: bool
+    kept_out: tuple[str, ...] = ()
 
 
 def place_of(path: str, roots: tuple[str, ...]) -> Place:
@@ -61,6 +62,7 @@ def place_of(path: str, roots: tuple[str, ...]) -> Place:
         above=tuple(reversed(above)),
         in_repository=in_repository,
         strangers=any(os.path.lexists(os.path.join(each, file)) for each in outside for file in names),
+        kept_out=own_below(directory),
     )
 
 
@@ -72,5 +74,5 @@ def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
     for each in chain:
         if os.path.exists(os.path.join(each, REPOSITORY)):
             return each, True
-    inside = {os.path.realpath(root) for root in roots}
+    inside = real_roots(roots)
     return next((each for each in chain if each in inside), chain[0]), False

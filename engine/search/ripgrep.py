@@ -82,6 +82,7 @@ def _common(place: Place, glob: Glob | None) -> tuple[str, ...]:
     return (
         *_COMMON,
         *(f"--glob=!{name}" for name in VERSION_CONTROL),
+        *(f"--glob=!/{'/'.join(map(as_ignore_rule, path.split('/')))}" for path in place.kept_out),
         *(() if place.above else ("--no-ignore-parent",)),
         # A `.gitignore` counts also where no repository was made yet. In one, ripgrep would not see where it ends.
         *(() if place.in_repository else ("--no-require-git",)),

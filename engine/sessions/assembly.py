@@ -114,6 +114,7 @@ def assemble(
         redactor=surroundings.redactor,
         directories=directories,
         confined=confined,
+        kept_out=str(surroundings.settings.state_dir),
         servers={module: name for name, module in modules.items()},
         import_paths=project.import_paths,
         variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
@@ -300,6 +300,10 @@ class LiveEnvironment:
             return environment
         await self._values.collect(environment)
         return environment if environment.alive else await self.ready()
+
+    def stopped(self) -> AbstractAsyncContextManager[bool] | None:
+        """As `Environment.stopped`; None where there is none, or none that is held to a domain."""
+        return None if self._environment is None or self._domain is None else self._environment.stopped()
 
     async def use(self, act: Callable[[Environment], Awaitable[T]], cancellation: Cancellation | None = None) -> T:
         """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.

@@ -112,6 +112,7 @@ class Turns:
             confinement,
             progress=partial(RebuildProgress, parts.journal.signal, parts.minter),
         )
+        self._buffers.stopped = self._environment.stopped
         news, account = _told_of(log, timeline)
         sent = SentProjections()
         log.follow(sent.apply, SentProjections.FOLLOWS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..confinement import Place, opened_directory, place_to_write
+from ..confinement import Place, opened_directory, place_to_write, real_roots
 from ..protected import Protection
 
 _REPLACED: Final = "\ufffd"
@@ -82,7 +82,7 @@ class Workspace:
     @property
     def real_roots(self) -> tuple[str, ...]:
         """The same, links in them resolved. Asks the file system."""
-        return tuple(map(os.path.realpath, self.roots))
+        return real_roots(self.roots)
 
     def absolute(self, path: str) -> str:
         """`path`, which may be relative to the working directory or start with `~`; links are left as they are.

@@ -25,12 +25,13 @@ from ..text import Exact, ExactData
 
 
 class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message on a control channel: start a worker. Sizes in bytes; `servers` and `domain` as in
-    `EnvironmentSpec`."""
+    """The first message on a control channel: start a worker. Sizes in bytes; `kept_out`, `servers` and
+    `domain` as in `EnvironmentSpec`."""
 
     cwd: str
     directories: tuple[str, ...]
     confined: bool
+    kept_out: str
     servers: dict[str, str]
     import_paths: tuple[str, ...]
     variables: dict[str, str]

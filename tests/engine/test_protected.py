@@ -68,11 +68,12 @@ def test_git_file_of_a_worktree(tmp_path: Path) -> None:
 
 def test_each_row_that_exists(tmp_path: Path) -> None:
     for row in ROWS:
-        (tmp_path / row.name.upper()).write_text("")
+        (tmp_path / row.name).parent.mkdir(exist_ok=True)
+        (tmp_path / row.name).write_text("")
     (tmp_path / "team.code-workspace").write_text("")
     (tmp_path / "src").mkdir()
     (tmp_path / "src/main.py").write_text("")
-    rows = {str(tmp_path / name) for name in (*(row.name.upper() for row in ROWS), "team.code-workspace")}
+    rows = {str(tmp_path / name) for name in (*(row.name for row in ROWS), "team.code-workspace")}
     assert places(tmp_path) == rows | of(tmp_path / ".git")
 
 

@@ -14,7 +14,7 @@ from .ignoring import Rules
 
 
 class Tree:
-    """A walk that enters no link, and leaves out what the rules and the names in `skipped` say.
+    """A walk that enters no link, and leaves out what the rules say, and the names and `/`-paths in `skipped`.
 
     Args:
         wanted: matches the whole path of each file that is looked at; None for all.
@@ -64,7 +64,7 @@ class Tree:
                 return sorted(
                     (entry.name, entry.is_dir(follow_symlinks=False))
                     for entry in entries
-                    if entry.name not in self._skipped
+                    if not self._skipped.intersection((entry.name, f"/{directory}{entry.name}"))
                     and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
                 )
         except OSError as error:

@@ -16,6 +16,7 @@ import errno
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import anyio
@@ -264,6 +265,8 @@ class Acts:
         environment: Environment,
     ) -> object:
         place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
+        if held is not None and held.place != change.path:
+            raise OSError(errno.ESTALE, f"{shown} leads to another file by now; nothing was written")
         # An edit keeps what it does not replace; a write would lose all of it.
         is_lost = held is not None and request.operation == "write"
         if change.after == change.before:  # so there is nothing to lose, to ask about, or to do
@@ -281,7 +284,13 @@ class Acts:
         subject = FileSubject(path=place, protected=change.protected, changes=changes, note=said)
         await self._permit(request, call, subject)
         with anyio.CancelScope(shield=True):
-            mode = await self._put(change, held, environment)
+            if held is None and not change.protected:
+                mode = await self._put(change, None, environment)
+            else:
+                async with environment.stopped() as still:
+                    if held is not None and not still:
+                        raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(held.place)} {UNSAVED_ADVICE}")
+                    mode = await self._put(change, held, environment)
             # On a thread, because a large content is looked through for every form of every secret.
             contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
             written = self._record(call, change, contents)
@@ -301,9 +310,7 @@ class Acts:
             await self._hold_again(environment)
         elif change.protected and self._is_writable_by_programs:
             # Held before it is there, so that no program of the statement finds it writable for a moment.
-            def hold(path: str) -> None:
-                anyio.from_thread.run(environment.hold, (path,))
-
+            hold = partial(_hold, environment)
             mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change, hold)
         else:
             mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change)
@@ -367,8 +374,13 @@ class Acts:
         if not self._is_minor(act):
             title = tree_acts.title_of(request, act, self._desk.workspace)
             await self._permit(request, call, await anyio.to_thread.run_sync(tree_acts.subject_of, title, act, before))
+        do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(act.do)
+            if act.protected:
+                async with environment.stopped():
+                    await anyio.to_thread.run_sync(do)
+            else:
+                await anyio.to_thread.run_sync(do)
             for event in await anyio.to_thread.run_sync(self._became, call, act, before):
                 self._log.append(event)
             self._written.update(act.paths)
@@ -519,3 +531,16 @@ class Acts:
         if storable is None:
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._desk.store.blob_put(storable))
+
+
+def _hold(environment: Environment, path: str) -> None:
+    """Has the kernel hold the file, from a thread."""
+    anyio.from_thread.run(environment.hold, (path,))
+
+
+def _shown(act: TreeAct, before: Mapping[str, Look]) -> bytes:
+    """The content that the last name of an act is to have, as a person was shown it."""
+    data = before[act.source].data
+    if data is None:
+        raise OSError(errno.EFBIG, f"it is protected, and what it is to hold was not read: {before[act.source].reason}")
+    return data

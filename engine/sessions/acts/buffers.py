@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -85,6 +86,8 @@ class SessionBuffers:
 
     def __init__(self, workspace: Workspace, clock: Clock) -> None:
         self.editor: Editor | None = None
+        self.stopped: Callable[[], AbstractAsyncContextManager[bool] | None] = _nothing_runs
+        """As `Environment.stopped`; gives None where nothing runs that is held."""
         self._workspace = workspace
         self._clock = clock
         self._links: dict[str, str] = {}
@@ -185,10 +188,27 @@ class SessionBuffers:
             if path == file.path:
                 named = path, text
             if len(file.spellings) > 1 and await anyio.to_thread.run_sync(self._is_unsaved, file.place, text):
-                return path, text
+                return await self._confirmed(file, path, text)
         if failure is not None:
             raise failure
-        return named
+        if named is None or await anyio.to_thread.run_sync(self._is_saved, file.place, named[1]):
+            return named
+        return await self._confirmed(file, *named)
+
+    async def _confirmed(self, file: _Named, path: str, text: str) -> tuple[str, str]:
+        """The same, once more while no process of a statement can lead the editor to another file by that path.
+
+        Raises LookupError where the editor had another one.
+        """
+        stopped = self.stopped()
+        if stopped is None:
+            return path, text
+        async with stopped as still:
+            places = await anyio.to_thread.run_sync(real_places, (path,))
+            again = None if self.editor is None or not still else await self.editor.read(path)
+        if places[path] != file.place or again != text:
+            raise LookupError("seems to have unsaved changes in the editor, or its path leads elsewhere meanwhile")
+        return path, text
 
     async def _text(self, editor: Editor, path: str, place: str) -> str | None:
         try:
@@ -204,6 +224,12 @@ class SessionBuffers:
     def _is_unsaved(self, place: str, text: str) -> bool:
         try:
             return if_saved(text, self._on_disk(place, LARGEST if len(text) <= LARGEST else _COMPARED)) is not None
+        except (OSError, ValueError):
+            return False
+
+    def _is_saved(self, place: str, text: str) -> bool:
+        try:
+            return if_saved(text, self._on_disk(place, LARGEST if len(text) <= LARGEST else _COMPARED)) is None
         except (OSError, ValueError):
             return False
 
@@ -245,7 +271,7 @@ class SessionBuffers:
             return None
         known_as, text = held
         try:
-            data = if_saved(text, await anyio.to_thread.run_sync(self._on_disk, file.path, LARGEST))
+            data = if_saved(text, await anyio.to_thread.run_sync(self._on_disk, file.place, LARGEST))
         except (OSError, ValueError):
             return None
         return None if data is None else Unsaved(path=known_as, place=file.place, text=text, data=data)
@@ -295,6 +321,10 @@ class SessionBuffers:
         found = decode(before)
         if found is not None:
             self._replaced.setdefault(place, {})[mark_of(found.text)] = self._clock.now()
+
+
+def _nothing_runs() -> None:
+    return None
 
 
 def _by_place(paths: Iterable[str], places: Mapping[str, str]) -> Mapping[str, Sequence[str]]:

@@ -1,14 +1,19 @@
 """What a file holds at one moment, as far as it is kept: its content, or a mark of its state, and its permissions.
 
-Only regular files are opened (`pinned`). Blocks, so it is called on a thread. Must not know why somebody looks. Used by
-`touches` for what a statement's own code writes, and by `acts` for what goes with a name.
+Only regular files are opened (`pinned`), and only where they were said to be: a statement names the file, and its
+processes may put a link above it before the host looks, which has rights that the statement has not. Blocks, so it is
+called on a thread. Must not know why somebody looks. Used by `touches` for what a statement's own code writes, and by
+`acts` for what goes with a name.
 """
 
 from __future__ import annotations
 
+import os
+
 import xxhash
 from msgspec import Struct
 
+from ...confinement import is_on_procfs
 from ...pinned import Pinned, pinned
 
 
@@ -23,16 +28,20 @@ class Look(Struct, frozen=True):
 
 
 def look(place: str, limit: int) -> Look:
-    """What the file of that name holds, where that has at most `limit` bytes; a link, a directory or a device of that
-    name is no file."""
+    """What the file at a real absolute place holds, where that has at most `limit` bytes.
+
+    A link, a directory or a device is no file, nor is what a link above the name leads to.
+    """
     try:
         found = pinned(place, follows=False)
     except (OSError, ValueError):
         return Look()  # because what is above it is gone
     try:
-        if found.kind != "file":
+        if found.kind != "file" or found.place != os.fsencode(place) or is_on_procfs(found.descriptor):
             return Look()
         return _read(found, limit)
+    except OSError:
+        return Look()  # because its file system does not answer
     finally:
         found.close()
 

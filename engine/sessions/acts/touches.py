@@ -123,8 +123,11 @@ class Touches:
         """These files are open since an earlier statement, and may be written without a notice."""
         for path in places:
             self._held.add(os.fsdecode(path))
-            found = await anyio.to_thread.run_sync(look, os.fsdecode(path), HELD_BYTES)
+            found = await anyio.to_thread.run_sync(self._look, os.fsdecode(path), HELD_BYTES)
             self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason, mode=found.mode))
+
+    def _look(self, place: str, limit: int) -> Look:
+        return Look() if place.startswith(self._records.hidden) else look(place, limit)
 
     def _kept(self, place: str, touched: Touched) -> FileTouched:
         content, secret = self._stored(touched.data)
@@ -226,7 +229,7 @@ class Touches:
                     continue  # because nobody knows any more which file that is
                 place = before.path
             most = HELD_BYTES if place in self._held else LARGEST if kept > 0 else SMALL_BYTES
-            after = look(place, most)
+            after = self._look(place, most)
             kept -= len(after.data or b"")
             if before.before_digest in (after.digest, after.mark):
                 if after.mode is not None and before.mode not in (None, after.mode):

@@ -7,6 +7,7 @@ waits for a new session waits for this. Called by `registry`, which has acquired
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import anyio.to_thread
 from ...config.project import ProjectEnvironment, find_project_environment
 from ...errors import InvalidRequestError, StoreError
 from ...events import Event
-from ...events.session import SessionMoved, SessionOpened
+from ...events.session import OthersWrote, SessionMoved, SessionOpened
 from ...ids import SessionId
 from ...mcp_servers import McpServer
 from ...paths import is_inside
@@ -54,7 +55,7 @@ async def reopen(
 
     Raises:
         InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
-            and was not always, or to other directories.
+            and was not always, or to other directories; or it was imported, and only the file says where it works.
     """
     row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
     place = _place(row, cwd, directories, confined)
@@ -65,6 +66,7 @@ async def reopen(
     was = _places(history)
     if confined:
         _check_confined(session_id, place, was)
+    _check_said(session_id, row, history, cwd, directories)
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(
@@ -94,7 +96,8 @@ async def reopen(
 async def _settle(parts: SessionParts) -> Sequence[Event]:
     """Records what a statement that was under way had written by itself; returns what it appended."""
     start = len(parts.log)
-    touched = open_touches(parts.log.path)
+    imported = parts.provenance.imported_at
+    touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # a file may name any file
     cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
     if touched and cell is not None and cell.started is not None:
         from ..acts.touches import Touches, records_of  # because few loads have anything to look at
@@ -134,6 +137,35 @@ def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place])
         if not each.confined or beyond:
             what = f"showed files of {beyond[0]}" if beyond else "was not confined to its directories"
             raise InvalidRequestError(f"session {session_id} {what}; open it with those, or another session")
+
+
+def _check_said(
+    session_id: SessionId,
+    row: SessionRow,
+    history: Sequence[Event],
+    cwd: str | None,
+    directories: Sequence[str] | None,
+) -> None:
+    """What the file of an imported session names as its directories may be somebody's home, or everything.
+
+    Somebody here has said so if it was moved since, if the caller names them, or if the program was started there.
+
+    Raises:
+        InvalidRequestError: nobody has.
+    """
+    newest = next((event for event in reversed(history) if _says_where(event)), None)
+    if not isinstance(newest, OthersWrote):
+        return
+    named = (*((row.cwd,) if cwd is None else ()), *(row.directories if directories is None else ()))
+    here = os.path.realpath(cwd or ".")
+    beyond = [path for path in named if not is_inside(os.path.realpath(path), (here,))]
+    if beyond:
+        where = f"{printable(beyond[0])}, which only its file says"
+        raise InvalidRequestError(f"session {session_id} was imported and works in {where}; start there to allow that")
+
+
+def _says_where(event: Event) -> bool:
+    return isinstance(event, SessionMoved) or (isinstance(event, OthersWrote) and event.by == "import")
 
 
 def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None, confined: bool) -> _Place:

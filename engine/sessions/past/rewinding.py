@@ -12,7 +12,7 @@ from the first of them on there is no way back.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -21,6 +21,7 @@ import anyio
 import anyio.to_thread
 
 from ...errors import SessionReadOnlyError, StoreError
+from ...events import Event
 from ...events.execution import FileWritten
 from ...events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from ...ids import Seq
@@ -150,8 +151,18 @@ class FileRewinding:
         if not self._provenance.is_foreign:
             return ()
         imported = self._provenance.imported_at
-        written = (event for event in self._log.events if isinstance(event, FileWritten))
-        return {event.path for event in written if event.noticed or event.seq <= imported}
+        return {path for event in self._log.events for path in _reported(event, is_imported=event.seq <= imported)}
+
+
+def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
+    """The paths of which the event says what they held, without this program having seen it."""
+    match event:
+        case FileWritten(path=path) if is_imported or event.noticed:
+            return (path,)
+        case Rewound(restored=files) | RewindBegun(files=files) if is_imported:
+            return (file.path for file in files)
+        case _:
+            return ()
 
 
 def _is_lost(file: FileToRestore) -> bool:

@@ -20,6 +20,8 @@ from ..stale import stale
 from ..workspace import Workspace
 
 SINCE: Final = "the change was asked for"
+Hold = Callable[[str], None]
+"""As the argument of `landing.land`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class TreeAct:
     Args:
         paths: absolute and real, of the names that are changed.
         do: does it, durably; blocks. Raises OSError, ESTALE where a name is another file's by now.
+        put: likewise, but with a copy of that content for the last name, where that is protected: whoever has the file
+            open, or another name for it, would go on writing what was allowed.
         becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
             it is to have; None where it will be gone.
         source: absolute and real, of what comes to have the last of these names; "" where that is new.
@@ -40,6 +44,7 @@ class TreeAct:
 
     paths: tuple[str, ...]
     do: Callable[[], None]
+    put: Callable[[bytes, Hold], None] | None = None
     becomes: tuple[tuple[str, str | None], ...] = ()
     source: str = ""
     detail: str = ""
@@ -69,7 +74,9 @@ class Name:
     def identity(self) -> tuple[int, ...]:
         """What tells whether it is the same; of a directory, whatever is in it."""
         assert self.state is not None
-        return (self.state.st_dev, self.state.st_ino) if self.is_directory else identity_of(self.state)
+        if self.is_directory:
+            return self.state.st_dev, self.state.st_ino
+        return *identity_of(self.state), self.state.st_ctime_ns
 
 
 def protected_of(*names: Name) -> str:

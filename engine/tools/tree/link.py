@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
+from functools import partial
 
 import msgspec
 
+from ..landing import replace_file
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, free, protected_of, there
+from .act import Hold, Name, TreeAct, again, free, protected_of, there
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,9 +28,16 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
         paths=(name.path,),
         protected=protected_of(source, name),
         do=lambda: _link(workspace, source, name),
+        put=partial(_put, workspace, source, name) if name.protected and source.is_file else None,
         becomes=becomes,
         source=source.path,
     )
+
+
+def _put(workspace: Workspace, source: Name, name: Name, data: bytes, hold: Hold) -> None:
+    assert source.state is not None
+    with again(workspace, source), again(workspace, name) as new:
+        replace_file(new, data, None, workspace, stat.S_IMODE(source.state.st_mode), hold=hold)
 
 
 def _link(workspace: Workspace, source: Name, name: Name) -> None:

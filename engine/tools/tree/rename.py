@@ -6,13 +6,16 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from ..landing import replace_file
 from ..workspace import Workspace
-from .act import Name, TreeAct, again, carried_protected, name_at, protected_of, there
+from .act import Hold, Name, TreeAct, again, carried_protected, name_at, protected_of, there
 
+_IN_PARTS: Final = "its files have to be written one by one, because {}"
 MOST_FILES: Final = 5_000
 """So many files of a directory are kept track of."""
 
@@ -31,6 +34,8 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     directory, and OSError (EFBIG) for a directory with more than `MOST_FILES` files.
     """
     source, target = there(workspace, arguments.source), name_at(workspace, arguments.path)
+    if target.protected and source.is_directory:
+        raise OSError(errno.EXDEV, _IN_PARTS.format(target.protected), arguments.path)
     if target.state is not None and source.is_directory != target.is_directory:
         kind, number = (NotADirectoryError, errno.ENOTDIR) if source.is_directory else (IsADirectoryError, errno.EISDIR)
         raise kind(number, os.strerror(number), arguments.path)
@@ -39,6 +44,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
         paths=(source.path, target.path),
         protected=protected_of(source, target) or carried_protected(workspace, becomes),
         do=lambda: _rename(workspace, source, target),
+        put=partial(_put, workspace, source, target) if target.protected and source.is_file else None,
         becomes=becomes,
         source=source.path,
     )
@@ -65,6 +71,13 @@ def _files_below(path: str) -> Iterator[str]:
             found = os.path.join(folder, name)
             if stat.S_ISREG(os.lstat(found).st_mode):
                 yield found
+
+
+def _put(workspace: Workspace, source: Name, target: Name, data: bytes, hold: Hold) -> None:
+    assert source.state is not None
+    with again(workspace, source) as old, again(workspace, target) as new:
+        replace_file(new, data, target.state, workspace, stat.S_IMODE(source.state.st_mode), hold=hold)
+        os.unlink(old.name, dir_fd=old.directory)
 
 
 def _rename(workspace: Workspace, source: Name, target: Name) -> None:

@@ -12,7 +12,6 @@ import gc
 import os
 import resource
 import signal
-import site
 import socket
 import sys
 import sysconfig
@@ -29,7 +28,7 @@ from ..processes.system import become_subreaper, die_with_parent
 from ..protocol import Failed, Fork
 from ..sandbox.entering import enter
 from ..statements import streams
-from . import main
+from . import main, site_packages
 
 _RESERVED: Final = 8
 """Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
@@ -103,7 +102,7 @@ def _main_module() -> dict[str, object]:
 def _set_path(request: Fork) -> None:
     """The order of a script in the project: its folder, the standard library, its packages; ours come last.
 
-    `site.addsitedir` makes the project's .pth files count, which is how it is installed in its own environment.
+    The project's .pth files count, which is how it is installed in its own environment.
     """
     paths = sysconfig.get_paths()
     roots = (paths["stdlib"], paths["platstdlib"])
@@ -112,7 +111,7 @@ def _set_path(request: Fork) -> None:
     sys.path[:] = [request.cwd, *standard]
     for path in request.import_paths:
         if os.path.isdir(path):
-            site.addsitedir(path)
+            site_packages.add(path, with_code=request.domain is not None)
     sys.path += [path for path in ours if path not in sys.path]
 
 

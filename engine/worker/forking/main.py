@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from ...confinement import keep_out
 from ...domain import Layer
 from ...tokens import counter
 from ..channel import Channel
@@ -140,6 +141,8 @@ def serve(
     # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
     interrupts.install()
     channel = Channel(connection)
+    if fork.confined and fork.kept_out:
+        keep_out(fork.kept_out)
     # Ahead of what takes Python's functions as they are now for Python's own.
     guard = OutsideGuard(own_process=True, turn_off=alarms.turn_off, scratch=fork.domain.scratch if fork.domain else "")
     outliner = Outlines(partial(next, iter((outlines,)), None))

@@ -37,6 +37,7 @@ from . import realm
 from .expected import ExpectedCopies, readable
 from .forked import ForkedProcess
 from .parsers import Parsers
+from .stillness import NOT_STILL, STAND_STILL, Stillness
 
 LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
@@ -80,6 +81,7 @@ class ZygoteLoop:
         self._poll.register(forks.fileno(), select.EPOLLIN)
         self._processes: dict[int, ForkedProcess] = {}
         self._copies = ExpectedCopies(self._poll)
+        self._still = Stillness(self._poll)
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -93,21 +95,27 @@ class ZygoteLoop:
         while True:
             # One at a time, because what is done for one may have served another already.
             ready = self._poll.poll(self._patience(), 1)
-            self._look_at_memory()
+            if not self._still:  # or those would go on that are looked at
+                self._look_at_memory()
             if not ready:
                 self._use_idle_time()
             for descriptor, _ in ready:
-                if descriptor == self._forks.fileno():
-                    self._accept()
-                elif descriptor == self._wake_read.fileno():
-                    self._wake_read.recv(_CHUNK)
-                    self._reap()
-                elif descriptor in self._processes:
-                    self._receive(self._processes[descriptor])
-                elif self._copies.has(descriptor):
-                    self._copies.take_in()
-                elif self._parsers.has(descriptor):
-                    self._parsers.serve(descriptor)
+                self._serve(descriptor)
+
+    def _serve(self, descriptor: int) -> None:
+        if descriptor == self._forks.fileno():
+            self._accept()
+        elif descriptor == self._wake_read.fileno():
+            self._wake_read.recv(_CHUNK)
+            self._reap()
+        elif descriptor in self._processes:
+            self._receive(self._processes[descriptor])
+        elif self._still.has(descriptor):
+            self._still.end(descriptor)
+        elif self._copies.has(descriptor):
+            self._copies.take_in()
+        elif self._parsers.has(descriptor):
+            self._parsers.serve(descriptor)
 
     def _patience(self) -> float | None:
         """Seconds to wait for a request before there is something else to do; None for ever."""
@@ -161,6 +169,8 @@ class ZygoteLoop:
         if len(passed) == ASKS:
             if data == REALM:
                 self._begin_realm(passed[0])
+            elif data == STAND_STILL:
+                self._stand_still(passed[0])
             else:
                 self._parsers.add(socket.socket(fileno=passed[0]))
             return
@@ -176,6 +186,13 @@ class ZygoteLoop:
         self._poll.register(control.fileno(), select.EPOLLIN)
         if len(passed) == ADOPTED:
             self._copies.add(process)
+
+    def _stand_still(self, descriptor: int) -> None:
+        if self._outside >= 0:
+            self._still.begin(descriptor)
+        else:  # because then it would be all processes of the user
+            with socket.socket(fileno=descriptor) as wanted, contextlib.suppress(OSError):
+                wanted.send(NOT_STILL)
 
     def _begin_realm(self, descriptor: int) -> None:
         """Forks the zygote of a realm, in a namespace where that can be had."""
@@ -300,6 +317,8 @@ class ZygoteLoop:
         unknown = (children_of("self") or frozenset()) - self._known()
         # Again until there are none, because one that was missed may never end by itself and so never be noticed.
         self._has_orphans = bool(unknown)
+        if self._still:
+            return
         if any(map(self._is_orphan, unknown)):
             if self._outside < 0:
                 end_below(os.getpid(), self._is_orphan, self._reap_orphan)

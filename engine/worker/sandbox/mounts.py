@@ -100,10 +100,11 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
             _attach(clones[path], path)
         else:
             kernel.mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, _COVER)
+    bound = set[str]()
     for path in covers:
         if path not in clones:
             _set(path, 0, attributes=_ATTR_RDONLY)
-    bound = set[str]()
+            _bind_above(path, tuple(clones), bound)
     for path in read_only:
         _bind_read_only(path, tuple(clones), bound)
     _renew_devices(shared_bytes)
@@ -159,16 +160,24 @@ def leave(more: int = 0) -> None:
 
 
 def _bind_read_only(path: str, roots: Collection[str], bound: set[str]) -> None:
-    """`bound` are the directories that are bound to themselves by now: once more would copy all that is bound below."""
+    if path not in roots and _leads_there(path) and _bind_above(path, roots, bound):
+        _attach(_clone(path), path, attributes=_ATTR_RDONLY)
+
+
+def _bind_above(path: str, roots: Collection[str], bound: set[str]) -> bool:
+    """Binds the directories between a root and the path to themselves, so that none is moved away with what is in it.
+
+    `bound` are those that are by now: once more would copy all that is bound below. Whether the path is in a root.
+    """
     root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
-    if root is None or path == root or not _leads_there(path):
-        return
+    if root is None:
+        return False
     on_the_way = [str(each) for each in PurePath(path).parents if each != PurePath(root) and each.is_relative_to(root)]
     for directory in reversed(on_the_way):
         if directory not in bound:
             _attach(_clone(directory), directory)
             bound.add(directory)
-    _attach(_clone(path), path, attributes=_ATTR_RDONLY)
+    return True
 
 
 def _renew_devices(shared_bytes: int) -> None:

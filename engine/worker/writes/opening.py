@@ -184,10 +184,10 @@ class Opening:
         return f"{place}/".startswith(self._scratch)
 
     def _is_protected(self, real: str) -> bool:
-        """Whether the host asks before it writes there, in whatever mode. The host looks closer."""
+        """Whether the host asks before it writes there, in whatever mode."""
         if self.is_in_scratch(real):
             return False
-        return is_inside(real, self._read_only) or bool(self._protection.why_by_name(real))
+        return is_inside(real, self._read_only) or bool(self._protection.why(real))
 
     def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
         """The staging file with what is to be read of the file; None where that is on the disk."""

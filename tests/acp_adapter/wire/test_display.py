@@ -34,7 +34,7 @@ def test_texts_go_and_what_is_looked_up_stays() -> None:
     }
     sent = json.loads(display_encoder(Redactor([SECRET]))(message))
     assert sent["id"] == sent["params"]["sessionId"] == SECRET
-    assert sent["params"][SECRET] == 1
+    assert sent["params"]["***"] == 1
     assert sent["params"]["update"] == {
         "status": SECRET,
         "title": "read ***",

@@ -98,9 +98,11 @@ def test_an_export_is_imported_elsewhere_and_equals_it(home: Home, tmp_path: Pat
     other = Home(tmp_path / "elsewhere")
     other.path.mkdir()
     done = other.run("import", "-", stdin=data)
-    grown = size(bytes_of(home, "ses_a"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"ses_a  2 events, {grown}\n", "")
-    assert other.run_bytes("export", "ses_a", "--output", "-").stdout == data
+    grown = size(bytes_of(other, "ses_a"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ses_a  3 events, {grown}\n", "")
+    *lines, said = other.run_bytes("export", "ses_a", "--output", "-").stdout.splitlines()
+    assert lines[1:] == data.splitlines()[1:]
+    assert b'"by":"import"' in said
     (tmp_path / "file").write_bytes(data)
     again = other.run("import", str(tmp_path / "file"))
     assert (again.returncode, again.stderr.count("\n"), "already" in again.stderr) == (1, 1, True)

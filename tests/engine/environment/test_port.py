@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import get_type_hints
 
 import pytest
@@ -23,11 +24,11 @@ from engine.ports.ticks import TickOutcome, UpdatePayload
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "loss", "layers", "start", "hold", "run", "interrupt", "command", "tick", "project", "look",
-    "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot", "checkpoints",
-    "end", "close",
+    "alive", "idle", "loss", "layers", "start", "hold", "stopped", "run", "interrupt", "command", "tick", "project",
+    "look", "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot",
+    "checkpoints", "end", "close",
 )  # fmt: skip
-LINES = 90
+LINES = 95
 """Of an Environment that somebody makes up, at most."""
 
 
@@ -57,6 +58,9 @@ class EchoEnvironment:
 
     async def hold(self, places: Sequence[str]) -> None:
         return None
+
+    def stopped(self) -> AbstractAsyncContextManager[bool]:
+        return nullcontext(True)
 
     async def run(
         self,

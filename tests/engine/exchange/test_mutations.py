@@ -30,7 +30,7 @@ PARTS = 8
 async def works(store: MemoryStore, session_id: SessionId, place: Path) -> None:
     """It is loaded and shown as the schema wants it, goes on, and can be exported and imported again."""
     async with sessions_of(place, store, environments=HollowEnvironment) as sessions:
-        session = await sessions.load(session_id)
+        session = await sessions.load(session_id, str(place))
         shown: list[dict[str, object]] = []
 
         async def send(update: dict[str, object]) -> None:
