@@ -36,6 +36,10 @@ SECRET_NAMES: Final = (
 """Patterns of names whose values are secret, whatever the case of their letters; `*` stands for any characters."""
 NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
 """Names that look like one of these and hold paths."""
+_QUOTES: Final = ("'", '"')
+_SCHEMES: Final = ("bearer", "basic", "token")
+_QUOTED_END: Final = "\\n"
+"""How the end of a line is written in a value of one line, such as that of a key in PEM."""
 _NOT: Final = "!"
 """Before a pattern of the configuration: names that are not secret."""
 _WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
@@ -88,6 +92,7 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
     found: dict[str, list[str]] = {}
     for name, value in environ.items():
         own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
+        own += [part for part in map(str.strip, _parts_of(value)) if own and part not in own and len(part) >= SHORTEST]
         passwords = [password for pattern in _PASSWORDS_IN_URL for password in pattern.findall(value)]
         if _PROXY.fullmatch(name):
             passwords += _PASSWORD_OF_PROXY.findall(value)
@@ -152,6 +157,31 @@ def _texts_in(value: str) -> list[str]:
         elif isinstance(each, list):
             stack += cast("list[object]", each)
     return found
+
+
+def _parts_of(value: str) -> Iterable[str]:
+    """What of a secret value programs use, or print, by itself."""
+    for quote in _QUOTES:
+        if value.strip()[:1] == value.strip()[-1:] == quote:
+            yield value.strip()[1:-1]
+    scheme, space, rest = value.strip().partition(" ")
+    if space and scheme.lower() in _SCHEMES:
+        yield rest
+    if _QUOTED_END in value:
+        yield value.replace(_QUOTED_END, "\n")
+    yield from _texts_named(value, _matcher(SECRET_NAMES))
+
+
+def _texts_named(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
+    """The texts of JSON in a value whose names look secret, such as the key of a service account."""
+    try:
+        fields: object = json.loads(value) if value.lstrip()[:1] == "{" else None
+    except (ValueError, RecursionError):
+        return
+    if isinstance(fields, dict):
+        for name, text in cast("dict[str, object]", fields).items():
+            if isinstance(text, str) and is_secret.match(name):
+                yield text
 
 
 def _is_plain(value: str) -> bool:

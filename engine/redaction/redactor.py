@@ -29,7 +29,7 @@ from typing import Final, NewType, cast
 import msgspec
 
 from .forms import forms_of, in_other_encodings
-from .spellings import is_spelled, is_spelled_in_json, reading, without_unfinished
+from .spellings import as_it_stands, is_spelled, is_spelled_in_json, reading, spelled_parts, without_unfinished
 
 SHORTEST: Final = 8
 """Characters; shorter values, and shorter pieces of one, occur in ordinary text too often to be replaced."""
@@ -40,6 +40,8 @@ _BESIDE: Final = " \n'\"`"
 """What may stand between a piece and the word for its cut: a closing quotation mark, the end of the line."""
 _SHORT: Final = 2_000
 """Characters of a text in which the search is cheaper than its preparation, so that beginnings are looked for first."""
+_SPREAD: Final = 8
+"""How many times as long as it is a form may be spelled, with what is put into it."""
 _BETWEEN_FORMS: Final = "\ufdd0"
 """A character that is no character of any text."""
 
@@ -83,7 +85,7 @@ class Redactor:
 
     def holds(self, text: str) -> bool:
         """Whether a whole form is in the text."""
-        return self._holds_as_it_is(text) or (is_spelled(text) and self._holds_as_it_is(reading(text).text))
+        return self._holds_as_it_is(text) or any(True for _ in self._spelled(text))
 
     def _holds_as_it_is(self, text: str) -> bool:
         if len(text) < _SHORT and not any(map(text.__contains__, self._heads)):
@@ -162,14 +164,17 @@ class Redactor:
 
     def _spans(self, text: str, is_cut: bool) -> list[Span]:
         found = list(self._whole(text)) if self._holds_as_it_is(text) else []
-        if is_spelled(text):
-            read = reading(text)
-            if self._holds_as_it_is(read.text):
-                found += [(read.place(start), read.end(end)) for start, end in self._whole(read.text)]
+        found += self._spelled(text)
         found += self._beside_cuts(text)
         if is_cut:
             found += self._piece_before(text, len(text))
         return _merged(found) if found else found
+
+    def _spelled(self, text: str) -> Iterator[Span]:
+        for first, last in spelled_parts(text, _SPREAD * self._longest):
+            read = reading(text[first:last])
+            if self._holds_as_it_is(read.text):
+                yield from ((first + read.place(start), first + read.end(end)) for start, end in self._whole(read.text))
 
     def _whole(self, text: str) -> Iterator[Span]:
         for form in self._forms:
@@ -197,15 +202,20 @@ class Redactor:
 
     def _open_as_it_reads(self, text: str) -> int:
         """The same of how the text reads, as far as that can be told."""
-        readable = without_unfinished(text)
+        since = max(0, len(text) - _SPREAD * self._longest)
+        tail = text[since:]
+        readable = without_unfinished(tail)
+        if readable == tail and not is_spelled(tail):
+            return len(text)
         # What looks unfinished at an end may as well be the end of something.
-        first = len(text)
-        for read in map(reading, {readable, text}):
+        first = len(tail)
+        for each in {readable, tail}:
+            read = reading(each) if is_spelled(each) else as_it_stands(each)
             if (at := self._open_value(read.text)) < len(read.text):
                 first = min(first, read.place(at))
-        if first < len(text):
-            return first
-        return len(text) if text[len(readable) :].isspace() else len(readable)
+        if first == len(tail) and not tail[len(readable) :].isspace():
+            first = len(readable)
+        return since + first
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 

@@ -21,26 +21,29 @@ from functools import partial
 from typing import Final, NamedTuple
 
 _ESCAPE: Final = r"(?:\x1b|\\+(?:x1b|u001b|033|e))"
-_BREAKS: Final = (
-    rf"{_ESCAPE}(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[(-/][0-~])"
-    r"|(?<=[A-Za-z0-9+/_-]{16})(?:[\r\n]|\\+[rn])+(?=[A-Za-z0-9+/=_-])"
+_BASE64: Final = "[A-Za-z0-9+/_-]{16}"
+_ENDS: Final = (r"[\r\n]", r"\\[rn]", r"\\\\[rn]")
+"""Of a line, as it is and quoted; each of one length, because what stands before it is looked at from behind."""
+_BROKEN: Final = "|".join(rf"{end}(?<={_BASE64}{end})(?:[\r\n]|\\+[rn])*(?=[A-Za-z0-9+/=_-])" for end in _ENDS)
+_SPELLED: Final = re.compile(
+    rf"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[(-/][0-~])"
+    rf"|\\+(?:x1b|u001b|033|e)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[(-/][0-~])"
+    rf"|{_BROKEN}"
+    r"|(?:%[0-9A-Fa-f]{2})+|(?:\\+u[0-9A-Fa-f]{4})+|\\+/"
+    r"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[a-z]{2,6});"
 )
-_ESCAPED: Final = (
-    r"(?:%[0-9A-Fa-f]{2})+|(?:\\+u[0-9A-Fa-f]{4})+|\\+/|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[a-z]{2,6});"
-)
-_SPELLED: Final = re.compile(f"{_BREAKS}|{_ESCAPED}")
 _SIGNS: Final = (
     "\x1b",
     r"%[0-9A-Fa-f]{2}",
-    r"\\+(?:[u/]|x1b|033|e\[)",
+    r"\\(?:[u/]|x1b|033|e\[)",
     r"&(?:#|[a-z]{2,6};)",
-    *(rf"{end}(?<=[A-Za-z0-9+/_-]{{16}}{end})" for end in (r"\n", r"\r", r"\\[rn]", r"\\\\[rn]")),
+    *(rf"{end}(?<={_BASE64}{end})" for end in (r"\n", r"\r", *_ENDS[1:])),
 )
 """Each begins with a character that `re` looks for at once: a text without any of it costs next to nothing."""
 _SIGNS_IN_TEXT: Final = tuple(map(re.compile, _SIGNS))
 _SIGNS_IN_JSON: Final = tuple(re.compile(sign.encode()) for sign in _SIGNS)
 _UNFINISHED: Final = re.compile(
-    rf"(?:[\r\n]+|{_ESCAPE}(?:\[[0-?]*[ -/]*|\][^\x07\x1b\\\n]{{0,2000}}(?:\x1b|\\+[x0]*)?|[(-/])?"
+    rf"(?:(?<={_BASE64})[\r\n]+|{_ESCAPE}(?:\[[0-?]*[ -/]*|\][^\x07\x1b\\\n]{{0,2000}}(?:\x1b|\\+[x0]*)?|[(-/])?"
     r"|%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x1?|0?3?)|&#?\w{0,6})\Z"
 )
 """What may become one of these, when more of the text comes."""
@@ -76,6 +79,20 @@ def is_spelled_in_json(data: bytes) -> bool:
     return any(sign.search(data) for sign in _SIGNS_IN_JSON)
 
 
+def spelled_parts(text: str, reach: int) -> Iterator[tuple[int, int]]:
+    """Where the text reads otherwise, with `reach` characters around it: starts and ends, in order, apart."""
+    first = last = -1
+    for at in sorted(found.start() for sign in _SIGNS_IN_TEXT for found in sign.finditer(text)):
+        if last < 0:
+            first = max(0, at - reach)
+        elif at - reach > last:
+            yield first, last
+            first = at - reach
+        last = min(len(text), at + reach)
+    if last >= 0:
+        yield first, last
+
+
 def reading(text: str) -> Reading:
     """How the text reads; stretches that stand as they are alternate with what was undone, the former first."""
     parts: list[str] = []
@@ -89,6 +106,11 @@ def reading(text: str) -> Reading:
             places.append(place)
         last = found.end()
     return Reading("".join([*parts, text[last:]]), starts, places)
+
+
+def as_it_stands(text: str) -> Reading:
+    """The reading of a text of which that is known."""
+    return Reading(text, (0,), (0,))
 
 
 def without_unfinished(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -29,6 +31,28 @@ def test_help_names_every_command_with_examples_and_exit_statuses(capsys: pytest
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rewindow-conformance {version('rewindow')}\n"
+
+
+ECHO = """
+import os, sys
+print(os.environ["API_KEY"], *sys.argv[1:], file=sys.stderr, flush=True)
+print(os.environ["OTHER_TOKEN"], flush=True)
+"""
+
+
+def test_no_report_holds_a_key_that_the_program_was_given(tmp_path: Path) -> None:
+    keys = ["key-of-mine/9", "token&of-mine-9", "word-of-mine-9"]
+    reports = [tmp_path / name for name in ("r.json", "r.xml", "r.html")]
+    options = [f"--{kind}={path}" for kind, path in zip(("json", "junit", "html"), reports, strict=True)]
+    program = [sys.executable, "-c", ECHO, "--password", keys[2]]
+    command = [Path(sys.executable).parent / "rewindow-conformance", "acp", "-k", "INIT-001", "--timeout", "2"]
+    given = ["--env", f"API_KEY={keys[0]}", *options, "--", *program]
+    environ = {**os.environ, "OTHER_TOKEN": keys[1]}
+    done = subprocess.run([*command, *given], capture_output=True, text=True, env=environ, timeout=60, check=False)
+    texts = [done.stdout, done.stderr, *(path.read_text() for path in reports)]
+    assert "***" in done.stdout
+    for text in texts:
+        assert not any(spelled in text for key in keys for spelled in (key, html.escape(key)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

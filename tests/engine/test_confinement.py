@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.confinement import opened_directory, opened_file
+from engine.confinement import keep_out, opened_directory, opened_file, own_below, place_to_write, real_roots
 
 
 def first_bytes(path: object, roots: tuple[str, ...] | None = None) -> bytes:
@@ -31,6 +31,56 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "root-outside").mkdir()
     (tmp_path / "root-outside" / "outside").write_bytes(b"outside")
     return tmp_path / "root"
+
+
+@pytest.fixture
+def own(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is this program's own in the root."""
+    monkeypatch.setattr("engine.confinement._own", set())
+    (root / "home/state").mkdir(parents=True)
+    (root / "home/state/token").write_bytes(b"token")
+    keep_out(root / "home/state")
+    return root / "home/state"
+
+
+def test_what_is_kept_out_is_in_no_root_around_it(root: Path, own: Path) -> None:
+    (root / "link").symlink_to(own)
+    for path in (own / "token", root / "link/token", root / "home/../home/state/token"):
+        with pytest.raises(PermissionError, match="keeps its sessions"):
+            first_bytes(path, (str(root),))
+        with pytest.raises(PermissionError, match="keeps its sessions"), place_to_write(str(path), (str(root),)):
+            pass
+    with pytest.raises(PermissionError, match="keeps its sessions"):
+        names(own, (str(root),))
+    for path in (own, own.parent):
+        with pytest.raises(PermissionError, match="keeps its sessions"), place_to_write(str(path), (str(root),)):
+            pass
+    with place_to_write(str(root / "home/new"), (str(root),)) as place:
+        assert place.path == str(root / "home/new")
+    assert own_below(str(root)) == ("home/state",)
+    assert own_below(str(own)) == ()
+
+
+def test_a_root_within_what_is_kept_out_is_one(root: Path, own: Path) -> None:
+    assert first_bytes(own / "token", (str(own),)) == b"token"
+    assert first_bytes(root / "inside", (str(root),)) == b"inside"
+
+
+def test_a_root_in_another_one_counts_as_long_as_it_is_there(root: Path) -> None:
+    inner = root / "packages/a"
+    inner.mkdir(parents=True)
+    roots = (str(root), str(inner))
+    assert real_roots(roots) == roots
+    inner.rmdir()
+    inner.symlink_to(root.parent / "root-outside")
+    assert real_roots(roots) == (str(root),)
+    with pytest.raises(PermissionError):
+        first_bytes(inner / "outside", roots)
+    inner.unlink()
+    inner.parent.rmdir()
+    (root / "packages").symlink_to(root.parent / "root-outside")
+    (root.parent / "root-outside/a").mkdir()
+    assert real_roots(tuple(reversed(roots))) == (str(root),)
 
 
 def test_a_file_and_a_directory_inside_are_opened_also_through_links_and_linked_roots(root: Path) -> None:

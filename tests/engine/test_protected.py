@@ -204,6 +204,76 @@ def test_what_a_configuration_names(tmp_path: Path, line: str, place: str) -> No
     assert any(place.startswith(os.path.relpath(each, tmp_path)) for each in places(tmp_path))
 
 
+def test_configurations_that_are_included_count(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text("[include]\n\tpath = ../one.config\n")
+    (tmp_path / "one.config").write_text('[include]\n\tpath = deep/two.config\n[pager]\n\tlog = "tools/show log"\n')
+    for name in ("one.config", "deep/two.config", "tools/show"):
+        assert "configuration of the repository names it" in why(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[pager]\n\tstatus = tools/run",
+        "[interactive]\n\tdiffFilter = tools/run",
+        "[core]\n\tfsmonitor = \\\n  tools/run",
+        '[gpg "ssh"]\n\tdefaultKeyCommand = tools/run',
+    ],
+)
+def test_any_key_may_name_a_program(tmp_path: Path, line: str) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text(f"{line}\n[remote]\n\turl = other/place\n")
+    assert why(tmp_path, "tools/run") != ""
+    assert why(tmp_path, "tools") != "", "a link in its place would bring all of it"
+    assert why(tmp_path, "other/place") == ""
+
+
+@pytest.mark.parametrize("last", ["HEAD", "refs", "refs/keep", "refs/heads/main", "objects/ab/cd"])
+def test_whatever_completes_a_repository_counts(tmp_path: Path, last: str) -> None:
+    made(tmp_path / "new")
+    piece = tmp_path / "new" / last.partition("/")[0]
+    piece.rmdir() if piece.is_dir() else piece.unlink()
+    assert "makes the directory a repository" in why(tmp_path, f"new/{last}")
+    assert why(tmp_path, "new/other") == ""
+
+
+def test_where_a_link_of_such_a_name_leads_counts(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / "dev/vscode").mkdir(parents=True)
+    (tmp_path / ".git/hooks").mkdir()
+    for name, target in ((".envrc", "dev/envrc"), (".vscode", "dev/vscode"), (".git/hooks/update", "../../dev/update")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "dev/envrc").write_text("")
+    (tmp_path / "dev/update").write_text("")
+    protection = Protection((str(tmp_path),))
+    targets = {str(tmp_path / "dev" / name) for name in ("envrc", "vscode", "update")}
+    assert targets <= set(protection.places())
+    for target in (*targets, str(tmp_path / "dev/vscode/tasks.json")):
+        assert "a link leads to it" in protection.why(target)
+
+
+def test_rows_below_and_work_trees_and_what_is_under_way_are_places(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    wanted = ["src/.envrc", "src/.vscode", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir", ".git/rebase-merge"]
+    for name in wanted:
+        (tmp_path / name).mkdir(parents=True)
+    assert {str(tmp_path / name) for name in wanted} <= places(tmp_path)
+
+
+def test_what_comes_later_is_found_by_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "libs").mkdir()
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before = protection.marks()
+    made(tmp_path / "libs/late/.git")
+    (tmp_path / "libs/late/.git/config").write_text("")
+    (tmp_path / "libs/.ENVRC").write_text("")
+    assert protection.marks() != before
+    assert {str(tmp_path / "libs/late/.git/config"), str(tmp_path / "libs/.ENVRC")} <= {*protection.appeared(before)}
+    assert str(tmp_path / "libs/late/.git/config") in protection.current_places()
+
+
 def test_work_tree_of_a_submodule_is_not_what_its_configuration_names(tmp_path: Path) -> None:
     made(tmp_path / ".git/modules/s")
     (tmp_path / "s").mkdir()

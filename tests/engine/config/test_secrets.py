@@ -54,6 +54,23 @@ def test_of_a_url_the_password_alone_is_secret_also_as_it_reads_without_escapes(
     assert found.names == ("DATABASE_URL",)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("MAIL", "smtp://me@mail.example:word-of-mine@host", "word-of-mine"),
+        ("MAIL", "smtp://me:word@of-mine@host", "word@of-mine"),
+        ("HTTP_PROXY", "me:word-of-mine@proxy.example:3128", "word-of-mine"),
+        ("API_KEY", "'word-of-mine-9'", "word-of-mine-9"),
+        ("AUTH_HEADER", "Bearer word-of-mine-9", "word-of-mine-9"),
+        ("PRIVATE_KEY", "-----BEGIN-----\\nword-of-mine-9\\n", "-----BEGIN-----\nword-of-mine-9"),
+        ("ACCOUNT_CREDENTIALS", '{"private_key": "word-of-mine-9", "type": "account"}', "word-of-mine-9"),
+    ],
+)
+def test_what_programs_use_of_a_value_is_secret_by_itself(name: str, value: str, secret: str) -> None:
+    assert secret in find_secrets({name: value}).values
+    assert name not in allowed_variables({name: value})
+
+
 def test_values_that_are_too_short_are_named_and_not_taken_out() -> None:
     values = {"A_TOKEN": "1234567\n", "B_TOKEN": "12345678", "C_URL": "ftp://me:word@host", "D_TOKEN": " " * 8}
     found = find_secrets(values)

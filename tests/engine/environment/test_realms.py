@@ -191,6 +191,43 @@ child.kill()
         assert "".join(text for _, text in b.output) == "T\n"
 
 
+SPINNING: Final = """
+import signal, subprocess, sys
+program = '''
+import itertools
+for number in itertools.count():
+    with open("scratch/count", "w") as file:
+        file.write(str(number))
+'''
+child, stopped = subprocess.Popen([sys.executable, "-c", program]), subprocess.Popen(["sleep", "60"])
+stopped.send_signal(signal.SIGSTOP)
+"""
+STATE: Final = """open(f"/proc/{stopped.pid}/stat").read().rpartition(")")[2].split()[0]"""
+
+
+async def test_all_stand_still_while_the_host_wants_it_and_then_go_on(tmp_path: Path) -> None:
+    """So that no process of a statement comes between two steps of the host."""
+    count = tmp_path / "scratch/count"
+    async with held(spec_in(tmp_path)) as b:
+        assert (await b.run(SPINNING)).exception is None
+        await until(count.exists)
+        for _ in range(3):
+            async with b.environment.stopped() as still:
+                assert still
+                before = count.stat().st_mtime_ns
+                await anyio.sleep(0.05)
+                assert count.stat().st_mtime_ns == before
+            await until(lambda before=before: count.stat().st_mtime_ns != before)
+        assert await b.value(STATE) == "'T'"
+        assert (await b.run("child.kill(); stopped.kill()")).exception is None
+
+
+async def test_nobody_is_stopped_where_statements_have_the_users_rights(tmp_path: Path) -> None:
+    async with held(replace(spec_in(tmp_path), domain=None)) as b, b.environment.stopped() as still:
+        assert still
+        assert await b.value("1 + 1") == "2"
+
+
 async def test_what_the_kernel_allows_is_most_tasks(tmp_path: Path) -> None:
     async with held(spec_in(tmp_path)) as b:
         if not is_apart(b.environment.pid):

@@ -180,6 +180,17 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk)
     assert names(ended.restored) == ["fine", "secret"]
 
 
+async def test_what_programs_run_is_not_put_back_from_a_rewind_that_was_imported(desk: Desk) -> None:
+    """It says as well what files held."""
+    hook = str(desk.project / ".git/hooks/update")
+    evil = FileToRestore(path=hook, present=desk.store.blob_put(b"evil"), present_digest=digest(b"evil"))
+    desk.log.append(Rewound(statement=1, restored=(evil,)))
+    desk.log.append(OthersWrote(by="import"))
+    ended = await desk.rewind(0)
+    assert desk.files() == {}
+    assert names(ended.left) == ["update"]
+
+
 @pytest.mark.parametrize("reported", ["noticed", "imported", ""])
 async def test_what_programs_run_is_not_put_back_from_a_report(desk: Desk, reported: str) -> None:
     """A worker may make up what a file held, and so may who wrote a log that was imported."""

@@ -142,6 +142,31 @@ async def test_what_is_renamed_over_a_file_shows_how_that_changes_and_both_come_
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("operation", ["rename", "link"])
+async def test_what_gets_a_protected_name_is_a_copy_of_what_was_shown(tmp_path: Path, operation: str) -> None:
+    """Whoever has the file open, or another name for it, would go on writing what was allowed."""
+    (tmp_path / "new").write_text("shown\n")
+    os.link(tmp_path / "new", tmp_path / "other")
+    office, user = allowing(tmp_path)
+    with open(tmp_path / "new", "a") as kept:  # noqa: ASYNC230
+        assert (await office.perform(operation, path=".envrc", source="new")).error is None
+        kept.write("later\n")
+    (tmp_path / "other").write_text("later\n")
+    assert (tmp_path / ".envrc").read_text() == "shown\n"
+    assert (tmp_path / "new").exists() == (operation == "link")
+    assert subjects(user)[0].protected
+
+
+async def test_a_directory_gets_no_protected_name_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/tasks.json").write_text("{}")
+    office, user = allowing(tmp_path)
+    error = (await office.perform("rename", path=".vscode", source="new")).error
+    assert error is not None
+    assert "written one by one" in error.message
+    assert user.questions == []
+
+
 async def test_a_directory_that_is_renamed_keeps_track_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_text("one\n")
