@@ -21,5 +21,6 @@ def test_a_session_whose_worker_and_agent_were_killed_is_what_it_was(tmp_path: P
     compared(tmp_path, first, "both")
 
 
+@pytest.mark.slow
 def test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were(tmp_path: Path) -> None:
     assert many(tmp_path, 5_000, 2, "both", steps=3)["same"] > 0

@@ -18,7 +18,7 @@ from tests.support.mcp_clients import process
 from tests.support.planting import HELD, PLANTS, filled, is_planted, project, witness
 from tests.support.scripts import asks_permission, runs, scripted
 
-QUICK = ("open", "rename from scratch", "shell")
+QUICK = ("open", "shell")
 NO_NAMESPACES = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
 WITHOUT_MOUNTS = ("unshare", "--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, "sh")
 """How a command is started that gets no file tree of its own."""
@@ -151,6 +151,7 @@ def test_allowed_write_stays_protected(tmp_path: Path, name: str) -> None:
     assert len(list(filter(asks_permission, agent.received))) == 1
 
 
+@pytest.mark.slow
 def test_what_the_user_changes_meanwhile_is_protected(tmp_path: Path) -> None:
     """`git config` of a user replaces the file, and ends the mount on it; a directory of an editor comes to be."""
 
@@ -174,6 +175,7 @@ def statuses(agent: Agent) -> list[str]:
 MADE = {".envrc": "touch x", ".git/commondir": "../evil", ".husky/pre-commit": "x"}
 
 
+@pytest.mark.slow
 def test_what_a_program_makes_is_shown_and_held(tmp_path: Path) -> None:
     """What is not there cannot be mounted; the editor shows it at once, with why it matters."""
     make = "; ".join(f"mkdir -p {Path(name).parent}; printf %s {text!r} > {name}" for name, text in MADE.items())

@@ -104,7 +104,9 @@ def shortfalls(lock: str, where: Target) -> list[str]:
     return sorted(set(found))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine", [MACHINES[0], *(pytest.param(each, marks=pytest.mark.slow) for each in MACHINES[1:])]
+)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_requirement_is_pinned_and_satisfied(python: str, machine: str) -> None:
     assert shortfalls(LOCK, target(python, machine)) == []

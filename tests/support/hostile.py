@@ -101,10 +101,11 @@ class Session:
 
 def mutations(session: Session) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Every field with every value: a name, and what makes the file."""
+    named = [(f"{value!s:.60}", value) for value in (..., *VALUES)]
     for number, path in session.fields():
         kind = "header" if number == 0 else session.lines[number - 1]["kind"]
-        for value in (..., *VALUES):
-            yield f"{kind} {path} {value!s:.60}", partial(session.changed, number, path, value)
+        for name, value in named:
+            yield f"{kind} {path} {name}", partial(session.changed, number, path, value)
 
 
 def _paths(value: object, at: Path_ = ()) -> Iterator[Path_]:

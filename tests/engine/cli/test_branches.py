@@ -137,7 +137,9 @@ def test_a_session_that_is_in_use_is_not_rewound(empty: Home, tmp_path: Path) ->
     assert "in use" in done.stderr
 
 
-@pytest.mark.parametrize("content", [b"x = '\xff'", b"\0", b"x = (", b" \n"])
+@pytest.mark.parametrize(
+    "content", [b"x = '\xff'", *(pytest.param(each, marks=pytest.mark.slow) for each in (b"\0", b"x = (", b" \n"))]
+)
 def test_a_file_that_is_no_statement_changes_nothing(empty: Home, tmp_path: Path, content: bytes) -> None:
     session = session_of(empty, tmp_path / "project")
     (tmp_path / "new.py").write_bytes(content)

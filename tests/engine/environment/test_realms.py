@@ -177,6 +177,7 @@ async def test_statements_outside_the_sandbox_see_all_processes(tmp_path: Path) 
         assert await b.value(f"import os; os.path.exists('/proc/{os.getpid()}')") == "True"
 
 
+@pytest.mark.slow
 async def test_a_process_that_a_statement_stops_stays_stopped(tmp_path: Path) -> None:
     source = """
 import os, signal, subprocess, time
@@ -319,7 +320,9 @@ def kill(folder: Path, target: str, seconds: float) -> None:
         assert becomes(lambda: processes_in(folder) == 0), target
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "target", [each if each == "all" else pytest.param(each, marks=pytest.mark.slow) for each in TARGETS]
+)
 def test_no_process_is_left_whoever_is_killed(tmp_path: Path, target: str) -> None:
     kill(tmp_path, target, 0.02)
 

@@ -31,6 +31,7 @@ def test_only_who_signs_thinking_signs_calls(provider: Provider) -> None:
     assert provider.signs_thinking or not provider.signs_calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", [each for each in PROVIDERS if each.variables], ids=lambda provider: provider.name)
 def test_the_library_knows_the_provider_and_asks_for_the_same_key(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
