@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, cast
 
@@ -114,10 +115,9 @@ def _given_keys(arguments: list[str]) -> Redactor:
     from engine.config.secrets import server_secrets
     from engine.mcp_servers import StdioServer
 
-    pairs = [(option, following) for option, following in zip(arguments, arguments[1:], strict=False)]
-    given = [value for option, value in pairs if option == "--env"]
+    given = [value for option, value in pairwise(arguments) if option == "--env"]
     given += [option.removeprefix("--env=") for option in arguments if option.startswith("--env=")]
-    variables = dict((name, value) for name, equals, value in (each.partition("=") for each in given) if equals)
+    variables = {name: value for name, equals, value in (each.partition("=") for each in given) if equals}
     program = StdioServer(name="", command="", args=tuple(arguments), env=variables)
     return redactor_of(os.environ).knowing(server_secrets(program, os.environ))
 
