@@ -40,6 +40,8 @@ from ...domain import Domain
 from .proc import children_of, read
 from .scratch_size import held
 
+_FULL_LOOK_SECONDS: Final = 0.05
+"""Between two looks at whether a realm is full: others wait for a processor until a fork bomb is ended."""
 LOOK_SECONDS: Final = 0.25
 """Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
 IDLE_LOOK_SECONDS: Final = 1.0
@@ -179,12 +181,17 @@ class Watch:
 
     def patience(self) -> float | None:
         """Seconds until the next look; None where nothing is watched."""
-        return max(0.0, self._next_look - time.monotonic()) if self._limits else None
+        if not self._limits:
+            return None
+        left = max(0.0, self._next_look - time.monotonic())
+        return min(left, _FULL_LOOK_SECONDS) if self._in_realm and self.is_busy else left
 
     def look(self) -> list[tuple[int, str]]:
         """Those whose trees hold too much, each with the reason in words; none before the next look is due."""
         started = time.monotonic()
-        if not self._limits or started < self._next_look:
+        if not self._limits:
+            return []
+        if started < self._next_look and not (self._in_realm and self.is_busy and is_full()):
             return []
         is_crowded = self._in_realm and _count() > _MANY
         with self._room_to_look(is_crowded):

@@ -32,9 +32,13 @@ from .test_worker_domain import held, spec_in
 
 pytestmark = pytest.mark.anyio
 ROOT: Final = Path(__file__).parents[3]
+IS_QUIET: Final = "PYTEST_XDIST_WORKER" not in os.environ
+"""Whether no other tests run beside these."""
 SECONDS: Final = 6.0
-OTHERS_SECONDS: Final = 3.0
-"""For a statement of another session while a bomb runs, on a machine that runs other tests as well."""
+NEXT_SECONDS: Final = 2.0 if IS_QUIET else 10.0
+"""For the next statement after a bomb, with a fresh namespace where it needs one."""
+OTHERS_SECONDS: Final = 0.5 if IS_QUIET else 3.0
+"""For a statement of another session while a bomb runs."""
 FORK: Final = """
 import os
 while True:
@@ -102,7 +106,7 @@ async def bombed(b: Bench[WorkerEnvironment], other: Bench[WorkerEnvironment], s
     async def count() -> None:
         while True:
             most[0] = max(most[0], await anyio.to_thread.run_sync(tasks_in, namespace))
-            await anyio.sleep(0.05)
+            await anyio.sleep(0.2)  # because it costs both sessions some time
 
     async def ask() -> None:
         while True:
@@ -144,11 +148,12 @@ async def test_a_fork_bomb_stays_below_the_limit_and_ends(tmp_path: Path, bomb: 
             pytest.skip("no process namespaces here")
         most, longest = await bombed(b, other, BOMBS[bomb])
         assert most <= 1.1 * most_tasks()
-        assert longest < OTHERS_SECONDS
-        if not b.environment.alive:
-            with anyio.fail_after(PATIENCE):
+        # The kernel gives each session of processes a share of the processors, until the bomb is ended.
+        assert longest < OTHERS_SECONDS * (1.5 if bomb == "sessions" else 1)
+        with anyio.fail_after(NEXT_SECONDS):
+            if not b.environment.alive:
                 await b.environment.start(spec)
-        assert await b.value("1 + 1") == "2"
+            assert await b.value("1 + 1") == "2"
     with anyio.fail_after(PATIENCE):
         await until(lambda: processes_in(tmp_path / "one") == 0)
 
