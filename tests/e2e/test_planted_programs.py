@@ -33,6 +33,8 @@ ADDED = {
     "later/objects",
     "later/refs",
     "later/config",
+    "later/HEAD",
+    "later/H",
 }
 """What an attack may leave beside the places: none of it is run by anything."""
 

@@ -45,7 +45,8 @@ PLANTS: Final[dict[str, str]] = {
     "other case": "write('.GIT/Config', EVIL)",
     "hard link": "import os; os.link('.git/config', 'src/c')\nwith open('src/c', 'a') as f: f.write(EVIL)",
     "directory over": (
-        "import os; os.makedirs('src/e'); write('src/e/tasks.json', '{{}}'); os.rename('src/e', 'src/.vscode')"
+        "import os, shutil; os.makedirs('src/e'); write('src/e/tasks.json', '{{}}')\n"
+        "shutil.move('src/e', 'tools/.vscode')"
     ),
     "rename over": "write('src/c', EVIL)\nimport os; os.replace('src/c', '.git/config')",
     "rename from scratch": (
@@ -79,6 +80,22 @@ PLANTS: Final[dict[str, str]] = {
     "husky": "write('.husky/pre-commit', HOOK)",
     "pre-commit": "open('.pre-commit-config.yaml', 'w').write('x')",
     "workspace": "write('team.code-workspace', '{{}}')",
+    "included by what is included": "with open('deep.config', 'a') as f: f.write(EVIL)",
+    "pager of one command": "write('tools/show', HOOK)",
+    "what a link of that name leads to": "import pathlib; pathlib.Path('dev/mise.toml').write_text('x')",
+    "directory of what is included": "import os; os.mkdir('src/e'); os.symlink('src/e', 'ghost')",
+    "directory that completes a repository": (
+        "import os\nos.makedirs('later/objects'); write('later/HEAD', 'ref: refs/heads/main\\n')\n"
+        "write('later/config', EVIL); os.makedirs('later/refs/heads')"
+    ),
+    "link that completes a repository": (
+        "import os\nos.makedirs('later/objects'); write('later/HEAD', 'ref: refs/heads/main\\n')\n"
+        "write('later/config', EVIL); os.symlink('../src', 'later/refs')"
+    ),
+    "further name that completes a repository": (
+        "import os\nfor name in ('objects', 'refs'): os.makedirs(f'later/{{name}}')\n"
+        "write('later/config', EVIL); write('later/H', 'ref: refs/heads/main\\n'); os.link('later/H', 'later/HEAD')"
+    ),
 }
 """Each is a statement that must do nothing of the sort while nobody allows it."""
 
@@ -97,6 +114,11 @@ HELD: Final[dict[str, str]] = {
         "    try: open('.git/config', 'a').write('x')\n    finally: os._exit(0)\nos.waitpid(pid, 0); 1/0"
     ),
     "existing tasks": "assert bash('echo x >> .vscode/launch.json').code == 0",
+    "tasks below": "assert bash('echo x >> src/.vscode/tasks.json').code == 0",
+    "direnv below": "assert bash('echo x >> src/deep/.envrc').code == 0",
+    "what is under way": "assert bash('echo exec touch {marker} >> .git/sequencer/todo').code == 0",
+    "work tree": "assert bash('echo ../evil > .git/worktrees/w/commondir').code == 0",
+    "what a link leads to": "assert bash('echo x >> dev/mise.toml').code == 0",
 }
 
 
@@ -112,7 +134,16 @@ def project(path: Path) -> Path:
     (path / "linked/.git").write_text("gitdir: ../elsewhere\n")
     (path / ".vscode/launch.json").write_text("{}\n")
     (path / "src/main.py").write_text("x = 1\n")
-    _git(path, "config", "include.path", "../team.config")
+    for name in ("src/.vscode/tasks.json", "src/deep/.envrc", ".git/sequencer/todo", ".git/worktrees/w/commondir"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("")
+    (path / "dev").mkdir()
+    (path / "dev/mise.toml").write_text("")
+    (path / ".mise.toml").symlink_to("dev/mise.toml")
+    (path / "shared.config").write_text("[include]\n\tpath = deep.config\n\tpath = ghost/more.config\n")
+    _git(path, "config", "--add", "include.path", "../team.config")
+    _git(path, "config", "--add", "include.path", "../shared.config")
+    _git(path, "config", "pager.log", "tools/show")
     _git(path, "config", "alias.st", "!tools/hooks/post-checkout")
     return path
 
@@ -139,7 +170,9 @@ def filled(statement: str, marker: Path) -> str:
 
 def is_planted(path: Path, marker: Path) -> bool:
     """Whether what a user runs in there makes the marker."""
-    for folder in (path, path / "nested", path / "linked", path / "src"):
+    for folder in (path, path / "nested", path / "linked", path / "src", path / "later"):
+        if not folder.is_dir():
+            continue
         for command in (("status",), ("st",), ("-c", "user.name=a", "-c", "user.email=a", "checkout", "-q", "-B", "x")):
             subprocess.run(
                 ["git", "-c", "safe.directory=*", *command], cwd=folder, capture_output=True, check=False, timeout=30
