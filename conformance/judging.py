@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic, id_key
-from conformance.values import at
+from conformance.values import as_object, at
 from conformance.verdict import PASS, Verdict, failed, not_tested
 
 Expected = Literal["result", "error", "answer"]
+_OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
+_SHOWN: Final = 200
+"""Characters of a line in a sentence."""
 
 
 def marked(traffic: Traffic, *labels: str, by: Sender = "client") -> list[Message]:
@@ -28,12 +31,32 @@ def answered(*labels: str, expect: Expected = "answer", by: Sender = "client") -
         if not requests:
             return not_tested("the request was not sent")
         for request in requests:
-            reason = _unanswered(request, expect)
+            reason = _unanswered(traffic, request, expect)
             if reason:
-                return failed(reason, *evidence(request))
+                return failed(reason, *evidence(request), *(message.index for message in instead_of(traffic, request)))
         return PASS
 
     return judge
+
+
+def answered_or_refused(label: str) -> Judge:
+    """The request under this mark has a response, or the line that it came in has an error without an id."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        came = (message for request in marked(traffic, label) for message in instead_of(traffic, request))
+        refused = any(message.id is None and message.error for message in came)
+        return PASS if refused else answered(label)(traffic)
+
+    return judge
+
+
+def instead_of(traffic: Traffic, request: Message) -> list[Message]:
+    """The responses that came after a request which has none, and answer nothing: perhaps they were meant for it."""
+    if request.answer is not None:
+        return []
+    later = (message for message in traffic.sent(_OTHER[request.sender]) if message.order > request.order)
+    start = traffic.start_of(request)
+    return [each for each in later if each.is_response and each.answers is None and traffic.start_of(each) == start]
 
 
 def survived(traffic: Traffic) -> Verdict:
@@ -43,10 +66,10 @@ def survived(traffic: Traffic) -> Verdict:
     return answered("alive", expect="result")(traffic)
 
 
-def _unanswered(request: Message, expect: Expected) -> str:
+def _unanswered(traffic: Traffic, request: Message, expect: Expected) -> str:
     name = request.method
     if request.answer is None:
-        return f"{name} with id {request.id!r} was not answered"
+        return f"{name} with id {request.id!r} was not answered{within(traffic, request)}{_arrived(traffic, request)}"
     if expect == "result" and not request.succeeded:
         return (
             f"{name} was answered with the error {request.answer.error.get('code')}: "
@@ -55,6 +78,22 @@ def _unanswered(request: Message, expect: Expected) -> str:
     if expect == "error" and request.succeeded:
         return f"{name} was answered with a result, not an error"
     return ""
+
+
+def within(traffic: Traffic, request: Message) -> str:
+    """In which time it was not, where a scenario waited for all of it and the transcript says how long that is."""
+    waited = any(id_key(entry.value) == id_key(request.id) for entry in traffic.marks("unanswered"))
+    seconds = as_object(traffic.transcript.facts.get("options")).get("timeout")
+    return f" within {seconds:g} s, which --timeout sets" if waited and isinstance(seconds, int | float) else ""
+
+
+def _arrived(traffic: Traffic, request: Message) -> str:
+    came = instead_of(traffic, request)
+    if not came:
+        return ""
+    text = came[0].line.decode("utf-8", "replace").strip()
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    return f"; what came is a response with the id {came[0].id!r}: {text}"
 
 
 def evidence(request: Message) -> tuple[int, ...]:
@@ -83,4 +122,9 @@ def not_answered(traffic: Traffic, program: str, method: str) -> str:
     for entry in traffic.marks("ended"):
         if at(entry.value, "by") == "by itself":
             return f"the {program} ended, with status {at(entry.value, 'code')}, and did not answer {method}"
-    return f"the {program} did not answer {method} in time, which --timeout sets"
+    asked = next((message for message in traffic.sent("client") if message.method == method), None)
+    if asked is None:
+        return f"the {program} was not asked {method}"
+    if came := _arrived(traffic, asked):
+        return f"the {program} did not answer {method}, whose id is {asked.id!r}{came}"
+    return f"the {program} did not answer {method}{within(traffic, asked) or ' in time, which --timeout sets'}"

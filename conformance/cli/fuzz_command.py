@@ -129,5 +129,5 @@ def _show_mute(played: Played) -> None:
 
 
 def _line(step: Step) -> str:
-    text = f"{step.kind} {step.method} {step.params!a}"
+    text = f"line {step.params}" if step.kind == "line" else f"{step.kind} {step.method} {step.params!a}"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."

@@ -1,4 +1,4 @@
-"""Plays random steps until something is found or the time is up, and makes what was found as short as it gets.
+"""Plays known killers, then random steps, until something is found or the time is up, and makes that short.
 
 The runs of a seed have the same steps each time. A finding is shortened by leaving out what it does not need: first all
 but the last messages, then ever smaller parts, as long as the program still fails in the same way.
@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from conformance.fuzzing.play import Played, play
-from conformance.fuzzing.targets import Step, Target
+from conformance.fuzzing.targets import KILLERS, Step, Target
 from conformance.options import Options
 from conformance.peers.peer import Peer
 
@@ -50,8 +50,7 @@ class Campaign:
         messages = starts = 0
         while time.monotonic() - began < self.seconds:
             target = self.targets[starts % len(self.targets)]
-            random = Random(f"{self.seed}:{starts}")  # noqa: S311 -- repeatable
-            played = play(target.steps(random, STEPS), self.start, target, self.options)
+            played = play(self._steps(target, starts), self.start, target, self.options)
             starts += 1
             messages += len(played.steps)
             on_progress(messages, starts)
@@ -60,6 +59,12 @@ class Campaign:
                 found = played if is_mute else self._shortened(played, target)
                 return Outcome(found, messages, starts, time.monotonic() - began, is_mute)
         return Outcome(None, messages, starts, time.monotonic() - began)
+
+    def _steps(self, target: Target, starts: int) -> Sequence[Step]:
+        """Once for each target what programs are known to die of, and from then on random messages."""
+        if starts < len(self.targets):
+            return (*target.opening, *KILLERS)
+        return target.steps(Random(f"{self.seed}:{starts}"), STEPS)  # noqa: S311 -- repeatable
 
     def _shortened(self, found: Played, target: Target) -> Played:
         until = time.monotonic() + _SHORTENING

@@ -108,6 +108,9 @@ class _Run:
         return self._settle()
 
     def _send(self, step: Step) -> None:
+        if step.kind == "line":
+            self._driver.raw(f"{step.params}\n".encode(), generated=True)
+            return
         message: dict[str, Any] = {"jsonrpc": "2.0"}
         params = self._filled(step.params)
         if step.kind == "stray":

@@ -38,9 +38,20 @@ class Step:
     method: str
     params: Any = None
     kind: str = "request"
-    """`request`, `notification` or `stray`."""
+    """`request`, `notification`, `stray`, or `line`: then `params` is the text of a line that is no message."""
     waits: bool = False
     """Whether everything is answered before the next one is sent."""
+
+
+KILLERS: Final = tuple(
+    Step("", text, "line", waits=True)
+    for text in (
+        *("[]", "42", '"x"', "null", "true", "{}", "[42]", "{", "}", "nonsense", '{"jsonrpc":"2.0"}'),
+        *('{"jsonrpc":"2.0","id":null}', '{"jsonrpc":"2.0","method":null}', '{"jsonrpc":"2.0","id":{},"result":null}'),
+        *('{"jsonrpc":"2.0","method":"x","params":1e999}', "[" * 500 + "]" * 500, '"\\ud800"', "\ufeff{}"),
+    )
+)
+"""Lines that are JSON and no message, or neither: programs take for granted that what they read is an object."""
 
 
 @dataclass(frozen=True, slots=True)

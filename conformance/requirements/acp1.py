@@ -81,10 +81,10 @@ def are(side: Sender, *names: str) -> Judge:
     """Every message of one side that a definition of these is for has its shape."""
 
     def found(traffic: Traffic) -> list[Message]:
-        return [message for message in objects(traffic, side) if _shaped(message)[0] in names]
+        return [message for message in objects(traffic, side) if shaped(message)[0] in names]
 
     def problem(message: Message) -> str:
-        name, value = _shaped(message)
+        name, value = shaped(message)
         wrong = definition(str(name))(value)
         return f"the {name}: {wrong}" if wrong else ""
 
@@ -137,7 +137,7 @@ def no_own_fields(side: Sender) -> Judge:
 
     def judge(traffic: Traffic) -> Verdict:
         for message in objects(traffic, side):
-            name, value = _shaped(message)
+            name, value = shaped(message)
             if name is None:
                 continue
             unknown = _field_names(DOCUMENT).unknown(name, value)
@@ -160,7 +160,7 @@ def shapes() -> dict[tuple[str, bool], str]:
     }
 
 
-def _shaped(message: Message) -> tuple[str | None, object]:
+def shaped(message: Message) -> tuple[str | None, object]:
     """The definition that a message has to follow, and the part of it that has to."""
     if message.method:
         return shapes().get((message.method, False)), message.object.get("params")

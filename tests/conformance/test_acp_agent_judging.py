@@ -140,6 +140,42 @@ def test_only_a_request_that_was_waited_for_is_known_to_be_unanswered(
     assert outcome("ACP1-A-RPC-019", transcript) == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"id": 1, "result": {"protocolVersion": 1}}, "pass"),
+        ({"id": 1, "error": {"code": -32700, "message": "no"}}, "pass"),
+        ({"id": None, "error": {"code": -32700, "message": "no"}}, "pass"),
+        ({"id": None, "result": {}}, "fail"),
+        (None, "fail"),
+    ],
+)
+def test_a_line_with_a_byte_order_mark_may_be_refused_without_its_id(said: Any, expected: str) -> None:
+    transcript = Transcript("byte-order-mark")
+    transcript.mark(0, "bom", 1)
+    transcript.add(0, "client", line(request_message(1, "initialize", {"protocolVersion": 1})))
+    if said is not None:
+        transcript.add(1, "server", line({"jsonrpc": "2.0", **said}))
+    assert outcome("ACP1-A-FRAME-014", transcript) == expected
+
+
+@pytest.mark.parametrize("given", ["1", 2, None])
+def test_an_answer_with_another_id_is_shown_where_one_is_missing(given: Any) -> None:
+    transcript = Transcript("initialize-bare", {"options": {"timeout": 10}})
+    transcript.mark(0, "initialize", 1)
+    transcript.add(0, "client", line(request_message(1, "initialize", {"protocolVersion": 1})))
+    answer = line({"jsonrpc": "2.0", "id": given, "result": {"protocolVersion": 1}})
+    transcript.add(1, "server", answer)
+    transcript.mark(10_000, "unanswered", 1)
+    came = f"; what came is a response with the id {given!r}: {answer.decode().strip()}"
+    obstacle = suite().obstacle(Traffic(transcript))
+    assert obstacle == f"the agent did not answer initialize, whose id is 1{came}"
+    found = next(r for r in suite().judge([transcript]) if r.requirement.id == "ACP1-A-INIT-006")
+    said = "initialize with id 1 was not answered within 10 s, which --timeout sets"
+    assert found.verdict.reason == said + came
+    assert len(found.verdict.evidence) == 2
+
+
 def test_what_any_process_of_a_scenario_left_behind_counts() -> None:
     transcript = Transcript("load-after-restart")
     for left in (0, 2):

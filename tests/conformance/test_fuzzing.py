@@ -115,6 +115,21 @@ def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
     assert len(outcome.found.steps) <= SHORT
 
 
+@pytest.mark.parametrize("text", ["[]", "42", '"x"', "null", "nonsense"])
+def test_what_programs_are_known_to_die_of_is_sent_first(text: str) -> None:
+    class Dies(Agent):
+        def receive(self, data: bytes) -> None:
+            if data.strip() == text.encode():
+                self.world.exit(1)
+            else:
+                super().receive(data)
+
+    outcome = campaign(Dies, 20)
+    assert outcome.found is not None
+    assert outcome.starts == 1
+    assert [step.params for step in outcome.found.steps] == [text]
+
+
 def test_a_program_that_never_says_a_thing_is_no_finding() -> None:
     class Mute(Agent):
         def receive(self, data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, survived
+from conformance.judging import answered, answered_or_refused, survived
 from conformance.judging_lines import (
     closed_in_time,
     left_nothing,
@@ -162,7 +162,7 @@ REQUIREMENTS: Final = (
         "informational",
         "The agent takes a byte order mark before the first message, or answers it with an error.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
-        answered("bom"),
+        answered_or_refused("bom"),
         scenario="byte-order-mark",
         violation="silence",
     ),

@@ -8,7 +8,7 @@ from typing import Final
 from conformance.judging import evidence
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import AGREED, definition, prose, result_is, schema
-from conformance.requirements.acp1_client.reading import SIDE, answered, marked
+from conformance.requirements.acp1_client.reading import SIDE, answered, granted, marked
 from conformance.scenarios.acp1_client.files import LINES, TEXT, WIDE
 from conformance.traffic import Traffic
 from conformance.verdict import PASS, Verdict, failed, not_tested
@@ -32,7 +32,7 @@ def _content(is_right: Callable[[object], bool], *labels: str) -> Judge:
         if not requests:
             return not_tested("the file was not asked for")
         for request in requests:
-            verdict = answered(*labels, expect="result")(traffic)
+            verdict = granted(*labels)(traffic)
             if verdict.outcome != "pass":
                 return verdict
             assert request.answer
@@ -48,7 +48,7 @@ def _written(label: str) -> Judge:
     """What was written is on the disk, or is what the client says that it holds."""
 
     def judge(traffic: Traffic) -> Verdict:
-        verdict = answered(label, expect="result")(traffic)
+        verdict = granted(label)(traffic)
         if verdict.outcome != "pass":
             return verdict
         found = [entry.value for entry in traffic.marks(f"{label}-on-disk")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any, Final
 
@@ -9,14 +10,43 @@ from conformance import judging
 from conformance.judging_fields import Attempt
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic
-from conformance.values import as_text, at, is_object
+from conformance.values import Object, as_text, at, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 SIDE: Final[Sender] = "client"
+_POLICY: Final = re.compile(
+    r"permission|denied|not (?:allowed|permitted)|disallow|refus|reject|declin|approv|polic|forbid|unauthori", re.I
+)
+"""Words of a client that has understood what was asked, and does not do it because nobody has allowed it."""
+_OF_FORM: Final = (-32700, -32600, -32601, -32602)
+"""Codes of errors about the message and not about what it asks for."""
+_SHOWN: Final = 80
 marked = partial(judging.marked, by="server")
 """The agent's requests under marks with these labels."""
 answered = partial(judging.answered, by="server")
 """Every request of the agent under these marks has a response."""
+
+
+def granted(*labels: str) -> Judge:
+    """Every request under these marks has a result; one that the client's own policy refuses says nothing about it."""
+
+    def judge(traffic: Traffic) -> Verdict:
+        for request in marked(traffic, *labels):
+            if request.answer is not None and (reason := _refusal(request.answer.error)):
+                return skipped(
+                    f"the client refused {request.method} by a policy of its own ({reason}); "
+                    "have it permit that, and judge it again"
+                )
+        return answered(*labels, expect="result")(traffic)
+
+    return judge
+
+
+def _refusal(error: Object) -> str:
+    """What an error says that is no fault; empty for another."""
+    message = as_text(error.get("message"))
+    is_about_form = error.get("code") in _OF_FORM
+    return f"{message[:_SHOWN]!r}" if _POLICY.search(message) and not is_about_form else ""
 
 
 def probed(judge: Judge) -> Judge:

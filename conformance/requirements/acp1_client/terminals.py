@@ -13,7 +13,7 @@ from conformance.documents import Source, binds
 from conformance.judging import evidence
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
-from conformance.requirements.acp1_client.reading import SIDE, answered, marked
+from conformance.requirements.acp1_client.reading import SIDE, answered, granted, marked
 from conformance.scenarios.acp1_client.terminals import ARGUMENTS, CODE, LIMIT, LINES, VALUE
 from conformance.traffic import Message, Traffic
 from conformance.values import Object, as_object, as_text, at, is_object
@@ -28,7 +28,7 @@ def _result(problem: Problem, *labels: str) -> Judge:
     """The requests under these marks are answered with results that have no problem."""
 
     def judge(traffic: Traffic) -> Verdict:
-        verdict = answered(*labels, expect="result")(traffic)
+        verdict = granted(*labels)(traffic)
         if verdict.outcome != "pass":
             return verdict
         for request in marked(traffic, *labels):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, survived
+from conformance.judging import answered, answered_or_refused, survived
 from conformance.judging_lines import malformed_answered, messages_only, newline_at_end, utf8, whole_characters
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import prose, when
@@ -136,7 +136,7 @@ REQUIREMENTS: Final = (
         "informational",
         "The server takes a byte order mark before the first message, or answers it with an error.",
         prose("basic/transports", _UTF8),
-        answered("bom"),
+        answered_or_refused("bom"),
         scenario="byte-order-mark",
         violation="silence",
     ),

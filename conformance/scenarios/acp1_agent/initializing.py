@@ -44,7 +44,7 @@ def _bare(driver: Driver) -> None:
 
 
 def _nulls(driver: Driver) -> None:
-    capabilities = {"fs": {"_meta": None}, "session": None, "auth": None, "elicitation": None, "_meta": None}
+    capabilities = {"fs": {"_meta": None}, "session": None, "elicitation": None, "_meta": None}
     params = {"protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": None, "_meta": None}
     _ask(driver, "initialize", params)
 
