@@ -11,7 +11,9 @@ import builtins
 import difflib
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, Literal
 
 from engine import INJECTED, StatementId, cut_line, legible_line, original
@@ -96,11 +98,21 @@ class Handles:
         """Of all handles, or those of a kind."""
         return [name for name, each in self._kinds.items() if kind in (None, each)]
 
+    def meant(self, name: str) -> str | None:
+        """The identifier of the handle that a client calls so; None where there is none."""
+        if name in self._kinds:
+            return name
+        with suppress(ArgumentError):
+            if (found := identifier(name)) in self._kinds:
+                return found
+        return None
+
     def known(self, name: str, kind: Kind) -> str:
         """The name, if a handle of that kind has it. Raises ArgumentError, which says what there is."""
+        asked, name = name, self.meant(name) or name
         if self._kinds.get(name) == kind:
             return name
-        shown, other = cut_line(legible_line(name), _SHOWN_CHARS), self._kinds.get(name)
+        shown, other = cut_line(legible_line(asked), _SHOWN_CHARS), self._kinds.get(name)
         if other is not None:
             raise ArgumentError(f"{shown} is a {other}; use the tool `{other}` for it.")
         if name in self._variables:
@@ -110,12 +122,12 @@ class Handles:
         )
 
     def to_bind(self, name: str, kind: Kind) -> str:
-        """The name, if a handle of that kind may get it.
+        """The identifier of a name, if a handle of that kind may get it.
 
         Raises:
             ArgumentError: it can be none, or is something else, or there are too many handles.
         """
-        checked_name(name)
+        name = identifier(name)
         other = self._kinds.get(name)
         if other not in (None, kind):
             raise ArgumentError(f"{name} is a {other} already; choose another name, or close it first.")
@@ -136,7 +148,7 @@ class Handles:
             .lower()
         )
         base = stem or "file"
-        base = f"file_{base}" if not base.isidentifier() or _taken_by(base) else base
+        base = f"file_{base}" if not base.isidentifier() or _is_taken(base) else base
         base = base[: LONGEST_NAME - len(f"_{MOST_HANDLES}")]
         name, number = base, 2
         while name in self._kinds or name in self._variables:
@@ -144,23 +156,24 @@ class Handles:
         return self.to_bind(name, "view")
 
 
-def checked_name(name: str) -> str:
-    """The name, if a handle can have it at all. Raises ArgumentError."""
-    shown = cut_line(repr(name), _SHOWN_CHARS)
-    if not name.isascii() or not name.isidentifier() or len(name) > LONGEST_NAME or name.startswith("_"):
-        raise ArgumentError(
-            f"{shown} cannot name a handle: take up to {LONGEST_NAME} ASCII letters, digits and `_`, a letter first."
-        )
-    taken = _taken_by(name)
-    if taken:
-        raise ArgumentError(f"{name} is {taken}; choose another name.")
-    return name
+def identifier(name: str) -> str:
+    """What a name is in statements, whose rules are Python's; names that differ in punctuation alone are the same.
+
+    Raises ArgumentError where nothing in it can be one.
+    """
+    word = re.sub(r"[^A-Za-z0-9]+", "_", unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode())
+    word = (word if name.isidentifier() and name.isascii() else word.strip("_"))[:LONGEST_NAME].lstrip("_")
+    if not word:
+        shown = cut_line(repr(name), _SHOWN_CHARS)
+        raise ArgumentError(f"{shown} cannot be a name, because it holds no letter or digit; take one such as `notes`.")
+    if word[0].isdigit():
+        word = f"n{word}"[:LONGEST_NAME]
+    return f"{word[: LONGEST_NAME - 1]}_" if _is_taken(word) else word
 
 
-def _taken_by(name: str) -> str:
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        return "a word of Python's"
-    return "a name that every session has" if name in INJECTED or hasattr(builtins, name) else ""
+def _is_taken(name: str) -> bool:
+    """Whether it is a word of Python's, or a name that every session has."""
+    return keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in INJECTED or hasattr(builtins, name)
 
 
 def _listed(names: list[str], kind: Kind) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from engine import cut_line
+from engine import cut_line, legible_line
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
     from engine import Display, HandleRow
@@ -51,6 +51,7 @@ _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     BRANCH: _TEXT,
 }
 """What each of our keys holds, as JSON Schema."""
+_ASKED_CHARS: Final = 60
 _TITLE_CHARS: Final = 200
 
 
@@ -73,10 +74,12 @@ def output_schema(keys: Iterable[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["text"], "additionalProperties": False}
 
 
-def handle_reply(name: str, display: Display, statement: int | None = None) -> Reply:
-    """What a handle shows, under its facts; `statement` is the number of the one that showed it."""
+def handle_reply(name: str, display: Display, statement: int | None = None, asked: str = "") -> Reply:
+    """What a handle shows, under its facts; `statement` is the number of the one that showed it, `asked` what the
+    client calls it."""
+    called = f"{name} ({cut_line(legible_line(asked), _ASKED_CHARS)})" if asked not in ("", name) else name
     return Reply(
-        text=f"{_facts(name, display, statement)}\n{display.text}", meta={HANDLE: _meta(name, display, statement)}
+        text=f"{_facts(called, display, statement)}\n{display.text}", meta={HANDLE: _meta(name, display, statement)}
     )
 
 

@@ -1,6 +1,6 @@
 """The one statement of Python that a call is recorded as: names and literals, so that arguments never become code.
 
-Pure. A name is checked to be one before it gets here (`handles.checked_name`); whatever else a client gave stands in
+Pure. A name is checked to be one before it gets here (`handles.identifier`); whatever else a client gave stands in
 the source as a literal, which Python's own `repr` writes. `called` says how `view`, `group` and `show` are to be
 written: Python that a client ran may have bound these names to something else.
 """

@@ -30,7 +30,8 @@ async def call(bench: Bench, arguments: Mapping[str, Any], _report: Report) -> R
 
 
 async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
-    handles, name = bench.handles, arguments["name"]
+    handles, asked = bench.handles, arguments["name"]
+    name = handles.meant(asked) or asked
     if arguments.get("close"):
         more = sorted(set(arguments) - {"name", "close"})
         if more:
@@ -44,14 +45,20 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         if remove:
             handles.known(name, "group")
         policy = {"tokens": _TOKENS, **policy}
-        source = statements.grouping(handles.to_bind(name, "group"), add, **policy, called=bench.called)
+        name = handles.to_bind(name, "group")
+        source = statements.grouping(name, add, **policy, called=bench.called)
     display, number = await bench.shown(source)
-    return handle_reply(name, display, number)
+    return handle_reply(name, display, number, asked)
 
 
 def _members(handles: Handles, texts: Sequence[str]) -> list[statements.Member]:
-    """The handles of these names, and of what is no name of one the path or glob."""
-    return [(text, handles.kind(text) is None) for text in texts]
+    """The handles of these names, and of what is no name of one, or looks like it, the path or glob."""
+    return [(found, False) if (found := _handle(handles, text)) else (text, True) for text in texts]
+
+
+def _handle(handles: Handles, text: str) -> str | None:
+    looks_like_path = any(each in text for each in "/.*?[")
+    return (text if handles.kind(text) else None) if looks_like_path else handles.meant(text)
 
 
 ROW: Final = ToolRow(
@@ -61,6 +68,7 @@ ROW: Final = ToolRow(
         "Views, groups, files and globs under one token budget, summarised together and kept up to date by `tick`."
         " Makes the group, changes it, or shows it again."
     ),
+    read_only=True,
     schema=schema(
         {
             "name": described("the group's name", NAME),

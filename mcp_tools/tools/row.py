@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it is loaded when the client has its first answer
 TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
 """A budget."""
 LOD: Final = {"type": "integer", "minimum": 0, "maximum": 3}
-NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
+NAME: Final = {"type": "string", "pattern": "[A-Za-z0-9]"}
 PATH_CHARS: Final = 4096
 Report = Callable[["Progress"], Awaitable[None]]
 """Tells the client how far a call is."""

@@ -69,8 +69,9 @@ ROW: Final = ToolRow(
     name="tick",
     title="Catch up with changed files",
     description=(
-        "Updates every view and group that follows its files, and tells what changed as short diffs, then a cursor."
+        "Updates every view and group that follows its files, and tells changes as short diffs, then a cursor."
     ),
+    read_only=True,
     schema=schema(
         {
             "since": described("a cursor: tell what changed since", {"type": "integer", "minimum": 0}),

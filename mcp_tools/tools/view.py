@@ -57,7 +57,7 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     if path is not None and display.state in _NOTHING_THERE:
         await bench.act(statements.closing(name))
         raise CallError(_why(display, path))
-    return handle_reply(name, display, number)
+    return handle_reply(name, display, number, arguments.get("name", name))
 
 
 def _why(display: Display, path: str) -> str:
@@ -101,6 +101,7 @@ ROW: Final = ToolRow(
         "A window on a file or directory within a token budget, kept open under a name. With `path` opens one,"
         " with `name` moves, resizes or shows one again; without arguments lists all."
     ),
+    read_only=True,
     schema=schema(
         {
             "name": described("name for later calls, made of the path if left out", NAME),

@@ -17,7 +17,7 @@ from engine import session_named
 from engine.config.system import SystemClock
 from engine.events.execution import StatementRecorded
 from engine.store.memory import MemoryStore
-from mcp_tools.handles import checked_name
+from mcp_tools.handles import identifier
 from mcp_tools.tools import TOOLS
 from tests.support.mcp_clients import Caller, served, text_of
 
@@ -112,7 +112,7 @@ def check_sources(store: MemoryStore) -> None:
             for node in ast.walk(ast.parse(event.source)):
                 assert isinstance(node, NODES), event.source
                 if isinstance(node, ast.Name):
-                    assert node.id in {"view", "group", "show"} or checked_name(node.id), event.source
+                    assert node.id in {"view", "group", "show"} or identifier(node.id) == node.id, event.source
                 if isinstance(node, ast.Attribute):
                     assert node.attr in METHODS, event.source
 

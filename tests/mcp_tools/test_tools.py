@@ -144,13 +144,6 @@ async def test_what_is_closed_leaves_its_groups(project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"name": "class", "path": "a.txt"}, "class is a word of Python's; choose another name."),
-        ({"name": "print", "path": "a.txt"}, "print is a name that every session has; choose another name."),
-        ({"name": "grep", "path": "a.txt"}, "grep is a name that every session has"),
-        ({"name": "a b", "path": "a.txt"}, "'a b' cannot name a handle"),
-        ({"name": "a;b", "path": "a.txt"}, "cannot name a handle"),
-        ({"name": "ä", "path": "a.txt"}, "cannot name a handle"),
-        ({"name": "_a", "path": "a.txt"}, "cannot name a handle"),
         ({"name": "g", "path": "a.txt"}, "g is a group already"),
         ({"name": "n", "path": "a.txt"}, "n is a variable of this session; choose another name."),
         ({"name": "n"}, "n is a variable of this session, no view."),
@@ -343,6 +336,43 @@ async def test_a_client_has_statements_run_again_and_is_told_what_differs(projec
         assert "- statement 1: `diff: n = 2 instead of n = 1`" in edited
         assert (await caller.text("run", code="n")).endswith("\n2")
         assert "no Python" in await caller.error("replay", **{"from": 1, "code": "import"})
+
+
+async def test_a_name_is_what_a_client_takes_first(project: Path) -> None:
+    """Python's rules are no business of theirs."""
+    async with served(project) as caller:
+        shown = await caller.text("group", name="all", add=["src/*.py"])
+        assert shown.startswith("all_ (all)  ")
+        assert "Error" not in shown
+        assert (await caller.text("group", name="my-group", add=["a.txt"])).startswith("my_group (my-group)  ")
+        assert (await caller.text("view", name="src/one.py", path="src/one.py")).startswith("src_one_py (src/one.py)  ")
+        for name, identifier in (
+            ("open", "open_"),
+            ("class", "class_"),
+            ("2nd", "n2nd"),
+            ("_a b;c", "a_b_c"),
+            ("\u00e4", "a"),
+        ):
+            assert (await caller.text("view", name=name, path="a.txt")).startswith(f"{identifier} ({name})  ")
+        assert (await caller.text("view", name="src/one.py", pos=1)).startswith("src_one_py (src/one.py)  ")
+        await caller.text("group", name="outer", add=["my-group", "open", "src/one.py"])
+        assert (await caller.text("group", name="my-group", close=True)).startswith("my_group is ")
+
+
+@pytest.mark.parametrize("name", ["", "---", "\u65e5\u672c"])
+async def test_what_cannot_be_a_name_is_said_by_the_schema_and_by_the_error(project: Path, name: str) -> None:
+    async with served(project) as caller:
+        tools = {tool.name: tool for tool in (await caller.client.list_tools()).tools}
+        for tool in ("view", "group"):
+            assert not re.search(tools[tool].input_schema["properties"]["name"]["pattern"], name)
+            assert "name" in await caller.error(tool, name=name, **({"path": "a.txt"} if tool == "view" else {}))
+
+
+async def test_what_changes_no_file_says_so(project: Path) -> None:
+    async with served(project, runs=True) as caller:
+        tools = (await caller.client.list_tools()).tools
+    safe = {tool.name for tool in tools if tool.annotations is not None and tool.annotations.read_only_hint}
+    assert safe == {"view", "group", "tick", "timeline"}
 
 
 async def test_what_is_advertised_costs_few_tokens(project: Path) -> None:
