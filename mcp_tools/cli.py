@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import os
+import select
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from engine import Host, Redactor, Settings, Zygote
@@ -41,6 +43,10 @@ your own rights: it reaches every file and program that you reach, whatever --ro
 _ON_TERMINAL: Final = (
     "rewindow-mcp: waiting for an MCP client's messages; --print-config CLIENT prints how to have yours start it\n"
 )
+_FIRST_SECONDS: Final = 5.0
+_FIRST_BYTES: Final = 1 << 20
+_CANNOT_SERVE: Final = -32000
+"""Of the range that JSON-RPC leaves to servers."""
 _UNHELD: Final = "rewindow-mcp: clients run Python with your rights; --root does not limit that\n"
 _HELD: Final = (
     "rewindow-mcp: clients run Python in a sandbox: it can write only in the session's directories and a scratch"
@@ -75,12 +81,12 @@ def main(arguments: Sequence[str]) -> int:
         if chosen.print_config is not None:
             return _print_config(chosen, access)
     except (InvalidRequestError, AccessError, RootsError) as error:
-        return _refused(error)
+        return _refused(error, chosen)
     zygote = Zygote.spawn()
     try:
         return _serve(chosen, settings, access, zygote)
     except (RootsError, AccessError) as error:
-        return _refused(error)
+        return _refused(error, chosen)
     except KeyboardInterrupt:
         return 130
     finally:
@@ -208,11 +214,28 @@ def _command() -> str:
     return beside if os.path.exists(beside) else "rewindow-mcp"
 
 
-def _refused(error: Exception) -> int:
+def _refused(error: Exception, chosen: argparse.Namespace) -> int:
+    """Says why nothing can be served; to a client on stdio also as the answer to what it asks first, because it would
+    show nothing but that the connection was closed."""
     from engine import redactor_of  # of no stage, because nothing is started
 
-    sys.stderr.write(f"rewindow-mcp: {redactor_of(os.environ).redact(str(error))}\n")
+    reason = redactor_of(os.environ).redact(str(error))
+    sys.stderr.write(f"rewindow-mcp: {reason}\n")
+    if chosen.http is None and chosen.print_config is None and not os.isatty(0):
+        _answer_first(reason)
     return 2
+
+
+def _answer_first(reason: str) -> None:
+    ready, _, _ = select.select([0], [], [], _FIRST_SECONDS)
+    try:
+        asked = json.loads(sys.stdin.buffer.readline(_FIRST_BYTES)) if ready else None
+    except (ValueError, RecursionError):
+        return
+    if isinstance(asked, dict) and "id" in asked:
+        given: object = cast("dict[str, object]", asked)["id"]
+        error = {"code": _CANNOT_SERVE, "message": f"rewindow-mcp: {reason}"}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": given, "error": error}) + "\n")
 
 
 def _parser() -> argparse.ArgumentParser:

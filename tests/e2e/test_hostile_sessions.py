@@ -88,7 +88,7 @@ def test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_wor
             assert "\x1b" not in shown.stdout
         table = home.run("sessions")
         assert all(other in table.stdout for other in OTHERS)
-        assert home.run("export", session, "-o", "again.jsonl").returncode == 0
+        assert home.run("export", session, "-f", "-o", "again.jsonl").returncode == 0
         assert home.run("import", "again.jsonl", "--as", "ses_again").returncode == 0
         assert home.run("delete", session, "ses_again", "--yes").returncode == 0
     assert home.run("gc", "--older-than", "99999d", "--dry-run").returncode == 0
@@ -172,7 +172,7 @@ def test_a_store_with_flipped_bytes_anywhere_ends_every_command_in_time(
             ["sessions"],
             ["show", VICTIM],
             ["show", VICTIM, "--cycles", "--json"],
-            ["export", VICTIM, "-o", "out"],
+            ["export", VICTIM, "-f", "-o", "out"],
             ["gc", "--older-than", "99999d"],
             ["delete", VICTIM, "--yes"],
         ):

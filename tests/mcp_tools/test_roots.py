@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import traceback
 from pathlib import Path
 
 import pytest
 
 from mcp_tools.roots import Roots, RootsError, chosen, of_command_line
+from tests.support.mcp_clients import SCRIPT, process
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +77,24 @@ def test_a_working_directory_that_is_gone_is_told_of(home: Path) -> None:
     (home / "a project").rmdir()
     with pytest.raises(RootsError, match="the working directory is gone; name a project with --root DIR"):
         chosen(None, None)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("options", [("--root", "/nonexist"), ("--session", "../x")])
+async def test_a_client_is_told_why_nothing_is_served(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """It would show that the connection was closed."""
+    with pytest.raises(Exception) as refused:  # noqa: PT011 -- a group of the client's own tasks
+        async with process(tmp_path, *options):
+            pass
+    said = "".join(traceback.format_exception(refused.value))
+    assert "rewindow-mcp: " in said
+    assert ("/nonexist is no directory" in said) == (options[0] == "--root")
+
+
+@pytest.mark.parametrize("first", [b"", b"[]\n"])
+def test_what_asks_nothing_is_answered_nothing(tmp_path: Path, first: bytes) -> None:
+    done = subprocess.run(
+        [SCRIPT, "--root", "/nonexist"], input=first, capture_output=True, check=False, timeout=30, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"/nonexist is no directory" in done.stderr

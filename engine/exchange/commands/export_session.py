@@ -20,8 +20,11 @@ from ..jsonl_export import export_lines
 def export_session(
     session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
     output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
+    force: bool = typer.Option(False, "--force", "-f", help="Replace a file that is there."),
 ) -> None:
     """Write a session as JSON lines, for `rewindow import`. Everything it refers to is included."""
+    if not force and os.path.isfile(output) and not os.path.abspath(output).startswith("/dev/"):
+        raise InvalidRequestError(f"{shown(output)} is there already; --force replaces it")
     with store() as opened:
         said: list[str] = []
         lines = export_lines(opened, find(opened, session).session_id, redactor(), said.append)

@@ -113,7 +113,10 @@ def test_an_export_is_imported_elsewhere_and_equals_it(home: Home, tmp_path: Pat
 def test_an_export_to_a_file_is_private_and_whole(home: Home) -> None:
     path = home.path / "out.jsonl"
     path.write_text("older")
-    assert home.run("export", "ses_a", "-o", str(path)).returncode == 0
+    refused = home.run("export", "ses_a", "-o", str(path))
+    assert (refused.returncode, refused.stderr.count("\n"), path.read_text()) == (1, 1, "older")
+    assert "is there already; --force replaces it" in refused.stderr
+    assert home.run("export", "ses_a", "-o", str(path), "--force").returncode == 0
     assert path.read_bytes() == home.run_bytes("export", "ses_a").stdout
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(os.listdir(home.path)) == ["out.jsonl", "state"]
@@ -151,7 +154,7 @@ def test_an_export_that_finds_no_room_leaves_the_file_that_was_there(empty: Home
     store.close()
     (empty.path / "out").write_text("older")
     limited = ["sh", "-c", 'ulimit -f 100 && exec "$@"', "sh"]
-    done = empty.run_as_process("export", "ses_long", "-o", "out", prefix=limited)
+    done = empty.run_as_process("export", "ses_long", "-f", "-o", "out", prefix=limited)
     assert (done.returncode, done.stderr) == (1, f"rewindow: cannot write {empty.path}/out: File too large\n")
     assert (empty.path / "out").read_text() == "older"
     assert sorted(os.listdir(empty.path)) == ["out", "state"]

@@ -58,7 +58,7 @@ def test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session(
     for arguments in (
         ("show", VICTIM),
         ("show", VICTIM, "--cycles", "--json"),
-        ("export", VICTIM, "-o", "kept.jsonl"),
+        ("export", VICTIM, "-f", "-o", "kept.jsonl"),
         ("gc", "--older-than", "999999d", "--dry-run"),
         ("gc", "--older-than", "999999d"),
         ("delete", VICTIM, "--yes"),
@@ -94,5 +94,5 @@ def test_an_export_of_a_damaged_log_names_the_event(name: str, said: str, whole:
     home = Home(tmp_path)
     (broken,) = (each for each in DAMAGES if each.name == name)
     damaged(broken, whole, home.state)
-    assert checked(home, "export", VICTIM, "-o", "kept.jsonl").stderr.startswith(f"rewindow: {said}")
+    assert checked(home, "export", VICTIM, "-f", "-o", "kept.jsonl").stderr.startswith(f"rewindow: {said}")
     assert not (home.path / "kept.jsonl").exists()
