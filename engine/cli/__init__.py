@@ -21,7 +21,7 @@ from .complaints import complaint
 
 EXAMPLES: Final = """\b
 Examples:
-  rewindow run                          a session in this terminal; `rewindow run -c` continues the latest
+  rewindow                              a session in this terminal; `rewindow run -c` continues the latest
   rewindow sessions                     the sessions, most recently used first
   rewindow show ses_0193f2a1            the timeline of one (any unique start of its id will do)
   rewindow show ses_0193f2a1 --cycles   its requests, with what came of each
@@ -72,6 +72,8 @@ def _root(
 def main(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code: 0 done, 1 could not be done, 2 wrong usage, 130 interrupted."""
     _prepare_streams(arguments)
+    if not arguments and sys.stdin.isatty() and sys.stdout.isatty():
+        arguments = ("run",)
     try:
         code = _app(arguments)(list(arguments), prog_name="rewindow", standalone_mode=False)
     except typer.Exit as leave:

@@ -56,14 +56,18 @@ LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
     for command in (
         LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
         LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
-        LocalCommand("exit", "", "Leave; so does Ctrl-D", _exit),
+        LocalCommand("exit", "", "Leave; so do `quit` and Ctrl-D", _exit),
     )
 }
 """By name, in the order in which they are listed."""
+LEAVING: Final = ("exit", "quit", "exit()", "quit()")
+"""Lines that leave as `/exit` does, because other prompts take them so."""
 
 
 def local_command_in(text: str) -> tuple[LocalCommand | None, str]:
     """The terminal's own command that a line names, if it does, and its argument."""
+    if text.strip() in LEAVING:
+        return LOCAL_COMMANDS["exit"], ""
     first, *rest = text.split(maxsplit=1) or [""]
     command = LOCAL_COMMANDS.get(first[1:]) if first.startswith("/") else None
     return command, rest[0].strip() if rest else ""

@@ -55,6 +55,16 @@ def timeline(home: Home) -> str:
 # --- typing -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("word", ["quit", pytest.param("exit()", marks=pytest.mark.slow)])
+def test_the_command_alone_begins_a_session_and_the_usual_words_leave_it(tmp_path: Path, word: str) -> None:
+    home = Home(tmp_path)
+    environ = {name: value for name, value in home.variables.items() if name != "COLUMNS"} | {"TERM": "xterm-256color"}
+    with Terminal(COMMAND, environ, str(home.path), lines=60, columns=170) as terminal:
+        terminal.until("\n1>")
+        terminal.type(word + ENTER)
+        assert terminal.ended() == 0
+
+
 def test_what_is_typed_runs_and_leaving_closes_everything(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with on_terminal(home) as terminal:
