@@ -46,8 +46,8 @@ _WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+
 _PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"))
 _CREDENTIALS_IN_URL: Final = re.compile(r"(?://|\A)[^/\s]*@")
 _PASSWORDS_IN_URL: Final = (
-    re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:]*:([^/\s@]+)@"),
-    re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:]*:([^/\s]+)@"),
+    re.compile(r"://[^/\s:]*:([^/\s@]+)@"),
+    re.compile(r"://[^/\s:]*:([^/\s]+)@"),
 )
 """Up to the first and up to the last `@`, because people write one into a password as it is."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
