@@ -53,13 +53,19 @@ _KINDS: Final = {
 }
 
 
+class Held(str):
+    """A directory as it was resolved when a session began: a link that takes its place leads nowhere else."""
+
+    __slots__ = ()
+
+
 def real_roots(roots: tuple[str, ...]) -> tuple[str, ...]:
     """Where these directories really are, as they are now.
 
     One that is named as lying in another of them counts only there: whoever may write the other could put a link in its
     place, or in the place of a directory above it.
     """
-    real = tuple(map(os.path.realpath, roots))
+    real = tuple(root if isinstance(root, Held) else os.path.realpath(root) for root in roots)
     if len(roots) == 1:
         return real
     return tuple(found for root, found in zip(roots, real, strict=True) if not _has_left(root, found, real))
@@ -71,6 +77,8 @@ def _has_left(root: str, found: str, real: tuple[str, ...]) -> bool:
 
 
 _own: set[str] = set()
+_ways: set[str] = set()
+"""Links by which what is kept out is reached: whoever replaces one puts something else there."""
 
 
 def keep_out(directory: str | os.PathLike[str]) -> None:
@@ -79,6 +87,17 @@ def keep_out(directory: str | os.PathLike[str]) -> None:
     Nor is a directory written, moved or removed that it lies in. Holds in all of this process.
     """
     _own.add(os.path.realpath(directory))
+    path = PurePath(os.path.abspath(directory))
+    _ways.update(str(each) for each in (path, *path.parents) if os.path.islink(each))
+
+
+def ways_in(roots: tuple[str, ...]) -> bool:
+    """Whether a link in these directories leads to what is kept out, which nothing but this module can hold."""
+    return any(_is_in(way, root) for way in _real_ways() for root in real_roots(roots))
+
+
+def _real_ways() -> list[str]:
+    return [os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each)) for each in _ways]
 
 
 def own_below(directory: str) -> tuple[str, ...]:
@@ -227,7 +246,7 @@ def place_to_write(
             target = None if missing or not follows else _target(name, pin)
             if target is None:
                 if roots is not None:
-                    _check_around(os.path.join(os.readlink(f"/proc/self/fd/{pin}"), *missing, name), roots)
+                    _check_around(os.path.join(os.readlink(f"/proc/self/fd/{pin}"), *missing, name))
                 with _made(pin, missing if making else ()) as directory:
                     yield Place(directory, () if making else missing, name)
                 return
@@ -339,9 +358,9 @@ def _check_inside(place: str, roots: tuple[str, ...]) -> None:
     raise PermissionError(errno.EACCES, f"outside the workspace {roots[0]}", place)
 
 
-def _check_around(place: str, roots: tuple[str, ...]) -> None:
+def _check_around(place: str) -> None:
     """Raises PermissionError where an act on the name would be one on a directory that is kept out."""
-    if any(_is_in(own, place) and not any(_is_in(root, own) for root in real_roots(roots)) for own in _own):
+    if any(_is_in(each, place) for each in (*_own, *_real_ways())):
         raise PermissionError(errno.EACCES, _IS_OWN, place)
 
 

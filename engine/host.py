@@ -16,12 +16,14 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from .config import stages
 from .config.secrets import redactor_of
@@ -80,6 +82,9 @@ class Host:
         start_server: StartServer | None = None,
         must_have_model: bool = True,
     ) -> None:
+        keep_out(settings.state_dir)
+        # What is hidden from statements is hidden by its real place.
+        settings = replace(settings, state_dir=Path(os.path.realpath(settings.state_dir)))
         self._settings = settings
         self._environ = os.environ if environ is None else environ
         self._redactor = redactor_of(self._environ, settings.hidden_names)
@@ -96,7 +101,6 @@ class Host:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._start_server = start_server or (None if self._zygote is None else self._start_below_zygote)
-        keep_out(settings.state_dir)
         self._store = store or open_store(settings.state_dir, self._clock)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None

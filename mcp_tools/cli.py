@@ -227,10 +227,10 @@ def _refused(error: Exception, chosen: argparse.Namespace) -> int:
 
 
 def _answer_first(reason: str) -> None:
-    ready, _, _ = select.select([0], [], [], _FIRST_SECONDS)
     try:
+        ready, _, _ = select.select([0], [], [], _FIRST_SECONDS)
         asked = json.loads(sys.stdin.buffer.readline(_FIRST_BYTES)) if ready else None
-    except (ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # nobody asks, or nothing that could be answered
         return
     if isinstance(asked, dict) and "id" in asked:
         given: object = cast("dict[str, object]", asked)["id"]

@@ -20,6 +20,7 @@ from typing import Final
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _SAFE: Final = (b"", b"/", b"!'()*", b";,/?:@&=+$!'()*#")
 """What different quoters leave as it is, beside letters, digits and `_.-~`."""
+_TOLD_BY: Final = 4_096
 _WIDE_ENCODINGS: Final = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _ENCODINGS: Final = (*_WIDE_ENCODINGS, "latin-1", "cp1252")
 _GROUP: Final = 3
@@ -48,6 +49,18 @@ def in_other_encodings(value: str, shortest: int) -> Iterator[bytes]:
         for encoding in _ENCODINGS if not line.isascii() else _WIDE_ENCODINGS:
             with suppress(UnicodeEncodeError):
                 yield line.encode(encoding)
+
+
+def encodings_of(data: bytes) -> tuple[str, ...]:
+    """How the text in a content may be encoded, of which the beginning tells whether it is worth a try."""
+    beginning = data[:_TOLD_BY]
+    if beginning.count(0) > len(beginning) // 5:
+        return ("utf-8", *_WIDE_ENCODINGS)
+    try:
+        beginning[:-4].decode()
+    except UnicodeDecodeError:
+        return ("utf-8", "latin-1")
+    return ("utf-8",)
 
 
 def _quoted(value: str) -> set[str]:

@@ -28,7 +28,7 @@ from typing import Final, NewType, cast
 
 import msgspec
 
-from .forms import forms_of, in_other_encodings
+from .forms import encodings_of, forms_of, in_other_encodings
 from .spellings import as_it_stands, is_spelled, is_spelled_in_json, reading, spelled_parts, without_unfinished
 
 SHORTEST: Final = 8
@@ -42,6 +42,8 @@ _SHORT: Final = 2_000
 """Characters of a text in which the search is cheaper than its preparation, so that beginnings are looked for first."""
 _SPREAD: Final = 8
 """How many times as long as it is a form may be spelled, with what is put into it."""
+_LEVELS: Final = 3
+"""How often something is spelled otherwise that is spelled so already, such as JSON in HTML."""
 _BETWEEN_FORMS: Final = "\ufdd0"
 """A character that is no character of any text."""
 
@@ -118,7 +120,9 @@ class Redactor:
         """The content as a store takes it; None if a whole form of a secret is in it."""
         if not self._forms:
             return Storable(data)
-        is_secret = any(map(data.__contains__, self._encoded)) or any(map(self.holds, self._pieces(data)))
+        is_secret = any(map(data.__contains__, self._encoded)) or any(
+            any(map(self.holds, self._pieces(data, encoding))) for encoding in encodings_of(data)
+        )
         return None if is_secret else Storable(data)
 
     def storable_json(self, data: bytes) -> Storable | None:
@@ -129,11 +133,11 @@ class Redactor:
         """The text in UTF-8, redacted."""
         return Storable(self.redact(text).encode("utf-8", "replace"))
 
-    def _pieces(self, data: bytes) -> Iterator[str]:
+    def _pieces(self, data: bytes, encoding: str) -> Iterator[str]:
         """The content as text, in pieces that overlap by more than any form takes."""
         overlap = 4 * self._longest
         for start in range(0, max(1, len(data) - overlap), _PIECE):
-            yield data[start : start + _PIECE + overlap].decode("utf-8", "replace")
+            yield data[start : start + _PIECE + overlap].decode(encoding, "replace")
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
@@ -173,8 +177,14 @@ class Redactor:
     def _spelled(self, text: str) -> Iterator[Span]:
         for first, last in spelled_parts(text, _SPREAD * self._longest):
             read = reading(text[first:last])
-            if self._holds_as_it_is(read.text):
-                yield from ((first + read.place(start), first + read.end(end)) for start, end in self._whole(read.text))
+            for _ in range(_LEVELS):
+                if self._holds_as_it_is(read.text):
+                    yield from (
+                        (first + read.place(start), first + read.end(end)) for start, end in self._whole(read.text)
+                    )
+                if not is_spelled(read.text):
+                    break
+                read = read.read_again()
 
     def _whole(self, text: str) -> Iterator[Span]:
         for form in self._forms:
@@ -229,32 +239,44 @@ class Redactor:
     def _piece_before(self, text: str, end: int) -> Iterator[Span]:
         while end and text[end - 1] in _BESIDE:
             end -= 1
-        length = self._longest_piece(end, lambda length: text[end - length : end])
-        if length:
-            yield end - length, end
+        inside, longest = self._inside, 0
+        for place in self._places.get(text[max(0, end - SHORTEST) : end], ()):
+            last = place + SHORTEST
+            longest = _longer(
+                min(end, last), longest, lambda n, last=last: text[end - n : end] == inside[last - n : last]
+            )
+        if longest:
+            yield end - longest, end
 
     def _piece_after(self, text: str, start: int) -> Iterator[Span]:
         while start < len(text) and text[start] in _BESIDE:
             start += 1
-        length = self._longest_piece(len(text) - start, lambda length: text[start : start + length])
-        if length:
-            yield start, start + length
+        inside, longest = self._inside, 0
+        for place in self._places.get(text[start : start + SHORTEST], ()):
+            room = min(len(text) - start, len(inside) - place)
+            longest = _longer(room, longest, lambda n, at=place: text[start : start + n] == inside[at : at + n])
+        if longest:
+            yield start, start + longest
 
     @cached_property
-    def _shortest_pieces(self) -> frozenset[str]:
-        # A set, because a text may have thousands of dots in it; made when the first such text comes.
-        inside = self._inside
-        return frozenset(inside[at : at + SHORTEST] for at in range(len(inside) - SHORTEST + 1))
+    def _places(self) -> dict[str, list[int]]:
+        # By first characters, because a text may have thousands of dots in it; made when the first such text comes.
+        places: dict[str, list[int]] = {}
+        for at in range(len(self._inside) - SHORTEST + 1):
+            places.setdefault(self._inside[at : at + SHORTEST], []).append(at)
+        return places
 
-    def _longest_piece(self, room: int, piece: Callable[[int], str]) -> int:
-        """The greatest length, SHORTEST at least, of a piece that is inside a form; 0 where there is none.
 
-        Whatever is inside a piece that is inside a form is so too, therefore the lengths can be bisected.
-        """
-        if room < SHORTEST or piece(SHORTEST) not in self._shortest_pieces:
-            return 0
-        lengths = range(SHORTEST, min(room, self._longest) + 1)
-        return lengths[bisect_right(lengths, False, key=lambda length: piece(length) not in self._inside) - 1]
+def _longer(room: int, known: int, is_piece: Callable[[int], bool]) -> int:
+    """The greatest length, SHORTEST at least, of a piece, where it is above the one that is known; else that.
+
+    What is in a piece is one, so the lengths can be bisected.
+    """
+    least = max(SHORTEST, known + 1)
+    if least > room or not is_piece(least):
+        return known
+    lengths = range(least, room + 1)
+    return lengths[bisect_right(lengths, False, key=lambda length: not is_piece(length)) - 1]
 
 
 def _without_longer(forms: Sequence[str]) -> list[str]:

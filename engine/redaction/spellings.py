@@ -20,23 +20,27 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-_ESCAPE: Final = r"(?:\x1b|\\+(?:x1b|u001b|033|e))"
-_BASE64: Final = "[A-Za-z0-9+/_-]{16}"
+_RUN: Final = r"(?<!\\)\\+"
+"""All backslashes of a run, looked at once."""
+_ESCAPE: Final = rf"(?:\x1b|{_RUN}(?:x1[bB]|u001[bB]|033|e))"
+_SEQUENCE: Final = r"(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[ -/]*[0-~])"
+_BASE64: Final = "[A-Za-z0-9+/_.=-]{16}"
 _ENDS: Final = (r"[\r\n]", r"\\[rn]", r"\\\\[rn]")
 """Of a line, as it is and quoted; each of one length, because what stands before it is looked at from behind."""
-_BROKEN: Final = "|".join(rf"{end}(?<={_BASE64}{end})(?:[\r\n]|\\+[rn])*(?=[A-Za-z0-9+/=_-])" for end in _ENDS)
+_BROKEN: Final = "|".join(rf"{end}(?<={_BASE64}{end})(?:[\r\n]|\\+[rn])*[ \t>]*(?=[A-Za-z0-9+/=_.-])" for end in _ENDS)
 _SPELLED: Final = re.compile(
-    rf"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[(-/][0-~])"
-    rf"|\\+(?:x1b|u001b|033|e)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[(-/][0-~])"
+    rf"\x1b{_SEQUENCE}|\x9b[0-?]*[ -/]*[@-~]"
+    rf"|{_RUN}(?:x1[bB]|u001[bB]|033|e){_SEQUENCE}"
     rf"|{_BROKEN}"
-    r"|(?:%[0-9A-Fa-f]{2})+|(?:\\+u[0-9A-Fa-f]{4})+|\\+/"
-    r"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[a-z]{2,6});"
+    rf"|(?:%[0-9A-Fa-f]{{2}})+|{_RUN}u[0-9A-Fa-f]{{4}}(?:\\+u[0-9A-Fa-f]{{4}})*|{_RUN}[/\"']"
+    r"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
 )
 _SIGNS: Final = (
     "\x1b",
+    "\x9b",
     r"%[0-9A-Fa-f]{2}",
-    r"\\(?:[u/]|x1b|033|e\[)",
-    r"&(?:#|[a-z]{2,6};)",
+    r"\\(?:[u/\"']|x1[bB]|033|e\[)",
+    r"&(?:#|[A-Za-z][A-Za-z0-9]{1,31};)",
     *(rf"{end}(?<={_BASE64}{end})" for end in (r"\n", r"\r", *_ENDS[1:])),
 )
 """Each begins with a character that `re` looks for at once: a text without any of it costs next to nothing."""
@@ -50,23 +54,33 @@ _UNFINISHED: Final = re.compile(
 
 
 class Reading(NamedTuple):
-    """How a text reads. `starts` are positions in `text`, and `places` where each of these stands in the original."""
+    """How a text reads. `starts` are positions in `text`, and `places` where each of these stands in the original.
+
+    Where that is a reading itself, it is the one `below`, and the original is what that one is of.
+    """
 
     text: str
     starts: Sequence[int]
     places: Sequence[int]
+    below: Reading | None = None
 
     def place(self, position: int) -> int:
         """Where a character of the reading stands in the original: what was undone stands where it begins."""
         at = bisect_right(self.starts, position) - 1
         is_undone = at % 2 == 1
-        return self.places[at] + (0 if is_undone else position - self.starts[at])
+        place = self.places[at] + (0 if is_undone else position - self.starts[at])
+        return place if self.below is None else self.below.place(place)
 
     def end(self, position: int) -> int:
         """Where what is before a position of the reading ends in the original."""
         at = bisect_right(self.starts, position - 1) - 1
         is_undone = at % 2 == 1
-        return self.places[at + 1] if is_undone else self.places[at] + position - self.starts[at]
+        end = self.places[at + 1] if is_undone else self.places[at] + position - self.starts[at]
+        return end if self.below is None else self.below.end(end)
+
+    def read_again(self) -> Reading:
+        """How the reading itself reads."""
+        return reading(self.text)._replace(below=self)
 
 
 def is_spelled(text: str) -> bool:
@@ -121,13 +135,17 @@ def without_unfinished(text: str) -> str:
 def _undone(spelled: str) -> str:
     match spelled[0], spelled.lstrip("\\")[:1]:
         case "%", _:
-            return bytes.fromhex(spelled.replace("%", "")).decode("utf-8", "replace")
+            data = bytes.fromhex(spelled.replace("%", ""))
+            try:
+                return data.decode()
+            except UnicodeDecodeError:
+                return data.decode("latin-1")
         case "&", _:
             return html.unescape(spelled)
         case "\\", "u" if "\x1b" not in (decoded := _units(spelled)):
             return decoded
-        case "\\", "/":
-            return "/"
+        case "\\", "/" | '"' | "'" as sign:
+            return sign
         case _:
             return ""
 

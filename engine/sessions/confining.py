@@ -18,6 +18,7 @@ from typing import Final
 import anyio
 
 from ..config.settings import SandboxRule
+from ..confinement import ways_in
 from ..domain import LAYERS, PARTS, Domain, Layer, is_held, lacking
 from ..errors import EnvironmentUnavailableError
 from ..events.session import DomainEntered, Mode
@@ -50,7 +51,8 @@ def domain_of(
         state: where sessions are kept.
         kept: what other programs run by themselves in the directories.
     """
-    writable = tuple(roots) if mode == "auto" else ()
+    # A link cannot be held by the kernel, and what takes its place would be this program's own from the next start on.
+    writable = tuple(map(str, roots)) if mode == "auto" and not ways_in(tuple(roots)) else ()
     # What is covered is gone with all that is below it, so a session in there would have no directory.
     is_around = any(is_inside(root, (state,)) for root in roots)
     return Domain(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..confinement import Place, opened_directory, place_to_write, real_roots
+from ..confinement import Held, Place, opened_directory, place_to_write, real_roots
 from ..protected import Protection
 
 _REPLACED: Final = "\ufffd"
@@ -36,6 +36,7 @@ class Workspace:
     Args:
         unsaved: what files would hold, by their real places, if the user's editor saved them; tools read that.
         protection: what other programs run by themselves in there; by default that of the directories as they are now.
+        held: where the directories are; by default as they are now.
         records: the directory of the records of writes under way (`temporary_files`); None keeps none.
         ripgrep: the absolute place of the program that searches; None for our own.
     """
@@ -49,12 +50,14 @@ class Workspace:
         ripgrep: str | None = None,
         unsaved: Mapping[str, bytes] = MappingProxyType({}),
         protection: Protection | None = None,
+        held: tuple[Held, ...] | None = None,
     ) -> None:
         self.cwd = cwd
         self.directories = directories
         self.records = records
         self.ripgrep = ripgrep
         self.unsaved = unsaved
+        self._held = held or tuple(map(Held, real_roots((cwd, *directories))))
         self.protection = protection or Protection(self.real_roots)
 
     def holding(self, place: str, data: bytes) -> Workspace:
@@ -66,6 +69,7 @@ class Workspace:
             ripgrep=self.ripgrep,
             unsaved={place: data},
             protection=self.protection,
+            held=self._held,
         )
 
     @contextlib.contextmanager
@@ -76,13 +80,13 @@ class Workspace:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Everything a tool may open lies in one of these."""
-        return (self.cwd, *self.directories)
+        """Everything a tool may open lies in one of these: where the directories were when the session began."""
+        return self._held
 
     @property
     def real_roots(self) -> tuple[str, ...]:
-        """The same, links in them resolved. Asks the file system."""
-        return real_roots(self.roots)
+        """The same as plain text."""
+        return tuple(map(str, self._held))
 
     def absolute(self, path: str) -> str:
         """`path`, which may be relative to the working directory or start with `~`; links are left as they are.

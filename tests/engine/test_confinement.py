@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.confinement import keep_out, opened_directory, opened_file, own_below, place_to_write, real_roots
+from engine.confinement import Held, keep_out, opened_directory, opened_file, own_below, place_to_write, real_roots
 
 
 def first_bytes(path: object, roots: tuple[str, ...] | None = None) -> bytes:
@@ -81,6 +81,16 @@ def test_a_root_in_another_one_counts_as_long_as_it_is_there(root: Path) -> None
     (root / "packages").symlink_to(root.parent / "root-outside")
     (root.parent / "root-outside/a").mkdir()
     assert real_roots(tuple(reversed(roots))) == (str(root),)
+
+
+def test_a_root_that_was_resolved_is_where_it_was(root: Path) -> None:
+    roots = (Held(root),)
+    root.rename(root.parent / "moved")
+    root.symlink_to(root.parent / "root-outside")
+    with pytest.raises(PermissionError):
+        first_bytes(root / "outside", roots)
+    with pytest.raises(PermissionError), place_to_write(str(root / "new"), roots):
+        pass
 
 
 def test_a_file_and_a_directory_inside_are_opened_also_through_links_and_linked_roots(root: Path) -> None:
