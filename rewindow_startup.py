@@ -50,13 +50,18 @@ def _begin() -> None:
 
 
 def _without_keys(stream: TextIO) -> TextIO:
-    from engine import load_settings, redactor_of, without_secrets
+    from engine import redactor_of, without_secrets
+
+    return without_secrets(stream, redactor_of(os.environ, _hidden_names()))
+
+
+def _hidden_names() -> tuple[str, ...]:
+    from engine import load_settings
     from engine.errors import InvalidRequestError
 
-    names: tuple[str, ...] = ()
     with suppress(InvalidRequestError):  # which whoever needs the settings will say
-        names = load_settings(os.environ).hidden_names
-    return without_secrets(stream, redactor_of(os.environ, names))
+        return load_settings(os.environ).hidden_names
+    return ()
 
 
 class _Errors(io.TextIOBase):
@@ -119,7 +124,8 @@ def _given_keys(arguments: list[str]) -> Redactor:
     given += [option.removeprefix("--env=") for option in arguments if option.startswith("--env=")]
     variables = {name: value for name, equals, value in (each.partition("=") for each in given) if equals}
     program = StdioServer(name="", command="", args=tuple(arguments), env=variables)
-    return redactor_of(os.environ).knowing(server_secrets(program, os.environ))
+    names = _hidden_names()
+    return redactor_of(os.environ, names).knowing(server_secrets(program, os.environ, names))
 
 
 def rewindow_acp() -> NoReturn:

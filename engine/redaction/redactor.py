@@ -29,7 +29,7 @@ from typing import Final, NewType, cast
 import msgspec
 
 from .forms import encodings_of, forms_of, in_other_encodings
-from .spellings import as_it_stands, is_spelled, is_spelled_in_json, reading, spelled_parts, without_unfinished
+from .spellings import CONTEXT, as_it_stands, is_spelled, is_spelled_in_json, reading, spelled_parts, without_unfinished
 
 SHORTEST: Final = 8
 """Characters; shorter values, and shorter pieces of one, occur in ordinary text too often to be replaced."""
@@ -223,7 +223,9 @@ class Redactor:
             read = reading(each) if is_spelled(each) else as_it_stands(each)
             if (at := self._open_value(read.text)) < len(read.text):
                 first = min(first, read.place(at))
-        if first == len(tail) and not tail[len(readable) :].isspace():
+        if first < len(tail):
+            first = max(0, first - CONTEXT)
+        elif not tail[len(readable) :].isspace():
             first = len(readable)
         return since + first
 

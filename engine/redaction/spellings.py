@@ -24,15 +24,19 @@ _RUN: Final = r"(?<!\\)\\+"
 """All backslashes of a run, looked at once."""
 _ESCAPE: Final = rf"(?:\x1b|{_RUN}(?:x1[bB]|u001[bB]|033|e))"
 _SEQUENCE: Final = r"(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[ -/]*[0-~])"
-_BASE64: Final = "[A-Za-z0-9+/_.=-]{16}"
+CONTEXT: Final = 16
+"""Characters before a line break that tell whether it breaks base64, or something like it."""
+_BASE64: Final = f"[A-Za-z0-9+/_.=-]{{{CONTEXT}}}"
 _ENDS: Final = (r"[\r\n]", r"\\[rn]", r"\\\\[rn]")
 """Of a line, as it is and quoted; each of one length, because what stands before it is looked at from behind."""
 _BROKEN: Final = "|".join(rf"{end}(?<={_BASE64}{end})(?:[\r\n]|\\+[rn])*[ \t>]*(?=[A-Za-z0-9+/=_.-])" for end in _ENDS)
+_UNIT: Final = "u(?!001[bB])[0-9A-Fa-f]{4}"
+"""An escape of JSON, but for that of a sequence."""
 _SPELLED: Final = re.compile(
     rf"\x1b{_SEQUENCE}|\x9b[0-?]*[ -/]*[@-~]"
     rf"|{_RUN}(?:x1[bB]|u001[bB]|033|e){_SEQUENCE}"
     rf"|{_BROKEN}"
-    rf"|(?:%[0-9A-Fa-f]{{2}})+|{_RUN}u[0-9A-Fa-f]{{4}}(?:\\+u[0-9A-Fa-f]{{4}})*|{_RUN}[/\"']"
+    rf"|(?:%[0-9A-Fa-f]{{2}})+|{_RUN}{_UNIT}(?:\\+{_UNIT})*|{_RUN}[/\"']"
     r"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
 )
 _SIGNS: Final = (
@@ -48,7 +52,7 @@ _SIGNS_IN_TEXT: Final = tuple(map(re.compile, _SIGNS))
 _SIGNS_IN_JSON: Final = tuple(re.compile(sign.encode()) for sign in _SIGNS)
 _UNFINISHED: Final = re.compile(
     rf"(?:(?<={_BASE64})[\r\n]+|{_ESCAPE}(?:\[[0-?]*[ -/]*|\][^\x07\x1b\\\n]{{0,2000}}(?:\x1b|\\+[x0]*)?|[(-/])?"
-    r"|%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x1?|0?3?)|&#?\w{0,6})\Z"
+    r"|(?:%[89A-Fa-f][0-9A-Fa-f])+%?[0-9A-Fa-f]?|%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x1?|0?3?)|&#?\w{0,6})\Z"
 )
 """What may become one of these, when more of the text comes."""
 
