@@ -114,6 +114,7 @@ _GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
+_ABOVE: Final = "files that other programs run could come with it at once"
 _LED_TO: Final = "a link leads to it from where other programs look for programs"
 
 _MOST: Final = 50
@@ -152,6 +153,7 @@ class Protection:
             self.why_by_name(path)
             or self._why_in_repository(path)
             or (_NAMED if any(_leads_to(path, place) for place in self._named_above(path)) else "")
+            or (_ABOVE if _is_above_rows(path) and not os.path.isdir(path) else "")
             or (_LED_TO if is_inside(path, tuple(self._led_to)) else "")
         )
 
@@ -259,8 +261,12 @@ def _led_to(place: str) -> Iterator[str]:
     with suppress(OSError):
         names = sorted(os.listdir(place))[:_LINKS]
     for path in (place, *(os.path.join(place, name) for name in names)):
-        if os.path.islink(path):
-            yield os.path.realpath(path)
+        if (real := os.path.realpath(path)) != path:
+            yield real
+
+
+def _is_above_rows(path: str) -> bool:
+    return os.path.basename(path).casefold() in _ABOVE_ROWS
 
 
 def _changed_at(folder: str) -> int:

@@ -253,6 +253,18 @@ def test_where_a_link_of_such_a_name_leads_counts(tmp_path: Path) -> None:
         assert "a link leads to it" in protection.why(target)
 
 
+def test_what_rows_are_in_does_not_come_at_once(tmp_path: Path) -> None:
+    assert "could come with it" in why(tmp_path, ".config")
+    (tmp_path / ".config").mkdir()
+    assert why(tmp_path, ".config") == ""
+    (tmp_path / ".config").rmdir()
+    (tmp_path / "dots/config/rewindow").mkdir(parents=True)
+    (tmp_path / ".config").symlink_to("dots/config")
+    protection = Protection((str(tmp_path),))
+    assert str(tmp_path / "dots/config/rewindow") in protection.places()
+    assert protection.why(str(tmp_path / "dots/config/rewindow/config.toml")) != ""
+
+
 def test_rows_below_and_work_trees_and_what_is_under_way_are_places(tmp_path: Path) -> None:
     made(tmp_path / ".git")
     wanted = ["src/.envrc", "src/.vscode", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir", ".git/rebase-merge"]
