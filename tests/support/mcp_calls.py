@@ -122,7 +122,7 @@ LISTED: Final = Ask(
     {
         "tools.*.name": ["view", "group", "tick", "timeline", "run", "rewind", "replay"],
         "tools.*.inputSchema.type": ["object"] * 7,
-        "tools.*.annotations.readOnlyHint": [False, False, False, True, False, False, False],
+        "tools.*.annotations.readOnlyHint": [True, True, True, True, False, False, False],
         "tools.*.annotations.destructiveHint": [False, False, False, False, True, True, False],
         "tools.*.outputSchema": [None] * 7,
     },
