@@ -68,7 +68,7 @@ class WorkerEnvironment(ConnectedEnvironment):
 
     @asynccontextmanager
     async def _standing_still(self) -> AsyncGenerator[bool]:
-        if self._spec is None or self._spec.domain is None or not self.alive:
+        if self._spec is None or self._spec.domain is None:
             yield True
             return
         still = await anyio.to_thread.run_sync(self._realm.stand_still)

@@ -79,6 +79,7 @@ SHOWN_PLACES: Final = 20
 SHOWN_CHANGES_CHARS: Final = 100_000
 """How much of what changed the log repeats, the first ones; the contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
+_NOT_STILL: Final = "it is protected, and the programs of the session could not be held still; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations that are about the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
@@ -290,6 +291,7 @@ class Acts:
                 async with environment.stopped() as still:
                     if held is not None and not still:
                         raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(held.place)} {UNSAVED_ADVICE}")
+                    _check_still(environment, still)
                     mode = await self._put(change, held, environment)
             # On a thread, because a large content is looked through for every form of every secret.
             contents = [await anyio.to_thread.run_sync(self._content, data) for data in (change.before, change.after)]
@@ -377,7 +379,8 @@ class Acts:
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
             if act.protected:
-                async with environment.stopped():
+                async with environment.stopped() as still:
+                    _check_still(environment, still)
                     await anyio.to_thread.run_sync(do)
             else:
                 await anyio.to_thread.run_sync(do)
@@ -531,6 +534,12 @@ class Acts:
         if storable is None:
             return replace(event, withheld=withheld(data))
         return replace(event, result=self._desk.store.blob_put(storable))
+
+
+def _check_still(environment: Environment, still: bool) -> None:
+    """Raises OSError where a program could change a protected file that has no mount yet, or where its path leads."""
+    if not still and "mounts" in environment.layers:
+        raise OSError(errno.EBUSY, _NOT_STILL)
 
 
 def _hold(environment: Environment, path: str) -> None:

@@ -293,6 +293,8 @@ class ZygoteLoop:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
+                if os.WIFSTOPPED(status):  # a thread that is held still
+                    continue
                 self._memory.end(pid)
                 self._realms.discard(pid)
                 self._parsers.ended(pid, status)

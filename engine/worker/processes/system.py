@@ -1,5 +1,5 @@
 """What a process asks of the system about itself: signals, also at its parent's end, orphans, its brand, C buffers and
-C's free memory.
+C's free memory. And holds threads of others as a debugger does.
 
 Must not know who asks. Used by the zygote and by all of a worker.
 """
@@ -19,7 +19,9 @@ _FIRST: Final = -20
 """The highest precedence that is no real-time one."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_DETACH = 0x4206, 0x4207, 17
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_LIBC.ptrace.restype = ctypes.c_long
 _MASK_BYTES: Final = 128
 """Of a set of signals, as C libraries for Linux have it."""
 
@@ -54,6 +56,26 @@ def take_brand(brand: Brand) -> None:
     """Marks this process and all its descendants to come; without effect where the limit is lower already."""
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_RTTIME, brand)
+
+
+def seize(thread: int) -> None:
+    """Begins to stop the thread as a debugger does, so that no signal but SIGKILL wakes it; see ptrace(2). Raises OSError.
+
+    It has stopped when waitid(2) says so.
+    """
+    _ptrace(_PTRACE_SEIZE, thread)
+    _ptrace(_PTRACE_INTERRUPT, thread)
+
+
+def set_free(thread: int, number: int) -> None:
+    """Lets a seized thread that has stopped go on, with this signal if it is not 0. Raises OSError."""
+    _ptrace(_PTRACE_DETACH, thread, number)
+
+
+def _ptrace(request: int, thread: int, data: int = 0) -> None:
+    if _LIBC.ptrace(request, thread, ctypes.c_void_p(None), ctypes.c_void_p(data)) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def block_signals() -> ctypes.Array[ctypes.c_char]:

@@ -228,6 +228,57 @@ async def test_all_stand_still_while_the_host_wants_it_and_then_go_on(tmp_path: 
         assert (await b.run("child.kill(); stopped.kill()")).exception is None
 
 
+WOKEN: Final = """
+import ctypes, signal, subprocess, sys
+program = '''
+import ctypes, fcntl, os, signal, threading, time
+signal.signal(signal.SIGCONT, lambda *_: None)
+if {kind!r} == "timer":
+    class Event(ctypes.Structure):
+        _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+    libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    event = Event(None, signal.SIGCONT, 0)
+    assert libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+    assert libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 1_000_000, 0, 1_000_000), None) == 0
+elif {kind!r} == "directory":
+    folder = os.open("scratch", os.O_RDONLY)
+    fcntl.fcntl(folder, fcntl.F_SETSIG, signal.SIGCONT)
+    fcntl.fcntl(folder, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MODIFY | fcntl.DN_MULTISHOT)
+else:
+    if os.fork():
+        if os.fork():
+            while True:
+                os.kill(-1, signal.SIGCONT)
+    threading.Thread(target=lambda: [os.kill(os.getppid(), signal.SIGCONT) for _ in iter(int, 1)]).start()
+while True:
+    with open("scratch/count", "a") as file:
+        file.write(".")
+    time.sleep(0.0005)
+'''
+children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+"""
+
+
+@pytest.mark.parametrize("kind", ["timer", "directory", "storm"])
+async def test_no_signal_wakes_what_stands_still(tmp_path: Path, kind: str) -> None:
+    """SIGCONT would end a SIGSTOP, and the kernel sends it to a program that has asked for it before."""
+    count = tmp_path / "scratch/count"
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        assert (await b.run(WOKEN.replace("{kind!r}", repr(kind)))).exception is None
+        await until(lambda: count.exists() and count.stat().st_size > 20)
+        for number in range(5):
+            async with b.environment.stopped() as still:
+                assert still
+                before = count.stat().st_size
+                (tmp_path / f"scratch/{number}").touch()
+                await anyio.sleep(0.03)
+                assert count.stat().st_size == before
+            await until(lambda before=before: count.stat().st_size > before)
+
+
 async def test_nobody_is_stopped_where_statements_have_the_users_rights(tmp_path: Path) -> None:
     async with held(replace(spec_in(tmp_path), domain=None)) as b, b.environment.stopped() as still:
         assert still
