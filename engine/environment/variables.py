@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..domain import Domain
-from ..paths import is_inside
+from ..paths import search_path
 from ..ports.environment import EnvironmentSpec
 from ..ports.programs import CommandRequest
 
@@ -81,6 +81,4 @@ def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[
     """The PATH without places in which a statement may have left a program; empty where there is none."""
     if not distrusted or "PATH" not in variables:
         return {}
-    places = variables["PATH"].split(os.pathsep)
-    kept = (place for place in places if os.path.isabs(place) and not is_inside(os.path.realpath(place), distrusted))
-    return {"PATH": os.pathsep.join(kept)}
+    return {"PATH": search_path(variables["PATH"], distrusted)}

@@ -25,7 +25,7 @@ class SessionOpened(Event, frozen=True, kw_only=True):
     """The first event of every log. `packages` are `name-version` of the project's environment, sorted.
 
     `client` is the program that opened it, as that calls itself, empty where it is not known. A `confined` session has
-    shown nothing from outside of its directories.
+    shown nothing from outside of its directories. `real` are `cwd` and `directories` with links resolved.
     """
 
     kind: ClassVar[str] = "session_opened"
@@ -36,10 +36,14 @@ class SessionOpened(Event, frozen=True, kw_only=True):
     confined: bool = False
     python: Exact = ""
     packages: tuple[Exact, ...] = ()
+    real: tuple[Exact, ...] = ()
 
 
 class SessionMoved(Event, frozen=True, kw_only=True):
-    """From here on the session works in other directories, or is confined to them or not: who loaded it chose that."""
+    """From here on the session works in other directories, or is confined to them or not: who loaded it chose that.
+
+    `real` as in `SessionOpened`.
+    """
 
     kind: ClassVar[str] = "session_moved"
 
@@ -48,6 +52,7 @@ class SessionMoved(Event, frozen=True, kw_only=True):
     confined: bool = False
     python: str = ""
     packages: tuple[str, ...] = ()
+    real: tuple[str, ...] = ()
 
 
 class PromptQueued(Event, frozen=True, kw_only=True):

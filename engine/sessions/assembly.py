@@ -6,6 +6,7 @@ The only place that knows how the parts are connected before a first prompt; wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,7 +126,9 @@ def assemble(
     if modules:
         from .servers import SessionServers  # of the first server
 
-        session_servers = SessionServers(named, spec, log, known, surroundings.start_server)
+        session_servers = SessionServers(
+            named, spec, log, known, surroundings.start_server, lambda: tuple(map(os.path.realpath, provenance.written))
+        )
     return SessionParts(
         session_id=session_id,
         cwd=cwd,

@@ -41,6 +41,11 @@ def missing(paths: Sequence[str]) -> list[str]:
     return [f"The additional directory {path} is not there." for path in paths if not _is_directory(path)]
 
 
+def real_places(cwd: str, directories: Sequence[str]) -> tuple[str, ...]:
+    """Where they are, links resolved, the working directory first."""
+    return tuple(map(os.path.realpath, (cwd, *directories)))
+
+
 def alike(known: Iterable[str], cwd: str) -> list[str]:
     """Those of the directories that are `cwd`, by whatever path: an editor may know a project by a link to it.
 

@@ -27,6 +27,7 @@ from ..events import Event
 from ..events.session import ServerConnected, ServerLost
 from ..log import EventLog
 from ..mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
+from ..paths import search_path
 from ..ports.environment import EnvironmentSpec, StartServer
 from ..ports.programs import ServerProcess, ServerRequest
 from ..text import printable
@@ -95,6 +96,7 @@ class SessionServers:
         log: takes what is told of them.
         known: what the log says of them so far.
         start: starts programs; None where nobody can.
+        distrusted: where statements that were held may have left programs, links resolved.
     """
 
     def __init__(
@@ -104,8 +106,10 @@ class SessionServers:
         log: EventLog,
         known: ServerModules,
         start: StartServer | None,
+        distrusted: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._servers = dict(servers)
+        self._distrusted = distrusted
         self._names = spec.servers
         self._links = {
             module: _Link(name, module, servers[name]) for module, name in spec.servers.items() if name in servers
@@ -183,9 +187,14 @@ class SessionServers:
         if self._start is None:
             raise EnvironmentUnavailableError("programs cannot be started here")
         variables = {**self._spec.variables, **server.env}
+        everywhere = variables.get("PATH")
+        if everywhere is not None and (distrusted := self._distrusted()):
+            variables["PATH"] = search_path(everywhere, distrusted)
         command = shutil.which(server.command, path=variables.get("PATH"))
         if command is None:
-            raise FileNotFoundError(f"there is no program {printable(server.command)}")
+            found = shutil.which(server.command, path=everywhere)
+            left_out = f" but {found}, which statements could write; name it by that path to allow it" if found else ""
+            raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
         request = ServerRequest(argv=(command, *server.args), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
 

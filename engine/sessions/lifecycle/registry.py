@@ -30,7 +30,7 @@ from ...ports.store import Place, SessionRow, Store
 from ...ports.system import Clock, Entropy
 from ...redaction import Redactor
 from ..assembly import Surroundings, assemble, newly_named
-from ..directories import alike, check_working_directory, missing, spelled
+from ..directories import alike, check_working_directory, missing, real_places, spelled
 from ..publishing.journal import Journal
 from ..scratch import Scratch
 from ..session import Session
@@ -146,6 +146,7 @@ class Sessions:
                     confined=opening.confined,
                     python=project.python,
                     packages=project.packages,
+                    real=real_places(cwd, directories),
                 )
             )
             for event in newly_named(parts):

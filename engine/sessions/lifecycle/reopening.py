@@ -25,7 +25,7 @@ from ...text import printable
 from ...timeline.touches import open_touches
 from ...timeline.workspace import open_rewind
 from ..assembly import Surroundings, assemble, newly_named
-from ..directories import additional, check_working_directory, missing, spelled
+from ..directories import additional, check_working_directory, missing, real_places, spelled
 from ..parts import SessionParts
 from ..publishing.journal import Journal
 from ..repair import enforce_view, repair
@@ -55,7 +55,8 @@ async def reopen(
 
     Raises:
         InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
-            and was not always, or to other directories; or it was imported, and only the file says where it works.
+            and was not always, or to other directories; or it was imported, and only the file says where it works; or
+            a directory of it leads elsewhere than it did.
     """
     row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
     place = _place(row, cwd, directories, confined)
@@ -67,6 +68,7 @@ async def reopen(
     if confined:
         _check_confined(session_id, place, was)
     _check_said(session_id, row, history, cwd, directories)
+    _check_real(session_id, place, history)
     project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(
@@ -164,6 +166,22 @@ def _check_said(
         raise InvalidRequestError(f"session {session_id} was imported and works in {where}; start there to allow that")
 
 
+def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) -> None:
+    """A directory by the same path as before must be the same place: a statement may have put a link there meanwhile.
+
+    Raises:
+        InvalidRequestError: it leads elsewhere now.
+    """
+    known: dict[str, str] = {}
+    for event in history:
+        if isinstance(event, SessionOpened | SessionMoved) and event.real:
+            known.update(zip((event.cwd, *event.directories), event.real, strict=False))
+    for path, now in zip((place.cwd, *place.directories), real_places(place.cwd, place.directories), strict=True):
+        if known.get(path, now) != now:
+            was = printable(f"{path} was {known[path]} and now leads to {now}")
+            raise InvalidRequestError(f"session {session_id}: {was}; to work there, load it with that path")
+
+
 def _says_where(event: Event) -> bool:
     return isinstance(event, SessionMoved) or (isinstance(event, OthersWrote) and event.by == "import")
 
@@ -195,6 +213,7 @@ async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
         confined=parts.spec.confined,
         python=project.python,
         packages=project.packages,
+        real=real_places(parts.cwd, parts.directories),
     )
     seq = parts.log.append(event)
     parts.store.move(parts.session_id, parts.cwd, parts.directories)

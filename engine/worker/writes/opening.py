@@ -164,7 +164,10 @@ class Opening:
 
         The kernel refuses it, and whoever makes it does without.
         """
-        return self.files.routed and _BYTECODE in f"{place}/"
+        if not self.files.routed or _BYTECODE not in f"{place}/":
+            return False
+        real = os.path.realpath(place)
+        return _BYTECODE in f"{real}/" and not self._is_protected(real)
 
     def is_own(self, *places: str) -> bool:
         """Whether the domain allows to write at all of these absolute paths."""
@@ -172,11 +175,9 @@ class Opening:
 
     def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
         """Whether the absolute path is in one of these directories and not protected there, or nothing that is kept."""
-        if place.startswith(_SYSTEM):
-            return True
-        if not free:
-            return False
         real = os.path.realpath(place)
+        if real.startswith(_SYSTEM) or (place.startswith(_SYSTEM) and _is_nameless(place, real)):
+            return True
         return f"{real}/".startswith(free) and not self._is_protected(real)
 
     def is_in_scratch(self, place: str) -> bool:
@@ -192,10 +193,10 @@ class Opening:
     def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
         """The staging file with what is to be read of the file; None where that is on the disk."""
         try:
-            place = spelled(file, directory)
+            real = os.path.realpath(spelled(file, directory))
         except (OSError, TypeError, ValueError):
             return None
-        staging = None if place.startswith(_SYSTEM) else self.files.at(os.path.realpath(place))
+        staging = None if real.startswith(_SYSTEM) else self.files.at(real)
         return staging if staging is not None and staging.has_content else None
 
     # --- staging ------------------------------------------------------------------------------------------------------
@@ -315,6 +316,11 @@ class Opening:
             return os.fsencode(shown).decode("utf-8", "replace")  # which the host takes for what is there
         sentence = "its name is no text in UTF-8, so the host cannot be told what to make; bash() can make it"
         raise OSError(errno.EILSEQ, sentence, place)
+
+
+def _is_nameless(place: str, real: str) -> bool:
+    """Whether a path below /proc leads to a file in no directory, by a descriptor; `/proc/self/cwd/x` does not."""
+    return os.path.exists(place) and not os.path.exists(real)
 
 
 def _is_text(path: str) -> bool:
