@@ -1,34 +1,40 @@
 """What the configuration of a git repository names that git runs, or reads as more configuration.
 
 Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values count but those of keys that name
-data. A value is read as words, and a word is the path of a file if there is one, or if it looks like one. Included
-files are read in their turn, and so is what the user has for all repositories. Must not know what is done about it.
-Called by `protected`.
+data. A value is taken as one path and as the words of a command, however it is quoted, and a word is the path of a file
+if there is one, or if it looks like one. Included files are read in their turn, and so is what the user has for all
+repositories. The syntax is that of git-config(1). Must not know what is done about it. Called by `protected`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections import deque
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from .paths import is_inside
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"
-_OF_USER: Final = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
 _BYTES: Final = 1 << 16
 _MOST_FILES: Final = 30
 """Configurations that are read, with those that they include."""
-_VALUE: Final = re.compile(r"(?m)(?:^|\])[ \t]*([\w-]+)[ \t]*=[ \t]*(.*?)[ \t]*$")
-"""A line of a configuration, also behind the head of its section."""
+_MOST_WORDS: Final = 500
+"""Of one value."""
 _CONTINUED: Final = re.compile(r"\\\r?\n")
+_SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?[ \t]*\]')
+_ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
+_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
+_ESCAPED: Final = re.compile(r"\\(.)")
+_BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
+_QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
+_HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
+_INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
-_DIRECTORIES: Final = ("hookspath", _INCLUDED)
-"""Keys that name a directory, or a file, whether there is one or not."""
+_DIRECTORY: Final = "hookspath"
+_WORK_TREE: Final = "worktree"
 _DATA: Final = frozenset(
     (
         *("url", "pushurl", "fetch", "push", "merge", "remote", "pushremote", "name", "email", "excludesfile"),
@@ -37,36 +43,49 @@ _DATA: Final = frozenset(
 )
 
 
+class _Entry(NamedTuple):
+    section: str
+    key: str
+    value: str
+
+    @property
+    def is_include(self) -> bool:
+        return self.section in _INCLUDES and self.key == _INCLUDED
+
+
 def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
     """Real places in the roots that git runs programs or takes configuration from because they are named.
 
     Args:
         git: the absolute path of a repository, or of a file that leads to one.
-        top: the directory that its work tree begins at.
+        top: the directory that its work tree begins at; of a bare repository, itself.
         roots: absolute directories, links resolved.
     """
-    waiting = deque(map(os.path.expanduser, _OF_USER))
-    waiting += (os.path.join(folder, name) for folder in _configured(git, top) for name in CONFIGURATIONS)
+    folders = tuple(_configured(git, top))
+    tops = (top, *_work_trees(folders))
+    waiting = deque((*_of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
     seen: set[str] = set()
     while waiting and len(seen) < _MOST_FILES:
         path = waiting.popleft()
         if path in seen:
             continue
         seen.add(path)
-        for key, value in _values(path):
-            for word in _words(value):
-                place = os.path.realpath(os.path.join(os.path.dirname(path) if key == _INCLUDED else top, word))
-                if key == _INCLUDED:
-                    waiting.append(place)
-                is_named = key in _DIRECTORIES or _may_be_program(place, word)
-                if is_named and place not in roots and is_inside(place, roots):
-                    yield place
+        for entry in _entries(path):
+            if entry.is_include:
+                included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
+                waiting.append(os.path.realpath(included))
+                yield from _inside((included,), roots)
+            elif entry.key == _DIRECTORY:
+                named = os.path.expanduser(entry.value)
+                yield from _inside((os.path.join(each, named) for each in tops), roots)
+            elif entry.key not in _DATA:
+                yield from _inside(_programs(entry.value, tops), roots)
 
 
 def state_of(git: str) -> object:
     """What differs where the configuration of a repository, or the user's own, has changed; not an included one."""
     own = (os.path.join(git, name) for name in (*CONFIGURATIONS, COMMON_DIR))
-    return tuple(map(_state, (*map(os.path.expanduser, _OF_USER), *own)))
+    return tuple(map(_state, (*_of_user(), *own)))
 
 
 def beginning_of(path: str) -> str:
@@ -78,6 +97,20 @@ def beginning_of(path: str) -> str:
             return file.read(_BYTES)
     except (OSError, ValueError):
         return ""
+
+
+def _of_user() -> tuple[str, ...]:
+    """What git reads in every repository, see "FILES" in git-config(1)."""
+    usual = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    named = (os.environ.get("GIT_CONFIG_SYSTEM", ""), os.environ.get("GIT_CONFIG_GLOBAL", ""))
+    others = filter(os.path.isabs, (*named, os.path.join(home, "git/config")))
+    return (*map(os.path.expanduser, usual), *others)
+
+
+def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
+    real = (os.path.realpath(place) for place in places if "\0" not in place)
+    return (place for place in real if place not in roots and is_inside(place, roots))
 
 
 def _state(path: str) -> tuple[int, ...] | None:
@@ -99,18 +132,48 @@ def _configured(git: str, top: str) -> Iterator[str]:
         yield os.path.join(folder, common)
 
 
-def _values(path: str) -> Iterator[tuple[str, str]]:
-    for key, value in _VALUE.findall(_CONTINUED.sub("", beginning_of(path))):
-        if key.lower() not in _DATA:
-            yield key.lower(), value
+def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
+    for folder in folders:
+        for name in CONFIGURATIONS:
+            for entry in _entries(os.path.join(folder, name)):
+                if entry.section == "core" and entry.key == _WORK_TREE:
+                    yield os.path.normpath(os.path.join(folder, entry.value))
 
 
-def _words(value: str) -> Iterator[str]:
-    try:
-        words = shlex.split(value.strip('"').lstrip("!"), comments=True)
-    except ValueError:
-        words = value.replace('"', " ").split()
-    return (os.path.expanduser(word) for word in words if "\0" not in word)
+def _entries(path: str) -> Iterator[_Entry]:
+    section = ""
+    for line in _CONTINUED.sub("", beginning_of(path)).splitlines():
+        head = _SECTION.match(line)
+        section = head[1].partition(".")[0].lower() if head else section
+        if entry := _ENTRY.match(line, head.end() if head else 0):
+            yield _Entry(section, entry[1].lower(), _unquoted(entry[2]))
+
+
+def _unquoted(value: str) -> str:
+    """A value without the quotes and escapes of git's syntax and what comes after it."""
+    parts: list[str] = []
+    for quoted, escaped, comment, plain in _VALUE.findall(value):
+        if comment:
+            break
+        parts.append(_ESCAPED.sub(r"\1", quoted) or escaped or plain)
+    return "".join(parts).rstrip()
+
+
+def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
+    """Paths of what the command may run, from the directory it begins in or one that it names, as `cd` does."""
+    words = dict.fromkeys(_words(value))
+    folders = [os.path.join(top, word) for word in words for top in tops if word and not word.startswith("-")]
+    for folder in (*tops, *filter(os.path.isdir, folders)):
+        for word in words:
+            place = os.path.join(folder, word)
+            if "\0" not in word and _may_be_program(place, word):
+                yield place
+
+
+def _words(value: str) -> list[str]:
+    command = _HERE.sub("", value.lstrip("!"))
+    words = [command.strip(), *_QUOTED.findall(command), *_BETWEEN_WORDS.split(command)]
+    return [os.path.expanduser(word) for word in words if word][:_MOST_WORDS]
 
 
 def _may_be_program(place: str, word: str) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePath
@@ -87,7 +87,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".codex", "Codex starts the servers that its settings name"),
 )
 _BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
-_ABOVE_ROWS: Final = frozenset(name.partition("/")[0] for name in _BY_NAME if "/" in name)
+_TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in _BY_NAME) if second)
+_ABOVE_ROWS: Final = frozenset(first for first, _ in _TWO_PARTS)
 _WORKSPACE_SUFFIX: Final = ".code-workspace"
 _OF_EDITORS: Final = "VS Code takes tasks and programs from it when it is opened"
 
@@ -124,7 +125,9 @@ _MOST_ROWS: Final = 100
 _LOOKED_AT: Final = 1_000
 """Directories, the ones near the top first: whatever is there, the looking ends."""
 _LINKS: Final = 200
-"""Names in a protected directory that may be links."""
+"""Directories below a protected one, and names in each of them, that may be links."""
+_MOST_LINKS: Final = 40
+"""As many as the kernel follows."""
 _SHOWN: Final = 20
 """Files of a directory that appeared."""
 
@@ -139,6 +142,8 @@ class Protection:
         self._found_marks: Mapping[str, tuple[int, int] | None] | None = None
         self._led_to: set[str] = set()
         """Where links lead that have a protected name, as far as they were looked for."""
+        self._named_anywhere: set[str] = set()
+        """What the configurations name that were found, likewise: it may be beside the repository."""
         self._folders: dict[str, int] = {}
         """The directories that were looked at, with the times of their last change."""
         self._named: dict[str, tuple[object, tuple[str, ...]]] = {}
@@ -152,36 +157,39 @@ class Protection:
         return (
             self.why_by_name(path)
             or self._why_in_repository(path)
-            or (_NAMED if any(_leads_to(path, place) for place in self._named_above(path)) else "")
+            or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
             or (_ABOVE if _is_above_rows(path) and not os.path.isdir(path) else "")
-            or (_LED_TO if is_inside(path, tuple(self._led_to)) else "")
+            or (_LED_TO if any(_is_on_way(path, place) for place in self._led_to) else "")
         )
 
     def why_by_name(self, path: str) -> str:
         """The same as far as the path alone tells, below the directory of the session that it is in: pure."""
         root = max((each for each in self._roots if is_inside(path, (each,))), key=len, default="/")
-        return _why_by_name(path[len(root) :].strip("/").casefold().split("/"))
+        below = path[len(root) :].strip("/").casefold().split("/")
+        return _why_by_name(below) or _BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
 
     def places(self) -> tuple[str, ...]:
         """What the kernel can mount read-only: places that are there now, and those of a root's own repository."""
         found: dict[str, None] = {}
-        self._folders, self._led_to = {}, set()
+        self._folders, self._led_to, self._named_anywhere = {}, set(), set()
+        linked: list[str] = []
         for root in self._roots:
             git = os.path.join(root, _GIT)
             repositories: list[str] = []
-            rows: list[str] = []
-            for folder, names in _folders(root, leaves=(_GIT,), times=self._folders):
+            rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
+            for folder, names in _folders(root, _is_git, times=self._folders):
                 repositories += (each for each in _repositories_at(folder, names) if each != git)
                 rows += _rows_at(folder, names)
+                linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
                 found.update(dict.fromkeys(_held_places(repository)))
-                if os.path.basename(repository) == _GIT:
-                    found.update(dict.fromkeys(self._named_by(repository, os.path.dirname(repository))))
-            found.update(dict.fromkeys(rows[:_MOST_ROWS]))
-        for place in tuple(found):
-            self._led_to.update(each for each in _led_to(place) if is_inside(each, self._roots))
-        self._led_to.difference_update(self._roots)
-        self._found = (*found, *sorted(self._led_to - found.keys()))
+            for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
+                self._named_anywhere.update(self._named_by(repository, _top_of(repository)))
+            found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
+        for place in (*linked, *(name for each in found for name in _names_below(each))):
+            self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
+        self._led_to.difference_update(self._roots, found)
+        self._found = (*found, *filter(os.path.lexists, sorted(self._led_to)))
         self._found_marks = self._marks()
         return self._found
 
@@ -225,11 +233,10 @@ class Protection:
                 return _NEW_REPOSITORY
         return ""
 
-    def _named_above(self, path: str) -> Iterator[str]:
-        for folder in self._above(path):
-            git = os.path.join(folder, _GIT)
-            if os.path.lexists(git):
-                yield from self._named_by(git, folder)
+    def _named_for(self, path: str) -> Iterator[str]:
+        yield from tuple(self._named_anywhere)
+        for repository in _repositories_above(path):
+            yield from self._named_by(repository, _top_of(repository))
 
     def _named_by(self, git: str, top: str) -> tuple[str, ...]:
         state = state_of(git)
@@ -255,14 +262,52 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _led_to(place: str) -> Iterator[str]:
-    """Where the place leads if it is a link, and where the links lead that are in it."""
-    names: list[str] = []
-    with suppress(OSError):
-        names = sorted(os.listdir(place))[:_LINKS]
-    for path in (place, *(os.path.join(place, name) for name in names)):
-        if (real := os.path.realpath(path)) != path:
-            yield real
+def _repositories_above(path: str) -> Iterator[str]:
+    """The repositories, bare ones too, in which something at the path may be: also above the session's directories."""
+    for folder in map(str, PurePath(path).parents):
+        git = os.path.join(folder, _GIT)
+        if os.path.lexists(git):
+            yield git
+        elif _is_whole(_names_in(folder)):
+            yield folder
+
+
+def _top_of(repository: str) -> str:
+    return os.path.dirname(repository) if os.path.basename(repository) == _GIT else repository
+
+
+def _names_below(place: str) -> Iterator[str]:
+    """The place and names below it, which may be links, level by level."""
+    yield place
+    for folder, names in islice(_folders(place, _is_data), _LINKS):
+        yield from islice((os.path.join(folder, name) for name in names), _LINKS)
+
+
+def _ways(path: str) -> Iterator[str]:
+    """The real place of each link on an absolute path, and where it ends: who replaces one leads elsewhere."""
+    waiting = deque(path.split("/"))
+    here, links = "/", 0
+    while waiting:
+        part = waiting.popleft()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            here = os.path.dirname(here)
+            continue
+        there = os.path.join(here, part)
+        try:
+            target = os.readlink(there)
+        except OSError:
+            here = there
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return
+        yield there
+        here = "/" if target.startswith("/") else here
+        waiting.extendleft(reversed(target.split("/")))
+    if links:
+        yield here
 
 
 def _is_above_rows(path: str) -> bool:
@@ -276,9 +321,9 @@ def _changed_at(folder: str) -> int:
         return 0
 
 
-def _leads_to(path: str, place: str) -> bool:
-    """Whether it is the place, or in it; or above it, and not there yet, so that all of it could come at once."""
-    return is_inside(path, (place,)) or (is_inside(place, (path,)) and not os.path.isdir(path))
+def _is_on_way(path: str, place: str) -> bool:
+    """Whether it is the place, or in it; or above it, so that all of it could come at once, or go."""
+    return is_inside(path, (place,)) or is_inside(place, (path,))
 
 
 def _is_whole(names: frozenset[str]) -> bool:
@@ -333,8 +378,24 @@ def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if name.casefold() in _BY_NAME or name.casefold().endswith(_WORKSPACE_SUFFIX):
             yield os.path.join(folder, name)
-        elif name.casefold() in _ABOVE_ROWS:
-            yield from filter(os.path.lexists, (os.path.join(folder, row) for row in _BY_NAME if "/" in row))
+    yield from _rows_below(folder, folder, names)
+
+
+def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
+    """Of the rows of two parts those that are there, in these directories of the folder, and in the root."""
+    wanted = {name.casefold(): name for name in names}
+    for first, second in _TWO_PARTS:
+        path = os.path.join(folder, wanted.get(first, ""), second)
+        if first in wanted and is_inside(path, (root,)) and os.path.lexists(path):
+            yield path
+
+
+def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """The same where the directory is a link, whether they are there or not: what it leads to has no such name."""
+    wanted = {name.casefold(): name for name in names}
+    for first, second in _TWO_PARTS:
+        if first in wanted and os.path.islink(os.path.join(folder, wanted[first])):
+            yield os.path.join(folder, wanted[first], second)
 
 
 def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
@@ -349,12 +410,27 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 def _submodules(modules: str) -> Iterator[str]:
     """The repositories below a directory of them; their names may have slashes, and they may have submodules."""
-    return (folder for folder, names in _folders(modules, leaves=(_OBJECTS, _REFS, "logs")) if "HEAD" in names)
+    return (folder for folder, names in _folders(modules, _is_data) if "HEAD" in names)
 
 
-def _folders(top: str, leaves: tuple[str, ...], times: dict[str, int] | None = None) -> Iterator[tuple[str, list[str]]]:
-    """The directory and those below it, level by level, but for those of such a name and what is in them; each with
-    the names in it, sorted. Into `times` goes when each of them last changed."""
+def _is_git(_: Collection[str], name: str) -> bool:
+    return name == _GIT
+
+
+def _is_data(beside: Collection[str], name: str) -> bool:
+    """Whether it is what a repository keeps, and not a submodule that is called so."""
+    return name in _GIT_DATA and "HEAD" in beside
+
+
+def _folders(
+    top: str, is_leaf: Callable[[Collection[str], str], bool], times: dict[str, int] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """The directory and those below it, level by level, each with the names in it, sorted.
+
+    Args:
+        is_leaf: by the names in a directory, and one of them, whether that is left out with all that is in it.
+        times: when each of them last changed goes into it.
+    """
     waiting = deque([top])
     for _ in range(_LOOKED_AT):
         if not waiting:
@@ -365,8 +441,9 @@ def _folders(top: str, leaves: tuple[str, ...], times: dict[str, int] | None = N
         entries: list[os.DirEntry[str]] = []
         with suppress(OSError), os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-        yield folder, [entry.name for entry in entries]
+        names = [entry.name for entry in entries]
+        yield folder, names
         for entry in entries:
             with suppress(OSError):
-                if entry.name not in leaves and entry.is_dir(follow_symlinks=False):
+                if not is_leaf(names, entry.name) and entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)

@@ -294,3 +294,103 @@ def test_work_tree_of_a_submodule_is_not_what_its_configuration_names(tmp_path: 
     assert why(tmp_path, "s/main.py") == ""
     (tmp_path / ".git/modules/s/config").write_text("[core]\n\tworktree = ../../../s\n\thooksPath = hook\n")
     assert why(tmp_path, "s/hook/pre-commit") != ""
+
+
+# --- configurations, however they name it -----------------------------------------------------------------------------
+
+NAMED = "configuration of the repository names it"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("[core]\n\thooksPath = my hooks", "my hooks/pre-commit"),
+        ("[include]\n\tpath = ../my team.config", "my team.config"),
+        ('[filter "x"]\n\tclean = \\"tools/clean it.sh\\" %f', "tools/clean it.sh"),
+        ('[alias]\n\tx = "!f() { ./tools/alias.sh; }; f"', "tools/alias.sh"),
+        ("[alias]\n\tx = !cd tools && ./b.sh", "tools/b.sh"),
+        ('[diff]\n\texternal = "LC_ALL=C;tools/conv.sh"', "tools/conv.sh"),
+        ("[core]\n\teditor = $PWD/tools/new", "tools/new"),
+        ("[core]\n\tpager = sh -c 'tools/page'", "tools/page"),
+        ('[difftool "meld"]\n\tpath = tools/meld # ours', "tools/meld"),
+    ],
+)
+def test_a_name_counts_however_it_is_written(tmp_path: Path, line: str, place: str) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text(f"{line}\n")
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    if "$PWD" not in line:
+        (tmp_path / place).write_text("")
+    assert NAMED in why(tmp_path, place)
+    assert NAMED in why(tmp_path, os.path.dirname(place)) or os.path.dirname(place) == ""
+
+
+def test_a_repository_around_the_session_and_one_beside_it_name_files_in_it(tmp_path: Path) -> None:
+    root = tmp_path / "top/src"
+    made(tmp_path / "top/.git")
+    made(root / "libs/srv.git")
+    (tmp_path / "top/.git/config").write_text("[core]\n\thooksPath = src/hooks\n[include]\n\tpath = ../src/inc\n")
+    (root / "libs/srv.git/config").write_text("[core]\n\thooksPath = ../../beside\n")
+    protection = Protection((str(root),))
+    assert protection.why(str(root / "beside/update")) == ""
+    protection.places()
+    for name in ("hooks/pre-commit", "inc", "beside/update"):
+        assert NAMED in protection.why(str(root / name))
+
+
+def test_hooks_are_relative_to_the_work_tree_that_is_configured(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text("[core]\n\tworktree = ../sub\n\thooksPath = hk\n")
+    assert NAMED in why(tmp_path, "sub/hk/pre-commit")
+
+
+@pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME"])
+def test_the_users_own_configuration_counts_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    made(tmp_path / "root/.git")
+    (tmp_path / "git").mkdir()
+    (tmp_path / "git/config").write_text("[core]\n\thooksPath = hk\n")
+    monkeypatch.setenv(variable, str(tmp_path if variable.startswith("XDG") else tmp_path / "git/config"))
+    assert NAMED in why(tmp_path / "root", "hk/pre-commit")
+
+
+def test_each_link_on_the_way_counts(tmp_path: Path) -> None:
+    (tmp_path / "dev/v1").mkdir(parents=True)
+    (tmp_path / "dev/v1/envrc").write_text("")
+    (tmp_path / "dev/current").symlink_to("v1")
+    (tmp_path / ".envrc").symlink_to("dev/current/envrc")
+    (tmp_path / ".claude/hooks").mkdir(parents=True)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/lint.sh").write_text("")
+    (tmp_path / ".claude/hooks/lint.sh").symlink_to("../../scripts/lint.sh")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    for name in ("dev/current", "dev/v1/envrc", "dev", "scripts/lint.sh"):
+        assert "a link leads to it" in protection.why(str(tmp_path / name)), name
+    assert protection.why(str(tmp_path / "dev/v1/other")) == ""
+
+
+def test_a_session_in_the_directory_of_a_row_of_two_parts(tmp_path: Path) -> None:
+    root = tmp_path / ".config"
+    (root / "fish").mkdir(parents=True)
+    assert str(root / "fish") in places(root)
+    assert why(root, "fish/config.fish") != ""
+    assert why(root, "autostart/new.desktop") != ""
+    assert why(root, "other/file") == ""
+
+
+def test_a_linked_directory_of_rows_counts_before_they_are_there(tmp_path: Path) -> None:
+    (tmp_path / "dots").mkdir()
+    (tmp_path / ".config").symlink_to("dots")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    assert protection.why(str(tmp_path / "dots/fish/config.fish")) != ""
+    assert protection.why(str(tmp_path / "dots/other")) == ""
+
+
+@pytest.mark.parametrize("name", ["logs", "libs/refs", "objects"])
+def test_a_submodule_that_is_called_as_what_a_repository_keeps(tmp_path: Path, name: str) -> None:
+    made(tmp_path / ".git")
+    made(tmp_path / ".git/modules" / name)
+    assert of(tmp_path / ".git/modules" / name) <= places(tmp_path)

@@ -59,9 +59,9 @@ def take_brand(brand: Brand) -> None:
 
 
 def seize(thread: int) -> None:
-    """Begins to stop the thread as a debugger does, so that no signal but SIGKILL wakes it; see ptrace(2). Raises OSError.
+    """Begins to stop the thread as a debugger does, so that no signal but SIGKILL wakes it; see ptrace(2).
 
-    It has stopped when waitid(2) says so.
+    It has stopped when waitid(2) says so. Raises OSError.
     """
     _ptrace(_PTRACE_SEIZE, thread)
     _ptrace(_PTRACE_INTERRUPT, thread)

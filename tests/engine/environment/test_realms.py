@@ -235,7 +235,8 @@ import ctypes, fcntl, os, signal, threading, time
 signal.signal(signal.SIGCONT, lambda *_: None)
 if {kind!r} == "timer":
     class Event(ctypes.Structure):
-        _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+        _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int)]
+        _fields_ += [("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
     libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
     event = Event(None, signal.SIGCONT, 0)
     assert libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
