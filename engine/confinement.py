@@ -37,6 +37,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
+from .paths import is_inside
+
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _STATFS_BYTES: Final = 256
 """More than `struct statfs` takes anywhere; its first field, a long, is the type of the file system."""
@@ -73,7 +75,7 @@ def real_roots(roots: tuple[str, ...]) -> tuple[str, ...]:
 
 def _has_left(root: str, found: str, real: tuple[str, ...]) -> bool:
     above = set(map(os.path.realpath, map(str, PurePath(root).parents)))
-    return any(not _is_in(found, other) and any(_is_in(each, other) for each in above) for other in real)
+    return any(not is_inside(found, (other,)) and any(is_inside(each, (other,)) for each in above) for other in real)
 
 
 _own: set[str] = set()
@@ -93,7 +95,7 @@ def keep_out(directory: str | os.PathLike[str]) -> None:
 
 def ways_in(roots: tuple[str, ...]) -> bool:
     """Whether a link in these directories leads to what is kept out, which nothing but this module can hold."""
-    return any(_is_in(way, root) for way in _real_ways() for root in real_roots(roots))
+    return any(is_inside(way, (root,)) for way in _real_ways() for root in real_roots(roots))
 
 
 def _real_ways() -> list[str]:
@@ -351,8 +353,8 @@ def _check_spelling(path: str) -> None:
 
 def _check_inside(place: str, roots: tuple[str, ...]) -> None:
     for root in real_roots(roots):
-        if _is_in(place, root):
-            if any(_is_in(place, own) and not _is_in(root, own) for own in _own):
+        if is_inside(place, (root,)):
+            if is_own(place, root):
                 raise PermissionError(errno.EACCES, _IS_OWN, place)
             return
     raise PermissionError(errno.EACCES, f"outside the workspace {roots[0]}", place)
@@ -360,12 +362,13 @@ def _check_inside(place: str, roots: tuple[str, ...]) -> None:
 
 def _check_around(place: str) -> None:
     """Raises PermissionError where an act on the name would be one on a directory that is kept out."""
-    if any(_is_in(each, place) for each in (*_own, *_real_ways())):
+    if any(is_inside(each, (place,)) for each in (*_own, *_real_ways())):
         raise PermissionError(errno.EACCES, _IS_OWN, place)
 
 
-def _is_in(place: str, directory: str) -> bool:
-    return place == directory or place.startswith(directory.rstrip("/") + "/")
+def is_own(place: str, root: str) -> bool:
+    """Whether a real place is kept out of this root."""
+    return any(is_inside(place, (own,)) and not is_inside(root, (own,)) for own in _own)
 
 
 def is_on_procfs(descriptor: int) -> bool:

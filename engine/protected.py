@@ -39,6 +39,8 @@ class Row(NamedTuple):
 _SHELL: Final = "your shell runs it when it starts or ends"
 _GIT_OF_USER: Final = "git runs programs that it names, in every repository"
 
+_OWN: Final = ".config/rewindow"
+
 ROWS: Final[tuple[Row, ...]] = (
     Row(".envrc", "direnv runs it in each shell that enters the directory"),
     Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
@@ -79,7 +81,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".config/emacs", "Emacs runs it when it starts"),
     Row(".ssh", "ssh runs commands that its configuration names, and lets in whom its keys name"),
     Row(".local/bin", "shells find programs in it"),
-    Row(".config/rewindow", "this program takes its rules from it"),
+    Row(_OWN, "this program takes its rules from it"),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
     Row(".claude", "Claude Code runs the hooks that its settings name"),
     Row(".cursor", "Cursor starts the servers and hooks that it names"),
@@ -156,6 +158,7 @@ class Protection:
         """
         return (
             self.why_by_name(path)
+            or (_BY_NAME[_OWN] if is_inside(path, (_own_configuration(),)) else "")
             or self._why_in_repository(path)
             or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
             or (_ABOVE if _is_above_rows(path) and not os.path.isdir(path) else "")
@@ -185,6 +188,7 @@ class Protection:
                 found.update(dict.fromkeys(_held_places(repository)))
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 self._named_anywhere.update(self._named_by(repository, _top_of(repository)))
+            rows += (each for each in (_own_configuration(),) if is_inside(each, (root,)) and os.path.lexists(each))
             found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
         for place in (*linked, *(name for each in found for name in _names_below(each))):
             self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
@@ -308,6 +312,12 @@ def _ways(path: str) -> Iterator[str]:
         waiting.extendleft(reversed(target.split("/")))
     if links:
         yield here
+
+
+def _own_configuration() -> str:
+    """Where this program's settings are, links resolved."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(os.path.realpath(base), os.path.basename(_OWN))
 
 
 def _is_above_rows(path: str) -> bool:

@@ -216,6 +216,10 @@ async def test_views_of_a_home_directory_leave_this_programs_state_out(tmp_path:
             ("group", {"name": "g", "add": [".local/state/rewindow/*token"]}),
         ):
             assert TOKEN not in str(await caller.client.call_tool(name, arguments))
+        (home / "mine.py").write_text("")
+        listed = str(await caller.client.call_tool("group", {"name": "all", "add": ["**/*"]}))
+        assert "mine.py" in listed
+        assert "mcp-token" not in listed
 
 
 # --- a project's environment ------------------------------------------------------------------------------------------

@@ -394,3 +394,11 @@ def test_a_submodule_that_is_called_as_what_a_repository_keeps(tmp_path: Path, n
     made(tmp_path / ".git")
     made(tmp_path / ".git/modules" / name)
     assert of(tmp_path / ".git/modules" / name) <= places(tmp_path)
+
+
+def test_this_programs_own_settings_count_wherever_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    assert "takes its rules from it" in why(tmp_path, "settings/rewindow/config.toml")
+    assert why(tmp_path, "settings/other") == ""
+    (tmp_path / "settings/rewindow").mkdir(parents=True)
+    assert str(tmp_path / "settings/rewindow") in places(tmp_path)

@@ -21,8 +21,9 @@ from typing import Final
 
 import xxhash
 
-from ...confinement import opened_directory
+from ...confinement import is_own, opened_directory
 from ...nodes.manifest import CUT
+from ...paths import is_inside
 from ...search.globs import alternatives, read_glob
 from ...search.ignore_files import IgnoreFiles
 from ...search.place import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, Place, place_of
@@ -119,7 +120,8 @@ class Tree:
             except OSError:
                 continue  # gone meanwhile, or not ours to read: its files are none of the group's
             try:
-                if not f"{_readlink(f'/proc/self/fd/{descriptor}')}/".startswith(f"{place}/"):
+                here = _readlink(f"/proc/self/fd/{descriptor}")
+                if not is_inside(here, (place,)) or is_own(here, place):
                     continue
                 directory = self._directory(descriptor, path, above)
                 _update(directory, descriptor, path)
