@@ -1,0 +1,474 @@
+"""Ways through the walls, each of which once led further than it may: through the real programs, as a user meets them.
+
+Exports that somebody made up, links that take the place of directories, a home directory that holds this program's own
+state, keys in other spellings, files that git and editors run, and code of a project's environment.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.test_stored_state import HOOK, REPLACING, Replacing, commits, export, rewound, written
+from tests.support.agents import SECONDS, Agent
+from tests.support.breaking import (
+    KEY,
+    KEYS,
+    NAME,
+    RUN,
+    Fields,
+    auto,
+    command,
+    executions,
+    git,
+    leaving,
+    loaded,
+    own_export,
+    places_of,
+    questions,
+    renumbered,
+)
+from tests.support.mcp_clients import process
+from tests.support.planting import project
+from tests.support.scripts import Gate, scripted
+
+slow = pytest.mark.slow
+TOKEN: Final = "token-of-this-program-9"
+OUTSIDE: Final = "what-is-outside-of-it-9"
+
+
+def with_quick(names: Sequence[str] | Mapping[str, object], *quick: str) -> list[Any]:
+    """The names as parameters, of which all but these are slow."""
+    return [name if name in quick else pytest.param(name, marks=slow) for name in names]
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """A process of the user, with something in its environment."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={"PLAIN_WORD": OUTSIDE}) as cat:
+        yield cat.pid
+
+
+# --- exports that somebody made up ------------------------------------------------------------------------------------
+
+
+def imported(state: Path, data: bytes) -> None:
+    done = command(state, "import", "-", "--as", "ses_evil", stdin=data)
+    assert done.returncode == 0, done.stderr
+
+
+def tampered(tmp_path: Path, path: Path, events: Sequence[Fields], **header: Any) -> bytes:
+    """The export of a session of this program, with these lines before its end."""
+    lines = own_export(tmp_path, path)
+    lines[0] |= header
+    lines[1] |= header
+    return renumbered([*lines[:-1], *events, lines[-1]])
+
+
+HOOKS: Final = {
+    "rewound": (True, HOOK, "editor"),
+    "rewound, by the command": (True, HOOK, "command"),
+    "rewound, absolute": (True, "{path}/" + HOOK, "editor"),
+    "written, without a statement": (False, HOOK, "command"),
+    "written, without a statement, absolute": (False, "{path}/" + HOOK, "editor"),
+}
+"""Whether a session of this program was tampered with, what the events name, and who rewinds."""
+
+
+@pytest.mark.parametrize("name", with_quick(HOOKS))
+def test_a_rewind_of_a_tampered_session_plants_no_hook(tmp_path: Path, name: str) -> None:
+    is_own, place, by = HOOKS[name]
+    path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
+    place, hook = place.format(path=path), f"#!/bin/sh\ntouch {marker}\n".encode()
+    if is_own:
+        kept, event = rewound(place, hook)
+        imported(state, tampered(tmp_path, path, [kept, event | {"statement": 2}]))
+    else:
+        imported(state, export(str(path), written(place, hook)))
+    target = "1" if is_own else "0"
+    if by == "editor":
+        loaded(state, "ses_evil", path, f"/rewind {target}")
+    else:
+        command(state, "rewind", "ses_evil", "--to", target, cwd=path)
+    commits(path)
+    assert not marker.exists()
+    assert not (path / HOOK).exists()
+
+
+DIRECTORIES: Final[dict[str, tuple[str, list[str]]]] = {
+    "home": ("{path}", ["{home}"]),
+    "everything": ("{path}", ["/"]),
+    "home as the first": ("{home}", []),
+}
+WAYS: Final = ("rewind ses_evil --to 1 --json", "run ses_evil --mode auto --model {model} -p go")
+WRITING: Final = """
+import os, pathlib
+for act in (
+    lambda: write({file!r}, 'planted'), lambda: open({file!r}, 'w').write('planted'),
+    lambda: pathlib.Path({file!r}).write_text('planted'), lambda: os.system('echo planted > ' + {file!r}),
+):
+    try: act()
+    except Exception as error: print(error)
+"""
+
+
+@slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", DIRECTORIES)
+def test_an_import_decides_on_no_directory(tmp_path: Path, name: str, way: str) -> None:
+    path, home, state = project(tmp_path / "project"), tmp_path / "home", tmp_path / "state"
+    home.mkdir()
+    file = str(home / ".bash_profile")
+    cwd = DIRECTORIES[name][0].format(path=path, home=home)
+    directories = [each.format(home=home) for each in DIRECTORIES[name][1]]
+    events = written(file, b"echo planted\n")
+    imported(state, tampered(tmp_path, path, events, cwd=cwd, directories=directories))
+    model = scripted(tmp_path, {"statement": WRITING.format(file=file)}, {"text": "Done."})
+    command(state, *way.format(model=model).split(), cwd=path, environ={"HOME": str(home)})
+    assert list(home.iterdir()) == []
+
+
+def touched(path: str) -> Fields:
+    return {"kind": "file_touched", "execution_id": "", "path": path, "before": None, "before_digest": ""}
+
+
+READ: Final = {
+    "outside": "{outside}/shadow",
+    "this program's state": "{state}/mcp-token",
+    "another process": "/proc/{other}/environ",
+    "by way of a link": "{path}/src/way/shadow",
+    "by way of a process": "/proc/self/root{outside}/shadow",
+}
+
+
+@pytest.mark.parametrize("name", with_quick(READ))
+def test_a_load_reads_no_file_that_an_import_names(tmp_path: Path, other: int, name: str) -> None:
+    path, outside, state = project(tmp_path / "project"), tmp_path / "outside", tmp_path / "state"
+    for folder, text in ((outside / "shadow", OUTSIDE), (state / "mcp-token", TOKEN)):
+        folder.parent.mkdir()
+        folder.write_text(text)
+    (path / "src/way").symlink_to(outside)
+    lines = own_export(tmp_path, path)
+    last = max(number for number, line in enumerate(lines) if line.get("kind") == "execution_started")
+    event = touched(READ[name].format(path=path, outside=outside, state=state, other=other))
+    event["execution_id"] = lines[last]["execution_id"]
+    imported(state, renumbered([*lines[: last + 1], event]))
+    found = leaving(loaded(state, "ses_evil", path), state, "ses_evil")
+    assert places_of((OUTSIDE.encode(), TOKEN.encode()), found) == {}
+
+
+@slow
+@pytest.mark.parametrize("by", ["editor", "command"])
+def test_a_kept_value_of_an_import_is_not_loaded_outside_the_sandbox(tmp_path: Path, by: str) -> None:
+    path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
+    major, minor = sys.version_info[:2]
+    data = b"RWV\x01" + bytes((major, minor, 0)) + pickle.dumps({"x": Replacing(REPLACING.format(marker=marker))})
+    group: Fields = {"names": ["x"], "content": None, "size": len(data), "withheld": ""}
+    kept: Fields = {"kind": "values_kept", "execution_id": "e3", "unkept": {}}
+    kept["groups"] = [group | {"data": base64.b64encode(data).decode()}]
+    imported(state, export(str(path), [{"kind": "environment_restored", "executions": 0, "anew": ["x"]}, kept]))
+    if by == "editor":
+        loaded(state, "ses_evil", path, "print(1)", "print(2)")
+    else:
+        command(state, "run", "ses_evil", "-p", "print(1)", cwd=path)
+    assert not marker.exists()
+
+
+# --- links that take the place of directories -------------------------------------------------------------------------
+
+DATABASE: Final = """
+import os, sqlite3
+os.makedirs('src/d', exist_ok=True)
+c = sqlite3.connect('src/d/{name}'); c.execute('create table t(a)'); c.commit()
+"""
+AT_ONCE: Final = DATABASE + "c.close(); os.rename('src/d', 'src/e'); os.symlink({where!r}, 'src/d')"
+LEFT_OPEN: Final = (
+    DATABASE
+    + """
+c.execute('insert into t values (1)')
+import subprocess
+p = subprocess.Popen(['sh', '-c', 'cat {gate}; mv src/d src/e; ln -s {where} src/d'], stdout=subprocess.DEVNULL)
+"""
+)
+MAKES_ROOM: Final = """
+import os
+if 'p' in globals(): p.wait(); c.rollback(); c.close()
+if os.path.islink('src/d'): os.remove('src/d'); os.makedirs('src/d')
+os.system('printf X > src/d/{name}')
+"""
+LOOTS: Final = """
+import os
+[open(os.path.join(at, each), 'rb').read() for at, _, files in os.walk('src/d') for each in files]
+"""
+SWAPS: Final = {
+    "a file that was written, and this program's state": (AT_ONCE, "{state}", "mcp-token"),
+    "a file left open, and this program's state": (LEFT_OPEN, "{state}", "mcp-token"),
+    "a file left open, and another process": (LEFT_OPEN, "/proc/{other}", "environ"),
+    "a file that was written, and another process": (AT_ONCE, "/proc/{other}", "environ"),
+}
+
+
+@pytest.mark.parametrize("name", with_quick(SWAPS))
+def test_a_link_above_a_file_of_a_statement_leads_the_host_nowhere(tmp_path: Path, other: int, name: str) -> None:
+    first, where, file = SWAPS[name]
+    path, state = project(tmp_path / "project"), tmp_path / "state"
+    state.mkdir()
+    (state / "mcp-token").write_text(TOKEN)
+    gate = Gate(tmp_path / "gate")
+    statement = first.format(name=file, where=where.format(state=state, other=other), gate=tmp_path / "gate")
+
+    def between(number: int, agent: Agent, session: str) -> None:
+        if number == 0 and first is LEFT_OPEN:
+            gate.pass_one()
+            deadline = time.monotonic() + SECONDS
+            while not (path / "src/d").is_symlink():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        if number == 1:
+            agent.prompt(session, "/rewind 1", seconds=60)
+
+    agent, session = auto(tmp_path, path, [statement, MAKES_ROOM.format(name=file), LOOTS], between=between)
+    assert questions(agent) == []
+    assert places_of([TOKEN.encode(), OUTSIDE.encode()], leaving(agent, state, session)) == {}
+
+
+# --- a home directory that holds this program's state -----------------------------------------------------------------
+
+TRIES: Final = {
+    "read": "read(S + '/mcp-token')",
+    "relative": "read('.local/state/rewindow/mcp-token')",
+    "view": "show(view(S + '/mcp-token'))",
+    "group": "show(group('g', '.local/state/rewindow/*token*'))",
+    "grep": "print(grep('token', S), grep('token-of', '.'))",
+    "find": "print(find('*', S), find('**/mcp-*'))",
+    "ls": "print(ls(S), ls('.local/state/rewindow'))",
+    "copy": "import shutil; shutil.copy(S + '/mcp-token', 'copied')\nprint(read('copied'))",
+    "link": "os.symlink(S, 'way'); print(read('way/mcp-token'))",
+    "further name": "os.link(S + '/mcp-token', 'token'); print(read('token'))",
+    "command": "print(bash('cat .local/state/rewindow/mcp-token; ls -la .local/state/rewindow'))",
+    "write": "write(S + '/mcp-token', 'planted')",
+    "edit": "edit(S + '/mcp-token', 'token', 'planted')",
+    "open": "with open(S + '/mcp-token', 'w') as f: f.write('planted')",
+    "through a link": "os.symlink(S, 'other'); write('other/mcp-token', 'planted')",
+    "the store": "with open(S + '/sessions.db', 'wb') as f: f.write(b'planted')",
+    "a new file": "write(S + '/config.toml', 'planted')",
+    "rename over": "write('planted', 'planted')\nos.replace('planted', S + '/mcp-token')",
+    "rename": "os.rename('.local', 'gone')",
+    "rename below": "os.rename('.local/state', '.local/gone')",
+    "move": "import shutil; shutil.move('.local', 'gone')",
+    "remove": "os.remove(S + '/mcp-token')",
+    "remove all": "import shutil; shutil.rmtree('.local')",
+    "remove all, blindly": "import shutil; shutil.rmtree('.local', ignore_errors=True)",
+    "by a command": "assert bash('mv .local gone || rm -r .local || echo planted > .local/state/rewindow/token').code",
+}
+
+
+def home_of(tmp_path: Path) -> tuple[Path, Path]:
+    """A home directory, and in it the state directory."""
+    home = tmp_path / "home"
+    state = home / ".local/state/rewindow"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "mcp-token").write_text(TOKEN)
+    return home, state
+
+
+def check_state(state: Path) -> None:
+    assert (state / "mcp-token").read_text() == TOKEN
+    assert (state / "sessions.db").read_bytes().startswith(b"SQLite format 3")
+    assert not (state / "config.toml").exists()
+
+
+@pytest.mark.parametrize("mode", with_quick(["auto", "ask", "plan"]))
+def test_statements_neither_read_nor_change_the_state_in_a_home_directory(tmp_path: Path, mode: str) -> None:
+    home, state = home_of(tmp_path)
+    statements = [f"import os; S = {str(state)!r}\n{each}" for each in TRIES.values()]
+    agent, session = auto(tmp_path, home, statements, state=state, mode=mode, environ={"HOME": str(home)})
+    check_state(state)
+    said = {"messages": json.dumps(agent.received).encode(), "copied": b""}
+    for file in home.glob("*"):
+        if file.is_file():
+            said[file.name] = file.read_bytes()
+    assert places_of([TOKEN.encode()], said) == {}
+    assert len(executions(agent)) == len(TRIES)
+    assert session in command(state, "sessions", "--json").stdout.decode()
+
+
+OF_HOME: Final = {
+    ".config/rewindow/config.toml": "write('.config/rewindow/config.toml', 'sandbox = \"off\"')",
+    ".config/rewindow": "import shutil; os.mkdir('m'); write('m/a', '1'); shutil.move('m', '.config/rewindow')",
+    ".bashrc": "with open('.bashrc', 'a') as f: f.write('planted')",
+    ".profile": "import pathlib; pathlib.Path('.profile').write_text('planted')",
+    ".ssh/config": "os.makedirs('.ssh', exist_ok=True)\nwith open('.ssh/config', 'w') as f: f.write('planted')",
+    ".ssh/authorized_keys": "write('.ssh/authorized_keys', 'planted')",
+    ".gitconfig": "write('.gitconfig', 'planted')",
+    ".config/git/config": "write('.config/git/config', 'planted')",
+    ".config/autostart/a.desktop": "write('.config/autostart/a.desktop', 'planted')",
+    ".local/bin/git": "write('.local/bin/git', 'planted')",
+}
+
+
+@slow
+def test_what_a_home_directory_runs_asks_in_auto(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".config").mkdir(parents=True)
+    (home / ".bashrc").write_text("")
+    statements = [f"import os\n{each}" for each in OF_HOME.values()]
+    asked: list[int] = []
+
+    def between(_number: int, agent: Agent, _session: str) -> None:
+        asked.append(len(questions(agent)))
+
+    auto(tmp_path, home, statements, environ={"HOME": str(home)}, between=between)
+    assert (home / ".bashrc").read_text() == ""
+    assert not [name for name in OF_HOME if name != ".bashrc" and (home / name).exists()]
+    assert [after > before for before, after in zip([0, *asked], asked, strict=False)] == [True] * len(OF_HOME)
+
+
+@slow
+@pytest.mark.anyio
+async def test_clients_get_at_no_state_in_a_home_directory(tmp_path: Path) -> None:
+    home, state = home_of(tmp_path)
+    way = ".local/state/rewindow"
+    (home / "link").symlink_to(way)
+    async with process(home, "--allow-run", environ={"REWINDOW_STATE_DIR": str(state)}) as caller:
+        calls: list[tuple[str, Fields]] = [
+            *(("view", {"path": each}) for each in (str(state / "mcp-token"), f"{way}/mcp-token", "link/mcp-token")),
+            *(
+                ("group", {"name": f"g{n}", "add": [each]})
+                for n, each in enumerate((f"{way}/mcp*", "**/mcp*", "link/*"))
+            ),
+            *(("run", {"code": f"import os; S = {str(state)!r}\n{each}"}) for each in TRIES.values()),
+        ]
+        assert "42" in await caller.text("run", code="6 * 7")
+        for tool, arguments in calls:
+            assert TOKEN not in str(await caller.client.call_tool(tool, arguments)), arguments
+    check_state(state)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+@slow
+@pytest.mark.parametrize("name", KEYS)
+def test_no_spelling_of_a_key_leaves(tmp_path: Path, name: str) -> None:
+    key = KEYS[name]
+    path, state, environ = tmp_path / "project", tmp_path / "state", {key.variable: key.value}
+    path.mkdir()
+    (path / "kept.txt").write_bytes(key.file)
+    statements = [each.replace("FILE", "kept.txt") for each in key.statements]
+    server = {"name": "test", "command": sys.executable, "args": [str(SERVER)], "env": []}
+    servers = [server] if name == "name of an argument" else []
+    agent, session = auto(
+        tmp_path, path, statements, permission="allow_once", environ=environ, servers=servers, state=state
+    )
+    assert len(executions(agent)) == len(statements)
+    found = leaving(agent, state, session, environ)
+    assert places_of(key.looks or [key.value.encode()], found) == {}
+
+
+SERVER: Final = Path(__file__).parents[1] / "support/mcp_server.py"
+ECHOING: Final = """
+import json, os, sys
+key = os.environ["API_KEY"]
+print("begins with", key, sys.argv, file=sys.stderr, flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message:
+        continue
+    answer = {"error": {"code": -32603, "message": "no " + key, "data": {key: {key: sys.argv}}}}
+    if message["method"] == "initialize":
+        version = message["params"]["protocolVersion"]
+        capabilities = {"agentCapabilities": {"_meta": {key: key}}, "agentInfo": {"name": key, "version": key}}
+        answer = {"result": {"protocolVersion": version, "capabilities": {}, key: key, **capabilities}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+    print(json.dumps({"jsonrpc": "2.0", "method": key, "params": {key: key}}), "trash " + key, sep="\\n", flush=True)
+"""
+
+
+@slow
+@pytest.mark.parametrize("suite", ["acp", "mcp"])
+def test_no_report_on_a_program_holds_the_key_that_it_says(tmp_path: Path, suite: str) -> None:
+    kinds = {"json": "r.json", "junit": "r.xml", "html": "r.html", "markdown": "r.md"}
+    limits = ("--timeout", "2", "--scenario-timeout", "4", "--budget", "30", "-k", "INIT", "--verbose")
+    files = [f"--{kind}={tmp_path / 'reports' / name}" for kind, name in kinds.items()]
+    (tmp_path / "reports").mkdir()
+    given = ["--env", f"API_KEY={KEY}", *files, "--", sys.executable, "-c", ECHOING, "--api-key", NAME]
+    program = Path(sys.executable).parent / "rewindow-conformance"
+    done = subprocess.run([program, suite, *limits, *given], cwd=tmp_path, capture_output=True, timeout=90, check=False)
+    found = {"stdout": done.stdout, "stderr": done.stderr}
+    found |= {each.name: each.read_bytes() for each in (tmp_path / "reports").rglob("*") if each.is_file()}
+    assert len(found) == 6
+    assert places_of((KEY.encode(), NAME.encode()), found) == {}
+    assert b"***" in done.stdout
+
+
+# --- files that git and editors run -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", with_quick(RUN, "work tree"))
+def test_a_file_that_is_run_later_is_held(tmp_path: Path, name: str) -> None:
+    run = RUN[name]
+    path, marker = project(tmp_path / "project"), tmp_path / "planted"
+    run.before(path)
+    before = (path / run.file).read_bytes()
+    text = run.text.format(marker=marker)
+    if run.by_child:
+        statement = (
+            f"import subprocess\nsubprocess.run(['sh', '-c', {run.by_child.format(file=run.file)!r}, 'sh', {text!r}])"
+        )
+    else:
+        statement = f"with open({run.file!r}, 'a') as f: f.write({text!r})"
+    agent, _ = auto(tmp_path, path, [statement])
+    assert (path / run.file).read_bytes() == before
+    assert len(executions(agent)) == 1
+    assert bool(questions(agent)) != bool(run.by_child)
+    git(path / run.where, *run.user)
+    assert not marker.exists()
+
+
+# --- code of a project's environment ----------------------------------------------------------------------------------
+
+PLANTS_IT: Final = """
+import os, sys
+version = '%d.%d' % sys.version_info[:2]
+site = '.venv/lib/python' + version + '/site-packages'
+os.makedirs(site)
+for name, text in {{
+    '.venv/pyvenv.cfg': 'home = /usr/bin\\nversion = ' + version + '.0\\n',
+    site + '/x.pth': 'import os; os.system("touch {marker}")\\n',
+    site + '/y.pth': 'import\\tos; os.system("touch {marker}")\\n',
+    site + '/sitecustomize.py': 'import os; os.system("touch {marker}")\\n',
+    site + '/usercustomize.py': 'import os; os.system("touch {marker}")\\n',
+}}.items():
+    with open(name, 'w') as f: f.write(text)
+"""
+
+
+@slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", ["view", "run", "editor"])
+async def test_an_environment_that_a_statement_left_runs_nothing(tmp_path: Path, way: str) -> None:
+    path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
+    agent, _ = auto(tmp_path, path, [PLANTS_IT.format(marker=marker)])
+    assert [each["status"] for each in executions(agent)] == ["ok"]
+    assert list(path.glob(".venv/lib/*/*/x.pth"))
+    if way == "view":
+        async with process(path) as caller:
+            assert "x = 1" in await caller.text("view", path="src/main.py")
+    elif way == "run":
+        assert b"2" in command(state, "run", "-p", "1+1", cwd=path).stdout
+    else:
+        with Agent(state) as editor:
+            session = editor.open(path)
+            editor.prompt(session, "1 + 1")
+            assert executions(editor)[-1]["value"] == "2"
+    assert not marker.exists()

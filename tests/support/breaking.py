@@ -1,0 +1,356 @@
+"""What tests of walls have in common: sessions, an export to tamper with, and everything that leaves of a session.
+
+And two tables: `KEYS` has spellings of keys, `RUN` files that programs of the user run later.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sqlite3
+import subprocess
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tests.support.agents import Agent
+from tests.support.scripts import load, scripted
+from tests.support.transcripts import asks_permission
+
+Fields = dict[str, Any]
+REWINDOW = Agent.command().parent / "rewindow"
+SHOWN = ((), ("--events",), ("--cycles",))
+
+
+def command(
+    state: Path, *arguments: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """`rewindow` as the user starts it."""
+    return subprocess.run(
+        [REWINDOW, *arguments],
+        cwd=cwd,
+        env={**os.environ, "REWINDOW_STATE_DIR": str(state), **(environ or {})},
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def auto(
+    tmp_path: Path,
+    cwd: Path,
+    statements: Sequence[str],
+    *,
+    state: Path | None = None,
+    mode: str = "auto",
+    permission: str = "reject_once",
+    environ: Mapping[str, str] | None = None,
+    servers: Sequence[Fields] = (),
+    between: Callable[[int, Agent, str], None] = lambda _number, _agent, _session: None,
+) -> tuple[Agent, str]:
+    """A model's statements, one in a turn, whose user gives that answer; `between` follows each turn."""
+    replies = [reply for each in statements for reply in ({"statement": each}, {"text": "Done."})]
+    model = scripted(tmp_path, *replies)
+    where = state or tmp_path / "state"
+    with Agent(where, "--model", model, permission=permission, env=dict(environ or {})) as agent:
+        agent.initialize()
+        session = agent.call("session/new", {"cwd": str(cwd), "mcpServers": list(servers)})["sessionId"]
+        agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
+        for number in range(len(statements)):
+            agent.prompt(session, "Go.", seconds=60)
+            between(number, agent, session)
+    return agent, session
+
+
+def loaded(state: Path, session: str, path: Path, *prompts: str) -> Agent:
+    """A stored session that the user loads in a directory, and these prompts; what asks is refused."""
+    with Agent(state, permission="reject_once") as agent:
+        agent.initialize()
+        load(agent, session, path)
+        for each in prompts:
+            agent.prompt(session, each, seconds=60)
+    return agent
+
+
+def questions(agent: Agent) -> list[Fields]:
+    return [message["params"] for message in agent.received if asks_permission(message)]
+
+
+def executions(agent: Agent) -> list[Fields]:
+    """The ends of the statements."""
+    notes = (update.get("_meta", {}).get("rewindow", {}) for update in agent.updates())
+    return [note["execution"] for note in notes if "execution" in note]
+
+
+# --- exports ----------------------------------------------------------------------------------------------------------
+
+
+def own_export(tmp_path: Path, path: Path) -> list[Fields]:
+    """The lines of the export of a session in which a user typed two statements."""
+    state = tmp_path / "own"
+    with Agent(state) as agent:
+        session = agent.open(path)
+        for each in ("x = 0", "x = 1"):
+            agent.prompt(session, each)
+    return [json.loads(line) for line in command(state, "export", session).stdout.splitlines()]
+
+
+def renumbered(lines: Sequence[Fields]) -> bytes:
+    """The file of a header, events and contents, in which the events are counted anew."""
+    events = [line for line in lines[1:] if "kind" in line]
+    for number, event in enumerate(events):
+        event |= {"v": 1, "seq": number, "event_id": f"e{number}", "branch_id": "main", "at": event.get("at", 1.0)}
+    lines[0]["events"] = len(events)
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+# --- what leaves ------------------------------------------------------------------------------------------------------
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All strings of a JSON value, names too."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, item in cast("dict[str, Any]", value).items():
+                yield name
+                yield from strings(item)
+        case list():
+            for item in cast("list[Any]", value):
+                yield from strings(item)
+        case _:
+            pass
+
+
+def leaving(agent: Agent, state: Path, session: str, environ: Mapping[str, str] | None = None) -> dict[str, bytes]:
+    """All that an editor gets, that is stored, and that the commands show."""
+    found = {"messages": _joined(strings(agent.received)), "errors": bytes(agent.stderr)}
+    for path in state.rglob("*"):
+        name = path.relative_to(state)
+        if path.is_file() and name.parts[0] != "scratch" and name.name != "mcp-token":
+            found[f"file {name}"] = path.read_bytes()
+    with closing(sqlite3.connect(f"file:{state / 'sessions.db'}?mode=ro", uri=True)) as database:
+        found["contents"] = b"\n".join(map(_unpacked, database.execute("SELECT data FROM blobs")))
+        found["events"] = _joined(
+            strings([json.loads(text) for (text,) in database.execute("SELECT json FROM events")])
+        )
+    exported = [json.loads(line) for line in command(state, "export", session, environ=environ).stdout.splitlines()]
+    found["export"] = _joined(strings(exported))
+    found["exported contents"] = b"\n".join(base64.b64decode(line["data"]) for line in exported if "blob" in line)
+    for options in SHOWN:
+        done = command(state, "show", session, *options, environ=environ)
+        found[f"show {' '.join(options)}"] = done.stdout + done.stderr
+    assert exported, "or else nothing is looked at"
+    return found
+
+
+def places_of(needles: Iterable[bytes], found: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """Where one of them can be read, with what is around it."""
+    wanted = tuple(needles)
+    return {
+        place: [repr(data[max(0, data.find(each) - 60) : data.find(each) + len(each) + 20]) for each in present]
+        for place, data in found.items()
+        if (present := [each for each in wanted if each in data])
+    }
+
+
+def _joined(texts: Iterable[str]) -> bytes:
+    return "\n".join(texts).encode("utf-8", "surrogatepass")
+
+
+def _unpacked(row: tuple[bytes]) -> bytes:
+    try:
+        return zlib.decompress(row[0])
+    except zlib.error:
+        return row[0]
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+KEY: Final = "sk-Zq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1"
+NAME: Final = "kZq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1zz"
+LONG: Final = "sk-proj-" + "Zq7Xv2Lm9Rt4Wp8Ns3Bd6Hf1" * 6
+FOREIGN: Final = "schlüssel-geheim-größe"
+PASSWORD: Final = "S3cr3tP4ssw0rd77"
+SPELLED: Final = "wJalrXUtnFEMI/K7MDENG+bPxRfi&CYEX"
+IN_LINES: Final = base64.b64encode(f"OPENAI_API_KEY={LONG}\n".encode())[20:70]
+COLOURED: Final = "sk-Zq7Xv2{e}[01;31m{e}[KLm9{e}[m{e}[KRt4Wp8Ns3Bd6Hf1"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key in a variable, statements that do something with a file that holds it (FILE), and how it would look."""
+
+    statements: Sequence[str]
+    file: bytes = KEY.encode()
+    value: str = KEY
+    variable: str = "OPENAI_API_KEY"
+    looks: Sequence[bytes] = field(default_factory=tuple[bytes, ...])
+
+
+def encoded(encoding: str, *statements: str, key: str = KEY) -> Key:
+    text = f"hello é\nA={key}\n"
+    plain = encoding.removesuffix("-sig")
+    return Key(statements, text.encode(plain), key, looks=[key.encode(f"{plain}-le" if plain[:3] == "utf" else plain)])
+
+
+KEYS: Final = {
+    "base64 in lines": Key(
+        ("print(bash('base64 FILE'))", "import base64; print(base64.encodebytes(open('FILE', 'rb').read()).decode())"),
+        f"OPENAI_API_KEY={LONG}\n".encode(),
+        LONG,
+        looks=[IN_LINES],
+    ),
+    "base64 without its last newline": Key(
+        ["bash('printf %s $(cat FILE) | base64')"],
+        value=KEY + "\n",
+        looks=[KEY.encode(), base64.b64encode(KEY.encode())[:30]],
+    ),
+    "colours in the middle": Key(
+        ["bash('grep --color=always Lm9 FILE')", "print(bash('grep --color=always Lm9 FILE').stdout)"],
+        looks=[COLOURED.format(e=each).encode() for each in ("\x1b", "\\x1b", "\\u001b")],
+    ),
+    "UTF-16": encoded("utf-16", "v = view('FILE'); show(v)", "open('FILE', encoding='utf-16').read()"),
+    "UTF-16, written over": encoded("utf-16", "write('FILE', 'new')"),
+    "UTF-16, removed": encoded("utf-16", "import os; os.remove('FILE')"),
+    "UTF-32": encoded("utf-32", "v = view('FILE'); show(v)", "write('FILE', 'new')"),
+    "Latin-1": encoded("latin-1", "v = view('FILE'); show(v)", "write('FILE', 'new')", key=FOREIGN),
+    "array of numpy": Key(
+        ["import numpy as np, time\na = np.array([open('FILE').read(), str(time.time())]); n = len(a)", "a"],
+        looks=[KEY.encode("utf-32-le")],
+    ),
+    "name of a variable": Key(["k = open('FILE').read(); globals()[k] = 1", "2"], NAME.encode(), NAME),
+    "name of a class": Key(
+        ["k = open('FILE').read(); x = type(k, (), {})(); x", "raise type(k + 'Error', (Exception,), {})('x')"],
+        NAME.encode(),
+        NAME,
+    ),
+    "name of an argument": Key(
+        ["k = open('FILE').read()", "test.add_one(n=1, **{k: 1})", "test.add_one(n=1, **{'from': {k: {k: 1}}})"],
+        NAME.encode(),
+        NAME,
+    ),
+    "spelled for JSON and URLs": Key(
+        ["print(open('FILE').read())"],
+        "\n".join(
+            looks := [
+                SPELLED.replace("/", "\\/"),
+                SPELLED.replace("&", "\\u0026"),
+                SPELLED.replace("/", "%2F"),
+            ]
+        ).encode(),
+        SPELLED,
+        looks=[each.encode() for each in looks],
+    ),
+    "URL with @ in the user's name": Key(
+        ["print(open('FILE').read())"],
+        f"PASS={PASSWORD}".encode(),
+        f"smtp://me@mail.example:{PASSWORD}@smtp.mail.example",
+        "MAIL_URL",
+        [PASSWORD.encode()],
+    ),
+    "URL with @ in the password": Key(
+        ["print(open('FILE').read())"],
+        f"PASS=Ab3$xyQ@{PASSWORD}".encode(),
+        f"postgres://me:Ab3$xyQ@{PASSWORD}@db/x",
+        "DATABASE_URL",
+        [PASSWORD.encode()],
+    ),
+    "proxy without a scheme": Key(
+        ["import os; print(os.environ.get('HTTP_PROXY'))", "print(open('FILE').read())"],
+        PASSWORD.encode(),
+        f"me:{PASSWORD}@proxy.example:3128",
+        "HTTP_PROXY",
+        [PASSWORD.encode()],
+    ),
+}
+
+
+# --- files that git and editors run -----------------------------------------------------------------------------------
+
+
+def git(path: Path, *arguments: str, **variables: str) -> None:
+    """What the user does; it may fail."""
+    names = ("-c", "user.name=a", "-c", "user.email=a", "-c", "safe.directory=*")
+    environ = {**os.environ, "GIT_EDITOR": "true", **variables}
+    subprocess.run(["git", *names, *arguments], cwd=path, env=environ, capture_output=True, timeout=30, check=False)
+
+
+def work_tree(path: Path) -> None:
+    git(path, "add", "src")
+    git(path, "commit", "-qm", "1")
+    git(path, "worktree", "add", "-q", str(path.parent / "tree"), "-b", "w1")
+
+
+def rebase(path: Path) -> None:
+    for text in "12":
+        (path / "src/main.py").write_text(text)
+        git(path, "add", "src")
+        git(path, "commit", "-qm", text)
+    git(path, "rebase", "-i", "HEAD~1", GIT_SEQUENCE_EDITOR="sed -i '1i break'")
+
+
+def files(named: Mapping[str, str], config: str = "") -> Callable[[Path], None]:
+    """Makes these files, which programs may run, and appends that to the configuration of the repository."""
+
+    def make(path: Path) -> None:
+        for name, text in named.items():
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            file.chmod(0o755)
+        with (path / ".git/config").open("a") as appended:
+            appended.write(config)
+
+    return make
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file that is there already, what a statement appends to it, and what the user does afterwards."""
+
+    before: Callable[[Path], None]
+    file: str
+    text: str = "touch {marker}"
+    by_child: str = ""
+    """The command of a program that it starts for that."""
+    user: tuple[str, ...] = ("status",)
+    where: str = "."
+
+
+EVIL: Final = '[core]\n\tfsmonitor = "touch {marker}; false"\n'
+APPENDS: Final = 'printf %s "$1" >> {file}'
+LEADS: Final = """
+mkdir src/evil && cp -r .git/objects .git/refs src/evil && printf %s "$1" > src/evil/config
+echo "$PWD/src/evil" > {file}
+"""
+INCLUDING: Final = {"team.config": "[include]\n\tpath = second.config\n", "second.config": "[user]\n\tname = x\n"}
+PROGRAM: Final = {"bin/show": "#!/bin/sh\ncat\n"}
+RUN: Final = {
+    "work tree": Run(work_tree, ".git/worktrees/tree/commondir", EVIL, LEADS, where="../tree"),
+    "rebase": Run(
+        rebase, ".git/rebase-merge/git-rebase-todo", "exec touch {marker}\n", APPENDS, ("rebase", "--continue")
+    ),
+    **{
+        f"{name} below": Run(files({f"src/{name}": "{}\n"}), f"src/{name}", by_child=APPENDS)
+        for name in (".envrc", ".vscode/tasks.json", ".mcp.json", ".claude/settings.json", ".idea/x.xml", "mise.toml")
+    },
+    "included by what is included": Run(files(INCLUDING), "second.config", EVIL),
+    "included by what is included, by a child": Run(files(INCLUDING), "second.config", EVIL, APPENDS),
+    "pager": Run(files(PROGRAM, "[pager]\n\tlog = bin/show\n"), "bin/show"),
+    "filter of differences": Run(files(PROGRAM, "[interactive]\n\tdiffFilter = bin/show\n"), "bin/show"),
+    "value over two lines": Run(files(PROGRAM, "[core]\n\tfsmonitor = \\\n bin/show\n"), "bin/show"),
+    "included over two lines": Run(
+        files({"far.config": ""}, "[include]\n\tpath = \\\n../far.config\n"), "far.config", EVIL
+    ),
+}
+"""By their names; what a child writes the kernel has to refuse, what Python writes has to be asked."""
