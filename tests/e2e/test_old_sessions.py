@@ -87,3 +87,27 @@ def _move(database: Path, cwd: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("UPDATE sessions SET cwd = ?", (os.fsencode(cwd),))
         connection.commit()
+
+
+def test_each_kind_of_kept_value_comes_back_from_an_earlier_program(tmp_path: Path) -> None:
+    """Each holds a number drawn by chance, so that only its copy can be what it was: modules may have moved since."""
+    state = _state("kept_values", tmp_path)
+    (tmp_path / "a.py").write_text("def first():\n    return 3\n")
+    with Agent(state) as agent:
+        agent.initialize()
+        (listed,) = agent.call("session/list", {})["sessions"]
+        session = listed["sessionId"]
+        events = logged(state, session)
+        sources = {event["statement_id"]: event["source"] for event in events if event["kind"] == "statement_recorded"}
+        shown = {
+            sources[event["statement_id"]]: event["value"]
+            for event in events
+            if event["kind"] == "execution_finished"
+            and event["value"] is not None
+            and "\n" not in sources[event["statement_id"]]
+        }
+        assert len(shown) == 8
+        load(agent, session, tmp_path)
+        for source, value in shown.items():
+            assert agent.prompt(session, source, seconds=60) == "end_turn"
+            assert last_value(agent) == value, source
