@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from .paths import is_inside
+from .paths import is_inside, links_to
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"
-_BYTES: Final = 1 << 16
+_BYTES: Final = 1 << 20
 _MOST_FILES: Final = 30
 """Configurations that are read, with those that they include."""
 _MOST_WORDS: Final = 500
@@ -28,19 +28,28 @@ _SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*"
 _ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPED: Final = re.compile(r"\\(.)")
+_BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
+"""What the escapes of a value stand for; every other character stands for itself."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
 _QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
 _HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
 _INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
-_DIRECTORY: Final = "hookspath"
-_WORK_TREE: Final = "worktree"
-_DATA: Final = frozenset(
-    (
-        *("url", "pushurl", "fetch", "push", "merge", "remote", "pushremote", "name", "email", "excludesfile"),
-        *("attributesfile", "mailmap", "template", "blob", "worktree", "insteadof", "pushinsteadof", "file"),
-    )
-)
+_DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
+_WORK_TREE: Final = ("core", "worktree")
+_DATA: Final = {
+    "remote": ("url", "pushurl", "fetch", "push"),
+    "branch": ("merge", "remote", "pushremote"),
+    "user": ("name", "email"),
+    "author": ("name", "email"),
+    "committer": ("name", "email"),
+    "core": ("excludesfile", "attributesfile", "worktree"),
+    "mailmap": ("file", "blob"),
+    "commit": ("template",),
+    "submodule": ("url",),
+    "url": ("insteadof", "pushinsteadof"),
+}
+"""By section, the keys that name no program."""
 
 
 class _Entry(NamedTuple):
@@ -63,7 +72,7 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
     """
     folders = tuple(_configured(git, top))
     tops = (top, *_work_trees(folders))
-    waiting = deque((*_of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
+    waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
     seen: set[str] = set()
     while waiting and len(seen) < _MOST_FILES:
         path = waiting.popleft()
@@ -75,17 +84,11 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
                 included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
                 waiting.append(os.path.realpath(included))
                 yield from _inside((included,), roots)
-            elif entry.key == _DIRECTORY:
+            elif (entry.section, entry.key) in _DIRECTORIES:
                 named = os.path.expanduser(entry.value)
                 yield from _inside((os.path.join(each, named) for each in tops), roots)
-            elif entry.key not in _DATA:
+            elif entry.key not in _DATA.get(entry.section, ()):
                 yield from _inside(_programs(entry.value, tops), roots)
-
-
-def state_of(git: str) -> object:
-    """What differs where the configuration of a repository, or the user's own, has changed; not an included one."""
-    own = (os.path.join(git, name) for name in (*CONFIGURATIONS, COMMON_DIR))
-    return tuple(map(_state, (*_of_user(), *own)))
 
 
 def beginning_of(path: str) -> str:
@@ -93,13 +96,13 @@ def beginning_of(path: str) -> str:
     try:
         if not os.path.isfile(path):
             return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(_BYTES)
     except (OSError, ValueError):
         return ""
 
 
-def _of_user() -> tuple[str, ...]:
+def of_user() -> tuple[str, ...]:
     """What git reads in every repository, see "FILES" in git-config(1)."""
     usual = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
     home = os.environ.get("XDG_CONFIG_HOME", "")
@@ -109,16 +112,9 @@ def _of_user() -> tuple[str, ...]:
 
 
 def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
-    real = (os.path.realpath(place) for place in places if "\0" not in place)
-    return (place for place in real if place not in roots and is_inside(place, roots))
-
-
-def _state(path: str) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    """Where the places really are, and each link on the way, as far as that is in the roots."""
+    found = (each for place in places if "\0" not in place for each in (*links_to(place), os.path.realpath(place)))
+    return (place for place in found if place not in roots and is_inside(place, roots))
 
 
 def _configured(git: str, top: str) -> Iterator[str]:
@@ -136,16 +132,17 @@ def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
     for folder in folders:
         for name in CONFIGURATIONS:
             for entry in _entries(os.path.join(folder, name)):
-                if entry.section == "core" and entry.key == _WORK_TREE:
+                if (entry.section, entry.key) == _WORK_TREE:
                     yield os.path.normpath(os.path.join(folder, entry.value))
 
 
 def _entries(path: str) -> Iterator[_Entry]:
     section = ""
     for line in _CONTINUED.sub("", beginning_of(path)).splitlines():
-        head = _SECTION.match(line)
-        section = head[1].partition(".")[0].lower() if head else section
-        if entry := _ENTRY.match(line, head.end() if head else 0):
+        start = 0
+        while head := _SECTION.match(line, start):
+            section, start = head[1].partition(".")[0].lower(), head.end()
+        if entry := _ENTRY.match(line, start):
             yield _Entry(section, entry[1].lower(), _unquoted(entry[2]))
 
 
@@ -155,8 +152,12 @@ def _unquoted(value: str) -> str:
     for quoted, escaped, comment, plain in _VALUE.findall(value):
         if comment:
             break
-        parts.append(_ESCAPED.sub(r"\1", quoted) or escaped or plain)
+        parts.append(_ESCAPED.sub(_meant, quoted) or _BLANKS.get(escaped, escaped) or plain)
     return "".join(parts).rstrip()
+
+
+def _meant(escape: re.Match[str]) -> str:
+    return _BLANKS.get(escape[1], escape[1])
 
 
 def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:

@@ -22,8 +22,8 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from .git_configuration import COMMON_DIR, CONFIGURATIONS, named_by, state_of
-from .paths import is_inside
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, named_by, of_user
+from .paths import is_inside, links_to
 
 
 class Row(NamedTuple):
@@ -117,6 +117,7 @@ _GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
+_WAS_FOUND: Final = "other programs run it or take their configuration from it, as it was last found"
 _ABOVE: Final = "files that other programs run could come with it at once"
 _LED_TO: Final = "a link leads to it from where other programs look for programs"
 
@@ -128,10 +129,12 @@ _LOOKED_AT: Final = 1_000
 """Directories, the ones near the top first: whatever is there, the looking ends."""
 _LINKS: Final = 200
 """Directories below a protected one, and names in each of them, that may be links."""
-_MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
 _SHOWN: Final = 20
 """Files of a directory that appeared."""
+
+
+Mark = tuple[int, int, int]
+"""Of a file: its device, its number there, and when its metadata last changed."""
 
 
 class Protection:
@@ -141,15 +144,13 @@ class Protection:
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The places when they were last looked for."""
-        self._found_marks: Mapping[str, tuple[int, int] | None] | None = None
+        self._found_marks: Mapping[str, Mark | None] | None = None
         self._led_to: set[str] = set()
         """Where links lead that have a protected name, as far as they were looked for."""
         self._named_anywhere: set[str] = set()
         """What the configurations name that were found, likewise: it may be beside the repository."""
         self._folders: dict[str, int] = {}
         """The directories that were looked at, with the times of their last change."""
-        self._named: dict[str, tuple[object, tuple[str, ...]]] = {}
-        """What each work tree's configuration names, with the state in which that was read."""
 
     def why(self, path: str) -> str:
         """Why the file or directory at a real absolute path is protected, be it there or not; empty where it is not.
@@ -161,9 +162,14 @@ class Protection:
             or (_BY_NAME[_OWN] if is_inside(path, (_own_configuration(),)) else "")
             or self._why_in_repository(path)
             or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
-            or (_ABOVE if _is_above_rows(path) and not os.path.isdir(path) else "")
+            or (_ABOVE if _is_above_rows(path) and _is_replaceable(path) else "")
             or (_LED_TO if any(_is_on_way(path, place) for place in self._led_to) else "")
+            or (_WAS_FOUND if is_inside(path, self._found) else "")
         )
+
+    def holds_below(self, path: str) -> str:
+        """Why a directory at a real path is not moved or removed without a question: what is in it is protected."""
+        return _WAS_FOUND if any(is_inside(place, (path,)) and os.path.lexists(place) for place in self._found) else ""
 
     def why_by_name(self, path: str) -> str:
         """The same as far as the path alone tells, below the directory of the session that it is in: pure."""
@@ -187,10 +193,15 @@ class Protection:
             for repository in (git, *repositories[:_MOST]):
                 found.update(dict.fromkeys(_held_places(repository)))
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
-                self._named_anywhere.update(self._named_by(repository, _top_of(repository)))
-            rows += (each for each in (_own_configuration(),) if is_inside(each, (root,)) and os.path.lexists(each))
+                self._named_anywhere.update(named_by(repository, _top_of(repository), self._roots))
+            if is_inside(own := _own_configuration(), (root,)):
+                with suppress(OSError):
+                    os.makedirs(own, mode=0o700, exist_ok=True)  # because nothing is mounted where nothing is
+                    rows.append(own)
             found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
-        for place in (*linked, *(name for each in found for name in _names_below(each))):
+        # Not forgotten while it is there: whoever makes many others could have it left out.
+        found.update(dict.fromkeys(place for place in self._found if os.path.lexists(place)))
+        for place in (*linked, *_of_user(), *(name for each in found for name in _names_below(each))):
             self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
         self._led_to.difference_update(self._roots, found)
         self._found = (*found, *filter(os.path.lexists, sorted(self._led_to)))
@@ -201,13 +212,18 @@ class Protection:
         """The same without a search where nothing can have come since the last one."""
         return self._found if self._found_marks == self.marks() else self.places()
 
-    def appeared(self, before: Mapping[str, tuple[int, int] | None]) -> Iterator[str]:
-        """The files that are where nothing was when these were the `marks`; of a directory some of those in it."""
+    def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[str]:
+        """The files that are where nothing was when these were the `marks`; of a directory some of those in it.
+
+        And links that are others now: the kernel mounts nothing over a link.
+        """
         for path, mark in self.marks().items():
             if mark is not None and before.get(path) is None:
                 yield from islice(_files_at(path), _SHOWN)
+            elif mark is not None and mark != before.get(path) and os.path.islink(path):
+                yield path
 
-    def marks(self) -> Mapping[str, tuple[int, int] | None]:
+    def marks(self) -> Mapping[str, Mark | None]:
         """Which file is at each place that was found, and where one may come to be; None for nothing.
 
         Where two such answers differ, `places` has to be asked again, and what the kernel held may be held no more.
@@ -217,7 +233,7 @@ class Protection:
             self.places()
         return self._marks()
 
-    def _marks(self) -> Mapping[str, tuple[int, int] | None]:
+    def _marks(self) -> Mapping[str, Mark | None]:
         names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
         usual = (os.path.join(root, name) for root in self._roots for name in names)
         return {path: _identity(path) for path in (*self._found, *usual)}
@@ -240,15 +256,7 @@ class Protection:
     def _named_for(self, path: str) -> Iterator[str]:
         yield from tuple(self._named_anywhere)
         for repository in _repositories_above(path):
-            yield from self._named_by(repository, _top_of(repository))
-
-    def _named_by(self, git: str, top: str) -> tuple[str, ...]:
-        state = state_of(git)
-        before, places = self._named.get(git, (None, ()))
-        if before != state or places or os.path.isfile(git):  # because what is included may have changed by itself
-            places = tuple(named_by(git, top, self._roots))
-            self._named[git] = state, places
-        return places
+            yield from named_by(repository, _top_of(repository), self._roots)
 
 
 def _files_at(path: str) -> Iterator[str]:
@@ -258,12 +266,12 @@ def _files_at(path: str) -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in sorted(names))
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: str) -> Mark | None:
     try:
         found = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_ctime_ns  # a file system may give a number again at once
 
 
 def _repositories_above(path: str) -> Iterator[str]:
@@ -288,30 +296,27 @@ def _names_below(place: str) -> Iterator[str]:
 
 
 def _ways(path: str) -> Iterator[str]:
-    """The real place of each link on an absolute path, and where it ends: who replaces one leads elsewhere."""
-    waiting = deque(path.split("/"))
-    here, links = "/", 0
-    while waiting:
-        part = waiting.popleft()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            here = os.path.dirname(here)
-            continue
-        there = os.path.join(here, part)
-        try:
-            target = os.readlink(there)
-        except OSError:
-            here = there
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            return
-        yield there
-        here = "/" if target.startswith("/") else here
-        waiting.extendleft(reversed(target.split("/")))
+    """Each link on the way of the path, and where it ends if there is one: who replaces one leads elsewhere."""
+    links = list(links_to(path))
+    yield from links
     if links:
-        yield here
+        yield os.path.realpath(path)
+
+
+def _of_user() -> Iterator[str]:
+    """What this program, git, shells and editors read of the user's own, which links may lead to."""
+    yield os.path.join(_own_configuration(), "config.toml")
+    yield from of_user()
+    home = os.path.expanduser("~")
+    yield from (os.path.join(home, row.name) for row in ROWS)
+
+
+def _is_replaceable(path: str) -> bool:
+    """Whether a directory could come in its place at once: there is none, or an empty one."""
+    try:
+        return not os.listdir(path)
+    except OSError:
+        return True
 
 
 def _own_configuration() -> str:

@@ -30,6 +30,7 @@ class Realm:
 
     def __init__(self, zygote: Zygote) -> None:
         self._zygote = zygote
+        zygote.realms.add(self)
         self._forks: socket.socket | None = None
         self._process = -1
         self._pid = 0
@@ -75,8 +76,28 @@ class Realm:
         except OSError as error:
             raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
 
-    def stand_still(self) -> socket.socket | None:
-        """Stops all that is in it until the socket is closed; None where that cannot be had. Blocks until all rest."""
+    def stand_still(self) -> list[socket.socket] | None:
+        """Holds all that is in the realms of this host until the sockets are closed; None where that cannot be had.
+
+        Those of other sessions, too, because they may have the same directories. Blocks until all rest.
+        """
+        held: list[socket.socket] = []
+        for realm in {self, *self._zygote.realms}:
+            if realm is not self and not realm.is_begun:
+                continue
+            if (one := realm._stand_still()) is None and not (realm is not self and realm._is_over()):
+                for each in held:
+                    each.close()
+                return None
+            if one is not None:
+                held.append(one)
+        return held
+
+    @property
+    def is_begun(self) -> bool:
+        return self._forks is not None
+
+    def _stand_still(self) -> socket.socket | None:
         if self._forks is None:
             return None
         ours, theirs = socket.socketpair()

@@ -75,8 +75,8 @@ class WorkerEnvironment(ConnectedEnvironment):
         try:
             yield still is not None
         finally:
-            if still is not None:
-                still.close()
+            for each in still or ():
+                each.close()
 
     @property
     def pid(self) -> int | None:

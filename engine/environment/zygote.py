@@ -14,11 +14,15 @@ import signal
 import socket
 import sys
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from ..errors import EnvironmentUnavailableError
 from ..worker.processes.brands import Brand, brand_of, own_brand
 from ..worker.processes.proc import stat_of
+
+if TYPE_CHECKING:
+    from .realm import Realm
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
 _INHERITED: Final = 3
@@ -45,6 +49,8 @@ class Zygote:
         self._killed = False
         self._started = 0
         self.brand: Brand | None = None
+        self.realms: WeakSet[Realm] = WeakSet()
+        """All that were begun below it and may live."""
 
     @classmethod
     def spawn(cls) -> Zygote:

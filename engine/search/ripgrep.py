@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from functools import cache
 from typing import Final
 
@@ -15,6 +16,7 @@ from .globs import Glob, as_ignore_rule
 from .output import LONGEST_LINE
 from .place import VERSION_CONTROL, Place
 
+_OURS: Final = os.path.realpath(sys.prefix)
 _COMMON: Final = (
     "--no-config",
     "--hidden",
@@ -39,8 +41,15 @@ def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
 @cache
 def _on(path: str) -> tuple[str, ...]:
     # Looked for once in the life of a host, before a first statement runs, which may put programs where PATH leads.
-    found = [os.path.realpath(os.path.join(each, "rg")) for each in path.split(os.pathsep) if os.path.isabs(each)]
-    return tuple(filter(_is_safe, found))
+    places = (each for each in path.split(os.pathsep) if os.path.isabs(each) and not _is_of_project(each))
+    return tuple(filter(_is_safe, (os.path.realpath(os.path.join(each, "rg")) for each in places)))
+
+
+def _is_of_project(place: str) -> bool:
+    """Whether some project's environment keeps its programs there, which statements of another session could write."""
+    above = os.path.dirname(place.rstrip("/"))
+    is_environment = os.path.exists(os.path.join(above, "pyvenv.cfg")) and os.path.realpath(above) != _OURS
+    return is_environment or os.path.basename(above) == "node_modules"
 
 
 def _is_safe(program: str) -> bool:

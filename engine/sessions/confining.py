@@ -27,7 +27,7 @@ from ..paths import is_inside
 from ..ports.environment import Environment
 from ..ports.permissions import RebuildSubject
 from ..projection.entered import before_phrase
-from ..protected import Protection
+from ..protected import Mark, Protection
 from ..timeline.domains import UNHELD, Domains, Rights, rights_of
 from ..timeline.provenance import Provenance
 from ..timeline.replay import History
@@ -117,10 +117,12 @@ class Confinement:
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
-        self._kept_marks: Mapping[str, tuple[int, int] | None] = {}
+        self._kept_marks: Mapping[str, Mark | None] = {}
         """What the places of each domain were made of."""
-        self._marks: Mapping[str, tuple[int, int] | None] | None = None
+        self._marks: Mapping[str, Mark | None] | None = None
         """The same for what the kernel holds now; None where statements may write none of it anyway."""
+        self._late: list[str] = []
+        """What appeared between two statements."""
 
     @property
     def is_foreign(self) -> bool:
@@ -173,6 +175,7 @@ class Confinement:
         """
         if self._marks is None or self._marks == (marks := self._protection.marks()):
             return
+        self._late += self._protection.appeared(self._marks)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
 
@@ -184,7 +187,10 @@ class Confinement:
     def appeared(self) -> Iterator[str]:
         """Files that other programs run, which were not there when the kernel last held them: a program of a statement
         may have made them, because what is not there cannot be mounted."""
-        return iter(()) if self._marks is None else self._protection.appeared(self._marks)
+        late, self._late = self._late, []
+        yield from late
+        if self._marks is not None:
+            yield from self._protection.appeared(self._marks)
 
     async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
         """A worker is in that domain, held by these layers: records it where it is news, and asks where it has to.

@@ -256,7 +256,10 @@ def test_where_a_link_of_such_a_name_leads_counts(tmp_path: Path) -> None:
 def test_what_rows_are_in_does_not_come_at_once(tmp_path: Path) -> None:
     assert "could come with it" in why(tmp_path, ".config")
     (tmp_path / ".config").mkdir()
+    assert "could come with it" in why(tmp_path, ".config"), "one that is empty can be replaced"
+    (tmp_path / ".config/other").write_text("")
     assert why(tmp_path, ".config") == ""
+    (tmp_path / ".config/other").unlink()
     (tmp_path / ".config").rmdir()
     (tmp_path / "dots/config/rewindow").mkdir(parents=True)
     (tmp_path / ".config").symlink_to("dots/config")
@@ -313,6 +316,11 @@ NAMED = "configuration of the repository names it"
         ("[core]\n\teditor = $PWD/tools/new", "tools/new"),
         ("[core]\n\tpager = sh -c 'tools/page'", "tools/page"),
         ('[difftool "meld"]\n\tpath = tools/meld # ours', "tools/meld"),
+        ('[alias]\n\tm = "!f() {\\n\\ttools/many.sh\\n}; f"', "tools/many.sh"),
+        ("[alias]\n\tfile = !tools/file.sh", "tools/file.sh"),
+        ("[pager]\n\tfetch = tools/pager", "tools/pager"),
+        ("[core] [alias] m = !tools/m.sh", "tools/m.sh"),
+        ("[init]\n\ttemplateDir = template", "template/hooks/pre-commit"),
     ],
 )
 def test_a_name_counts_however_it_is_written(tmp_path: Path, line: str, place: str) -> None:
@@ -402,3 +410,92 @@ def test_this_programs_own_settings_count_wherever_they_are(tmp_path: Path, monk
     assert why(tmp_path, "settings/other") == ""
     (tmp_path / "settings/rewindow").mkdir(parents=True)
     assert str(tmp_path / "settings/rewindow") in places(tmp_path)
+
+
+def test_a_link_that_a_configuration_names_counts_as_what_it_leads_to(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text("[core]\n\thooksPath = lh\n")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "lh").symlink_to("real")
+    for name in ("lh", "real/pre-commit"):
+        assert NAMED in why(tmp_path, name)
+
+
+def test_what_was_found_is_not_forgotten_while_it_is_there(tmp_path: Path) -> None:
+    """Somebody may make so many others that it would be left out, or have it look like something else."""
+    made(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/config").write_text("")
+    (tmp_path / "pkg/sub").mkdir(parents=True)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/envrc").write_text("")
+    (tmp_path / "pkg/sub/.envrc").symlink_to("../../dev/envrc")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    for number in range(1_100):
+        (tmp_path / f"a/{number}").mkdir(parents=True)
+    (tmp_path / "elsewhere/HEAD").rename(tmp_path / "kept")
+    for _ in range(2):
+        assert protection.why(str(tmp_path / "dev/envrc")) != ""
+        assert protection.why(str(tmp_path / "elsewhere/config")) != ""
+        assert str(tmp_path / "elsewhere/config") in protection.places()
+    assert protection.holds_below(str(tmp_path / "elsewhere")) != ""
+    assert protection.holds_below(str(tmp_path / "a")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        (".config/rewindow/config.toml", "rewindow/config.toml"),
+        (".gitconfig", "gitconfig"),
+        (".config/git", "git/config"),
+        (".bashrc", "bash/rc"),
+    ],
+)
+def test_where_links_of_the_users_home_lead_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, target: str
+) -> None:
+    """As in a directory of dotfiles, which is the session's."""
+    home, root = tmp_path / "home", tmp_path / "dots"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    link, there = home / name, root / target
+    if name == ".config/git":
+        there = root / "git"
+        there.mkdir(parents=True)
+    else:
+        there.parent.mkdir(parents=True)
+        there.write_text("")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(there)
+    protection = Protection((str(root),))
+    assert str(there) in protection.places()
+    assert protection.why(str(root / target)) != ""
+
+
+def test_a_file_that_is_replaced_is_another_one(tmp_path: Path) -> None:
+    """Though the file system may give it the same number."""
+    file = tmp_path / ".envrc"
+    file.write_text("one")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before = protection.marks()
+    number = file.stat().st_ino
+    for _ in range(50):
+        file.unlink()
+        file.write_text("another")
+        if file.stat().st_ino == number:
+            break
+    assert protection.marks() != before
+
+
+def test_a_link_that_was_replaced_appears(tmp_path: Path) -> None:
+    """Because the kernel can mount nothing over a link."""
+    (tmp_path / "good").write_text("")
+    (tmp_path / ".envrc").symlink_to("good")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before = protection.marks()
+    assert list(protection.appeared(before)) == []
+    (tmp_path / "new").symlink_to("bad")
+    (tmp_path / "new").rename(tmp_path / ".envrc")
+    assert list(protection.appeared(before)) == [str(tmp_path / ".envrc")]

@@ -84,9 +84,10 @@ def protected_of(*names: Name) -> str:
     return next(filter(None, (name.protected for name in names)), "")
 
 
-def carried_protected(workspace: Workspace, becomes: Iterable[tuple[str, str | None]]) -> str:
-    """The same of the files that an act on a directory carries along."""
-    return next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
+def carried_protected(workspace: Workspace, name: Name, becomes: Iterable[tuple[str, str | None]]) -> str:
+    """The same of what an act on a directory carries along: by the names of its files, and by what was found in it."""
+    below = workspace.protection.holds_below(name.path) if name.is_directory else ""
+    return below or next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
 
 
 def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:

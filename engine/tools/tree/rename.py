@@ -42,7 +42,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     becomes = tuple(_becomes(source, target))
     return TreeAct(
         paths=(source.path, target.path),
-        protected=protected_of(source, target) or carried_protected(workspace, becomes),
+        protected=protected_of(source, target) or carried_protected(workspace, source, becomes),
         do=lambda: _rename(workspace, source, target),
         put=partial(_put, workspace, source, target) if target.protected and source.is_file else None,
         becomes=becomes,

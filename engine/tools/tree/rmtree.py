@@ -38,7 +38,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> TreeAct:
     )
     return TreeAct(
         paths=(name.path,),
-        protected=protected_of(name) or carried_protected(workspace, becomes),
+        protected=protected_of(name) or carried_protected(workspace, name, becomes),
         do=lambda: _remove(workspace, name, found),
         becomes=becomes,
     )
