@@ -285,19 +285,15 @@ async def test_programs_of_other_sessions_stand_still_too(tmp_path: Path) -> Non
     count = tmp_path / "other/scratch/count"
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    zygote = Zygote.spawn()
-    try:
-        async with held(spec_in(tmp_path / "one"), zygote) as b, held(spec_in(tmp_path / "other"), zygote) as other:
-            assert (await other.run(SPINNING)).exception is None
-            await until(count.exists)
-            async with b.environment.stopped() as still:
-                assert still
-                before = count.stat().st_mtime_ns
-                await anyio.sleep(0.05)
-                assert count.stat().st_mtime_ns == before
-            await until(lambda: count.stat().st_mtime_ns != before)
-    finally:
-        zygote.close()
+    async with held(spec_in(tmp_path / "one")) as b, held(spec_in(tmp_path / "other")) as other:
+        assert (await other.run(SPINNING)).exception is None
+        await until(count.exists)
+        async with b.environment.stopped() as still:
+            assert still
+            before = count.stat().st_mtime_ns
+            await anyio.sleep(0.05)
+            assert count.stat().st_mtime_ns == before
+        await until(lambda: count.stat().st_mtime_ns != before)
 
 
 async def test_nobody_is_stopped_where_statements_have_the_users_rights(tmp_path: Path) -> None:
