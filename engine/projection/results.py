@@ -5,8 +5,20 @@ Pure and derived from `ExecutionFinished` alone, so that a replayed execution re
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..events.execution import ExecutionFinished
 from ..execution import Captured
+
+VALUE_SHARE: Final = 20
+"""A value has as many characters as this part of the context window has tokens: one of 20, so it never fills more."""
+VALUE_LEAST: Final = 4_000
+"""Characters that a value may have in any window."""
+
+
+def value_chars(context_budget: int) -> int:
+    """How many characters of a statement's value are kept, of which a model reads all."""
+    return max(VALUE_LEAST, context_budget // VALUE_SHARE)
 
 
 def result_text(finished: ExecutionFinished) -> str:

@@ -21,6 +21,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..cutting import cut_middle
 from ..errors import EnvironmentUnavailableError
 from ..events import Event
 from ..events.conversation import ResultStatus, ToolResult
@@ -93,6 +94,7 @@ class StatementRunner:
         minter: Minter,
         clock: Clock,
         seconds: float,
+        value_chars: int,
     ) -> None:
         self._log = log
         self._journal = journal
@@ -105,6 +107,7 @@ class StatementRunner:
         self._minter = minter
         self._clock = clock
         self._seconds = seconds
+        self._value_chars = value_chars
         self._announced: StatementRecorded | None = None
         self._records = records
         self._writing: tuple[bytes, ...] = ()
@@ -328,7 +331,7 @@ class StatementRunner:
             time_ms=outcome.time_ms,
             stdout=outcome.stdout,
             stderr=outcome.stderr,
-            value=outcome.value,
+            value=outcome.value and cut_middle(outcome.value, self._value_chars),
             exception=outcome.exception,
             displays=outcome.displays,
             locations=outcome.locations,

@@ -31,6 +31,7 @@ from ..ports.permissions import Permissions
 from ..ports.tails import FeedItem, Looked
 from ..projection.account import Account
 from ..projection.news import LogNews
+from ..projection.results import value_chars
 from ..projection.sent import SentProjections
 from ..search.ripgrep import find_ripgrep
 from ..timeline.domains import Domains
@@ -205,6 +206,7 @@ class Turns:
             minter=parts.minter,
             clock=parts.clock,
             seconds=parts.settings.statement_seconds,
+            value_chars=value_chars(parts.settings.context_budget),
         )
 
     def _runs_again(self) -> RunsAgain:

@@ -25,11 +25,12 @@ from ..processes import own_process
 from .failures import describe_failure
 from .own_python import OwnPython
 from .source_lines import SourceLines
+from .value_text import value_text
 
 VALUE_LIMIT: Final = 16384
+"""Characters of a displayed value."""
 _RESERVE_BYTES: Final = 4 << 20
 """Nothing writes to it, so it takes none of the machine's memory."""
-"""Characters of a displayed value."""
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ class Executor:
         try:
             body, tail = self._compile(source, label)
             value = self._evaluate(body, tail)
-            result.value = None if value is None else cut_middle(repr(value), VALUE_LIMIT)
+            result.value = None if value is None else cut_middle(value_text(value), VALUE_LIMIT)
         finally:
             result.time_ms = (time.perf_counter_ns() - started) / 1e6
 

@@ -409,3 +409,16 @@ async def test_what_a_stopped_statement_had_bound_by_then_is_there_after_a_rebui
             "<statement 2> was stopped (cancelled), and is not run again; x set from what was kept; "
             "no copy of lock (it holds a lock, which cannot be copied)",
         )
+
+
+async def test_a_long_value_takes_no_more_than_its_share_of_the_window(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await run(session, "list(range(3000))")
+        await run(session, "'x' * 100_000")
+        items, text = values(session)
+    assert items is not None
+    assert text is not None
+    assert items.endswith(" 999, ...]")
+    assert len(text) < 6_500
+    assert "characters left out" in text
