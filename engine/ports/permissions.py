@@ -114,10 +114,12 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
 class PermissionAnswer(Struct, frozen=True, kw_only=True):
     """The user's word. Whatever is not clearly `allowed` is not. `asked` is False where there was nobody to ask.
 
-    `rest` is for a question that offered it, and for `allowed` alone.
+    `rest` is for a question that offered it, and for `allowed` alone. `reason` is why the user said no, in their own
+    words, for the model; empty where they gave none.
     """
 
     outcome: PermissionOutcome
+    reason: str = ""
     remember: bool = False
     rest: bool = False
     asked: bool = True

@@ -6,7 +6,7 @@ A scope is a text on the log. Pure. Must not know who asks or what was answered.
 A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf .`.
 It is covered by its words (for a program that is named by its path, by its place), and only where the shell makes of
 them what is written: no operator, no expansion, no substitution, no comment, no assignment. Whatever is not certain to
-be such has no words, and is asked about each time.
+be such has no words: an answer covers exactly the same text in the same directory, and nothing that begins like it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from ..text import printable
 STATEMENTS: Final = "statements"
 _FILES: Final = "files:"
 _COMMANDS: Final = "commands:"
+_SAME: Final = "command:"
+"""A directory, a command of which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
 """A command of these characters means what its words say; quotation marks need no expansion to be harmless."""
@@ -62,7 +64,7 @@ def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
             return scopes.pop() if len(scopes) == 1 else ""
         case CommandSubject():
             words = _placed_words(subject)
-            return _COMMANDS + msgspec.json.encode(words).decode() if words else ""
+            return _COMMANDS + msgspec.json.encode(words).decode() if words else _same(subject)
         case ServerCallSubject(server=server, tool=tool):
             return _CALLS + msgspec.json.encode([server, tool]).decode()
 
@@ -84,6 +86,8 @@ def covers(scope: str, subject: PermissionSubject) -> bool:
         case ServerCallSubject():
             return scope == scope_of(subject, ())
         case CommandSubject():
+            if scope.startswith(_SAME):
+                return scope == _same(subject)
             if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
                 return False
             prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
@@ -102,6 +106,9 @@ def phrase(scope: str, cwd: str) -> str:
     if scope.startswith(_CALLS):
         server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
         return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
+    if scope.startswith(_SAME):
+        _, command, _ = msgspec.json.decode(scope.removeprefix(_SAME), type=tuple[str, str, bool])
+        return f"exactly this command: {cut_line(printable(command), _PHRASE_CHARS)}"
     if scope.startswith(_COMMANDS):
         words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
         here = f"{os.path.realpath(cwd)}/"
@@ -109,6 +116,13 @@ def phrase(scope: str, cwd: str) -> str:
             words[0] = f"./{words[0].removeprefix(here)}"
         return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
     return ""
+
+
+def _same(subject: CommandSubject) -> str:
+    """The scope of exactly this command; empty for one that is too long to be remembered."""
+    if len(subject.command) > _MOST_CHARS or not subject.command.strip():
+        return ""
+    return _SAME + msgspec.json.encode([subject.cwd, subject.command, subject.outside]).decode()
 
 
 def _placed_words(subject: CommandSubject) -> list[str] | None:

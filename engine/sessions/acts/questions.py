@@ -48,6 +48,8 @@ _NAMES: dict[type[PermissionSubject], str] = {
     ServerCallSubject: "call",
 }
 
+REASON_CHARS: Final = 2_000
+"""Of the reason for a no, as much as a model is told."""
 _NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
 
 
@@ -82,10 +84,15 @@ class Questions:
             answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
         if answer.outcome == "allowed":
             return Verdict("allowed", rest=answer.rest)
-        is_said = f"The user rejected this {name}." if answer.asked else _NOBODY.format(name)
+        is_said = f"The user rejected this {name}{self._why(answer)}." if answer.asked else _NOBODY.format(name)
         if isinstance(subject, FileSubject | TreeSubject) and subject.protected:
             is_said += f" It asks in every mode, because {subject.protected}."
         return Verdict(answer.outcome, is_said)
+
+    def _why(self, answer: PermissionAnswer) -> str:
+        """The reason that the user gave, without secrets, as the end of a sentence."""
+        reason = " ".join(self._redactor.redact(answer.reason[:REASON_CHARS]).split())
+        return f": {reason.rstrip('.')}" if reason else ""
 
     def remembered(self, subject: PermissionSubject) -> bool | None:
         """What an answer to an earlier question says about it; None where there is none."""

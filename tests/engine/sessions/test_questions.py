@@ -73,9 +73,9 @@ class Asked:
     [
         (StatementSubject("x"), "all statements of this session"),
         (command("git status"), "commands that begin with git status"),
-        (command("git status; rm -rf ."), ""),
-        (command("echo $HOME"), ""),
-        (command("A=1 make"), ""),
+        (command("git status; rm -rf ."), "exactly this command: git status; rm -rf ."),
+        (command("echo $HOME"), "exactly this command: echo $HOME"),
+        (command("x" * 3_000), ""),
     ],
 )
 async def test_a_question_offers_to_remember_what_can_be_named(
@@ -86,6 +86,13 @@ async def test_a_question_offers_to_remember_what_can_be_named(
     assert asked.offered == ([offer] if offer else ["", ""])
     remembered = [event.remembered for event in asked.log.events if isinstance(event, PermissionAnswered)]
     assert remembered == ([True] if offer else [False, False])
+
+
+async def test_the_model_is_told_the_reason_for_a_no_without_secrets(tmp_path: Path) -> None:
+    no = PermissionAnswer(outcome="rejected", reason="keep\n the old name, my-secret-value.")
+    asked = Asked(tmp_path, no, secrets=("my-secret-value",))
+    verdict = await asked.questions.decide(CALL, command("git mv a b"))
+    assert verdict.reason == "The user rejected this command: keep the old name, ***."
 
 
 async def test_a_directory_and_a_file_are_offered_as_what_they_are(tmp_path: Path) -> None:

@@ -97,9 +97,15 @@ def test_an_answer_covers_what_it_names_and_no_more(
         " ",
     ],
 )
-def test_what_a_shell_would_read_otherwise_than_word_by_word_is_never_covered_nor_remembered(text: str) -> None:
+def test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone(text: str) -> None:
     assert words_of(text) is None
-    assert scope_of(command(text), ROOTS) == ""
+    scope = scope_of(command(text), ROOTS)
+    assert bool(scope) == bool(text.strip())
+    assert covers(scope, command(text)) == bool(text.strip())
+    for other in (command(f"{text} -x"), command(text, "/work/src"), command("git status")):
+        assert not covers(scope, other)
+    outside = CommandSubject(command=text, cwd="/work", outside=True)
+    assert not covers(scope, outside)
     assert not covers(scope_of(command("git status"), ROOTS), command(text))
 
 
@@ -119,7 +125,8 @@ def test_a_command_of_any_length_is_looked_at_in_no_time() -> None:
         (command("./check -q"), "commands that begin with ./check -q"),
         (command("./check", "/work/src"), "commands that begin with ./src/check"),
         (command("./check", "/else"), "commands that begin with /else/check"),
-        (command("a | b"), ""),
+        (command("a | b"), "exactly this command: a | b"),
+        (command(""), ""),
     ],
 )
 def test_a_scope_is_said_in_words(subject: PermissionSubject, words: str) -> None:
