@@ -25,6 +25,7 @@ from acp_adapter.wire.shown import Shown
 from engine import (
     FilesPutBack,
     Item,
+    ModelRetried,
     OutputStreamed,
     ReasoningStreamed,
     Seq,
@@ -103,7 +104,7 @@ class Pump:
                 return self._codec.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
             case StatementRerun():
                 return [self._codec.updates.rerun_update(item)]
-            case FilesPutBack():
+            case FilesPutBack() | ModelRetried():
                 return []  # what became of them is told when it is known
             case _:
                 event = cast("AnyEvent", item)

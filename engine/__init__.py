@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .ports.environment import StartServer as StartServer
     from .ports.files import Buffers as Buffers
     from .ports.files import Editor as Editor
+    from .ports.models import CallRetried as CallRetried
     from .ports.models import Model as Model
     from .ports.models import ModelError as ModelError
     from .ports.models import ModelSignal as ModelSignal
@@ -163,6 +164,7 @@ if TYPE_CHECKING:
     from .sessions.progress import with_progress as with_progress
     from .sessions.publishing.signals import FilesPutBack as FilesPutBack
     from .sessions.publishing.signals import Item as Item
+    from .sessions.publishing.signals import ModelRetried as ModelRetried
     from .sessions.publishing.signals import OutputStreamed as OutputStreamed
     from .sessions.publishing.signals import ReasoningStreamed as ReasoningStreamed
     from .sessions.publishing.signals import Signal as Signal
@@ -205,6 +207,7 @@ __all__ = [
     "BranchId",
     "BranchRow",
     "Buffers",
+    "CallRetried",
     "Captured",
     "Cell",
     "CheckpointNews",
@@ -251,6 +254,7 @@ __all__ = [
     "MessageId",
     "Model",
     "ModelError",
+    "ModelRetried",
     "ModelSetup",
     "ModelSignal",
     "ModelUnusableError",
@@ -391,8 +395,8 @@ _MODULES: Final = {
     "ports.environment": "Environment EnvironmentSpec Limits StartServer",
     "ports.files": "Buffers Editor",
     "ports.models": (
-        "Model ModelError ModelSignal ModelUnusableError Prompt ReasoningDelta ReplyEnded StatementAsked "
-        "TextDelta TokensUsed"
+        "CallRetried Model ModelError ModelSignal ModelUnusableError Prompt ReasoningDelta ReplyEnded "
+        "StatementAsked TextDelta TokensUsed"
     ),
     "ports.past": (
         "CheckpointNews Comparison Contents Differences Divergence PastAnswer PastExecution PastLooks "
@@ -427,8 +431,8 @@ _MODULES: Final = {
     "sessions.commands.replay": "replay_text",
     "sessions.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "sessions.session": "Session",
-    "sessions.publishing.signals": "FilesPutBack Item OutputStreamed ReasoningStreamed Signal StatementRerun "
-    "TextStreamed",
+    "sessions.publishing.signals": "FilesPutBack Item ModelRetried OutputStreamed ReasoningStreamed Signal "
+    "StatementRerun TextStreamed",
     "sessions.publishing.subscription": "Subscription",
     "sessions.tickets": "Ticket TurnEnd",
     "store": "open_store",

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from ..errors import InvalidRequestError
-from ..ports.models import ModelSignal, ModelUnusableError, Prompt
+from ..ports.models import CallRetried, ModelError, ModelSignal, ModelUnusableError, Prompt
 from . import library
 from .provider_failure import ProviderFailure
 from .routes import Route, route_to
@@ -86,7 +86,9 @@ class ProviderModel:
             except ProviderFailure as failure:
                 wait = self._wait(attempt, failure.after)
                 if streamed or not failure.transient or attempt == ATTEMPTS or wait > LONGEST_PAUSE:
-                    raise failure.error from failure.__cause__
+                    raise _counted(failure, attempt) from failure.__cause__
+                retried = CallRetried(attempt + 1, ATTEMPTS, wait, str(failure.error))
+            yield retried
             await self._pause(wait)
 
     async def aclose(self) -> None:
@@ -103,6 +105,12 @@ class ProviderModel:
         if self._client is None:
             self._client = await anyio.to_thread.run_sync(_connect, self._route, abandon_on_cancel=True)
         return self._client
+
+
+def _counted(failure: ProviderFailure, attempts: int) -> ModelError:
+    """The error to raise, with the number of attempts where there was more than one."""
+    error = failure.error
+    return error if attempts == 1 else type(error)(f"{error} (tried {attempts} times)")
 
 
 def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:

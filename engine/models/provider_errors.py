@@ -58,7 +58,9 @@ _QUOTES: Final = str.maketrans("", "", "\"'`")
 _LONGEST: Final = 500
 
 
-def failure_of(error: Exception, name: str, variables: Sequence[str], *, calls_tools: bool = True) -> ProviderFailure:
+def failure_of(
+    error: Exception, name: str, variables: Sequence[str], *, calls_tools: bool = True, address: str = ""
+) -> ProviderFailure:
     """What `error` means.
 
     Args:
@@ -66,8 +68,10 @@ def failure_of(error: Exception, name: str, variables: Sequence[str], *, calls_t
         name: what the user calls the model.
         variables: the environment variables that hold this provider's credentials.
         calls_tools: whether the request had tools.
+        address: of the server; empty where it is unknown.
     """
     text = _words(error)
+    server = f"{name} at {address}" if address else name
     if calls_tools and _says(error, text, _NO_TOOLS):
         return ProviderFailure(
             ModelUnusableError(
@@ -76,19 +80,19 @@ def failure_of(error: Exception, name: str, variables: Sequence[str], *, calls_t
             )
         )
     if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
-        return ProviderFailure(ContextTooLongError(f"{name}: {text}"))
+        return ProviderFailure(ContextTooLongError(f"{server}: {text}"))
     # What a provider says about a key may quote it, so only we speak here.
     if isinstance(error, ModelAuthenticationError):
-        return ProviderFailure(ModelUnusableError(f"{name} does not accept the credentials: {_set(variables)}"))
+        return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(variables)}"))
     if isinstance(error, UserError):
         return unusable(error, name, variables)
     if isinstance(error, ModelConnectionError):
         # Who was silent for as long as a read may last is not asked for the same again.
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
         said = "did not answer in time" if silent else f"cannot be reached: {text}"
-        return ProviderFailure(ModelError(f"{name} {said}"), transient=not silent)
+        return ProviderFailure(ModelError(f"{server} {said}"), transient=not silent)
     after = error.retry_after if isinstance(error, ModelAPIError) else None
-    return ProviderFailure(ModelError(f"{name}: {text}"), transient=_is_transient(error), after=after)
+    return ProviderFailure(ModelError(f"{server}: {text}"), transient=_is_transient(error), after=after)
 
 
 def unusable(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:

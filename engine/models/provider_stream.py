@@ -38,7 +38,7 @@ from ..projection.written import STATEMENT_TOOL
 from .messages import Dialect, signature_of, to_messages
 from .provider_errors import failure_of, unusable
 from .provider_failure import ProviderFailure
-from .routes import Route
+from .routes import Route, address_shown
 from .statement_tool import DESCRIPTION, PARAMETERS, source_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,13 @@ class ProviderClient:
             pass
 
     def _failure(self, error: Exception, prompt: Prompt) -> ProviderFailure:
-        return failure_of(error, self._route.name, self._provider.variables, calls_tools=prompt.calls_tools)
+        return failure_of(
+            error,
+            self._route.name,
+            self._provider.variables,
+            calls_tools=prompt.calls_tools,
+            address=address_shown(self._model.base_url),
+        )
 
     def _settings(self, prompt: Prompt) -> ModelSettings:
         settings: AnthropicModelSettings = {"max_retries": 0}

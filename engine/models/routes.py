@@ -41,6 +41,17 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
     return Route(name=spec, provider=provider, model=f"{provider.name}:{model}")
 
 
+def address_shown(url: str | None) -> str:
+    """The address of a server as an error names it: without user, password and query; empty where there is none."""
+    parts = urlsplit(url or "")
+    if not parts.hostname:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = parts.netloc.rpartition(":")[2]
+    place = f"{host}:{port}" if port.isdecimal() else host
+    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
 def _provider(name: str, environ: Mapping[str, str]) -> Provider:
     meant = ALIASED.get(name)
     if meant is None:

@@ -11,7 +11,16 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from ..ports.models import ModelError, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ..ports.models import (
+    CallRetried,
+    ModelError,
+    ModelSignal,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
 from ..projection.written import CLOSING
 from .blocks import BlockReader
 from .statement_tool import raising
@@ -69,7 +78,7 @@ class _ReplyReader:
                 self._call = signal if self._call is None else replace(self._call, rest_left_out=True)
             case ReplyEnded():
                 self._ended = signal
-            case TokensUsed():
+            case TokensUsed() | CallRetried():
                 return [signal]
         return []
 

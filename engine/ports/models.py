@@ -71,7 +71,16 @@ class TokensUsed(Struct, frozen=True):
     cached_tokens: int | None = None
 
 
-ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | ReplyEnded
+class CallRetried(Struct, frozen=True):
+    """The call failed before it streamed anything, and is made again: attempt 2 of 5, after a pause of `seconds`."""
+
+    attempt: int
+    attempts: int
+    seconds: float
+    reason: str
+
+
+ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | CallRetried | ReplyEnded
 """What a model's reply consists of, in the order in which it comes."""
 
 

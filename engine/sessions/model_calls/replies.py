@@ -15,10 +15,10 @@ from ...ids import MessageId, ToolCallId
 from ...log import EventLog
 from ...minter import Minter
 from ...models.written_replies import with_written_statement
-from ...ports.models import ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
+from ...ports.models import CallRetried, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from ...projection.written import STATEMENT_TOOL
 from ..publishing.journal import Journal
-from ..publishing.signals import ReasoningStreamed, TextStreamed
+from ..publishing.signals import ModelRetried, ReasoningStreamed, TextStreamed
 
 
 class ReplyRecorder:
@@ -52,7 +52,7 @@ class ReplyRecorder:
         try:
             async with aclosing(with_written_statement(stream, calls_tools=self._calls_tools)) as signals:
                 async for signal in signals:
-                    self.answered = True
+                    self.answered = self.answered or not isinstance(signal, CallRetried)
                     match signal:
                         case TextDelta() | ReasoningDelta():
                             await self._stream(signal)
@@ -62,6 +62,10 @@ class ReplyRecorder:
                             ended = signal
                         case TokensUsed():
                             self.used = signal
+                        case CallRetried():
+                            self._journal.signal(
+                                ModelRetried(signal.attempt, signal.attempts, signal.seconds, signal.reason)
+                            )
         finally:
             self._end_item()
         if statement is None or ended.cause != "end":

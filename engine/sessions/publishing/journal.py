@@ -21,7 +21,7 @@ from ...events.session import ProjectionSent
 from ...ids import Seq, SessionId
 from ...ports.store import Store
 from ...redaction import NO_SECRETS, Redactor
-from .signals import FilesPutBack, Item, OutputStreamed, Signal, StatementRerun, Stream
+from .signals import FilesPutBack, Item, ModelRetried, OutputStreamed, Signal, StatementRerun, Stream
 from .subscription import Subscription
 
 _WAIT_SECONDS: Final = 0.005
@@ -95,7 +95,9 @@ class Journal:
         An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
         `is_whole` says that neither will come.
         """
-        if isinstance(signal, FilesPutBack | StatementRerun):
+        if isinstance(signal, ModelRetried):
+            signal = replace(signal, reason=self._redactor.redact(signal.reason))
+        if isinstance(signal, FilesPutBack | StatementRerun | ModelRetried):
             self.flush()
             self._enqueue(signal)
             self._publish()

@@ -1,7 +1,8 @@
 """What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
-and how far a rewind is with its files, or a rebuild with its statements.
+how far a rewind is with its files, or a rebuild with its statements, and that a model call is made again.
 
-One event follows each of them when it ends and holds all of it. Published beside events, in order, by the journal.
+But for the last, one event follows each of them when it ends and holds all of it. Published beside events, in order, by
+the journal.
 """
 
 from __future__ import annotations
@@ -61,9 +62,18 @@ class StatementRerun(Struct, frozen=True):
     state: Literal["begun", "running", "over", "given_up"]
 
 
+class ModelRetried(Struct, frozen=True):
+    """A model call failed and is made again: attempt 2 of 5, after a pause of `seconds`. `reason` says what failed."""
+
+    attempt: int
+    attempts: int
+    seconds: float
+    reason: str
+
+
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
-Signal = Stream | FilesPutBack | StatementRerun
+Signal = Stream | FilesPutBack | StatementRerun | ModelRetried
 """A piece of what is happening. It is published in order and never stored."""
 Item = Event | Signal
 """What is published."""

@@ -23,6 +23,7 @@ from engine.models.provider import ATTEMPTS, ProviderModel
 from engine.models.routes import route_to
 from engine.models.statement_tool import source_of
 from engine.ports.models import (
+    CallRetried,
     ContextTooLongError,
     ModelError,
     ModelSignal,
@@ -188,8 +189,12 @@ DONE = Answer(pieces=(sse(chunk(role="assistant", content="fine"), chunk("stop")
 async def test_what_may_pass_is_tried_again_with_growing_pauses(server: LlmServer, status: int) -> None:
     server.answers += [error(status, "later")] * 3 + [DONE]
     waits = Waits()
-    assert texts(await replied(CHAT, "hi", waits)) == "fine"
+    signals = await replied(CHAT, "hi", waits)
+    assert texts(signals) == "fine"
     assert waits.seconds == [0.5, 1.0, 2.0]
+    retried = [signal for signal in signals if isinstance(signal, CallRetried)]
+    assert [(each.attempt, each.attempts, each.seconds) for each in retried] == [(2, 5, 0.5), (3, 5, 1.0), (4, 5, 2.0)]
+    assert f"later (HTTP {status})" in retried[0].reason
 
 
 async def test_it_is_not_tried_for_ever(server: LlmServer) -> None:
@@ -209,7 +214,7 @@ async def test_a_server_that_is_not_there_is_tried_again_and_then_named(monkeypa
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     waits = Waits()
-    with pytest.raises(ModelError, match="openai:llama cannot be reached"):
+    with pytest.raises(ModelError, match=r"openai:llama at http://127.0.0.1:9/v1 cannot be reached.*\(tried 5 times\)"):
         await replied("openai:llama", "hi", waits)
     assert len(waits.seconds) == ATTEMPTS - 1
 

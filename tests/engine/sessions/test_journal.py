@@ -14,7 +14,7 @@ from engine.events.execution import CommandEnded, ExecutionStarted
 from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.redaction import Redactor
 from engine.sessions.publishing.journal import Journal
-from engine.sessions.publishing.signals import Item, OutputStreamed, TextStreamed
+from engine.sessions.publishing.signals import Item, ModelRetried, OutputStreamed, TextStreamed
 from engine.sessions.publishing.subscription import HIGH_WATER, Subscription
 from engine.store.memory import MemoryStore
 from tests.support.environments import until
@@ -254,3 +254,10 @@ async def test_while_the_store_is_locked_waits_fail_and_events_are_taken_for_lat
             await anyio.lowlevel.checkpoint()
         await journal.durable(Seq(1))
     assert await taken(subscription, 2) == [event(0), event(1)]
+
+
+async def test_why_a_model_call_is_made_again_is_published_without_secrets() -> None:
+    journal = Journal(MemoryStore(FixedClock()), SessionId("s"), Redactor(("very-secret",)))
+    subscription = journal.subscribe()
+    journal.signal(ModelRetried(2, 5, 0.5, "very-secret is no key"))
+    assert await taken(subscription, 1) == [ModelRetried(2, 5, 0.5, "*** is no key")]

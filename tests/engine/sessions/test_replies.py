@@ -13,6 +13,7 @@ from engine.ids import SessionId, ToolCallId
 from engine.log import EventLog
 from engine.minter import Minter
 from engine.ports.models import (
+    CallRetried,
     ModelError,
     ModelSignal,
     ReasoningDelta,
@@ -23,6 +24,7 @@ from engine.ports.models import (
 )
 from engine.sessions.model_calls.replies import ReplyRecorder
 from engine.sessions.publishing.journal import Journal
+from engine.sessions.publishing.signals import ModelRetried
 from engine.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy, FixedClock
 
@@ -43,7 +45,8 @@ async def recorded(*signals: ModelSignal, error: Exception | None = None) -> lis
     minter = Minter(clock, CountingEntropy())
     log = EventLog(clock, lambda event: None)
     log.append(ToolCall(tool_call_id=TAKEN, tool="python"))
-    recorder = ReplyRecorder(log, Journal(MemoryStore(clock), SessionId("s")), minter)
+    journal = Journal(MemoryStore(clock), SessionId("s"))
+    recorder = ReplyRecorder(log, journal, minter)
     with anyio.fail_after(5):
         if error is None:
             await recorder.record(stream())
@@ -108,3 +111,21 @@ async def test_an_id_that_another_call_has_is_not_taken_again() -> None:
     assert isinstance(call, ToolCall)
     assert call.tool_call_id != TAKEN
     assert call.arguments == {"source": "1"}
+
+
+async def test_a_retry_is_published_and_is_no_answer() -> None:
+    async def stream() -> AsyncGenerator[ModelSignal, None]:
+        yield CallRetried(2, 5, 0.5, "busy")
+        raise ModelError("gone")
+
+    clock = FixedClock()
+    log = EventLog(clock, lambda event: None)
+    journal = Journal(MemoryStore(clock), SessionId("s"))
+    subscription = journal.subscribe()
+    recorder = ReplyRecorder(log, journal, Minter(clock, CountingEntropy()))
+    with anyio.fail_after(5), pytest.raises(ModelError):
+        await recorder.record(stream())
+    assert not recorder.answered
+    async for batch in subscription.batches(pace=0):
+        assert batch == [ModelRetried(2, 5, 0.5, "busy")]
+        break
