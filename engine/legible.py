@@ -9,7 +9,7 @@ escape. Pure. Called by whatever shows sources: editors, terminals.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Final
 
@@ -22,15 +22,25 @@ BLANK_LINES: Final = 3
 """More in a row are counted."""
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
+CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
 """Begins what goes on from the line before; no line of Python can begin so."""
 _UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """What counts as printable and is blank, variation selectors among it."""
 
 
-def source_text(source: str, limit: int) -> str:
-    """All lines of a source, legible; of one with more than `limit` characters both ends, which say what is missing."""
-    return "\n".join(_broken(cut_middle(source, limit)))
+def divided(line: str) -> Iterator[str]:
+    """The line in parts of `LINE_CHARS` characters."""
+    yield line[:LINE_CHARS]
+    yield from (CONTINUED + line[at : at + LINE_CHARS] for at in range(LINE_CHARS, len(line), LINE_CHARS))
+
+
+def source_text(source: str, limit: int, divide: Callable[[str], Iterator[str]] = divided) -> str:
+    """All lines of a source, legible; of one with more than `limit` characters both ends, which say what is missing.
+
+    Args:
+        divide: divides a line that may be too long for whoever shows it.
+    """
+    return "\n".join(_broken(cut_middle(source, limit), divide))
 
 
 def source_command(source: str, limit: int) -> str:
@@ -50,16 +60,14 @@ def legible_line(line: str) -> str:
     return "".join(char if _is_seen(char) else char.encode("unicode_escape").decode() for char in line)
 
 
-def _broken(source: str) -> Iterator[str]:
+def _broken(source: str, divide: Callable[[str], Iterator[str]]) -> Iterator[str]:
     for is_blank, group in groupby(source_lines(source), lambda line: not line.strip()):
         lines = list(group)
         if is_blank and len(lines) > BLANK_LINES:
             yield f"… {len(lines):,} blank lines …"
             continue
         for line in (line.expandtabs(TAB_COLUMNS) for line in lines):
-            yield line[:LINE_CHARS]
-            for start in range(LINE_CHARS, len(line), LINE_CHARS):
-                yield _CONTINUED + line[start : start + LINE_CHARS]
+            yield from divide(line)
 
 
 def _is_seen(char: str) -> bool:

@@ -71,8 +71,10 @@ def completions(before: str, facts: Facts, is_python: bool) -> list[Completion]:
         return completions(match[2], facts, is_python=True)
     if match := _ARGUMENT.match(before):
         return _arguments(match[1], match[2].split(), match[3], facts)
-    if not is_python and (match := _MENTIONED.search(before)):
-        return _paths(match[1], facts.cwd)
+    if match := _MENTIONED.search(before):
+        # Where Python is typed it may be a decorator, too.
+        names = _names(match[1], facts, is_python) if is_python and match[1].isidentifier() else []
+        return [*names, *_paths(match[1], facts.cwd)]
     if is_python and (match := _QUOTED.search(before)):
         return _paths(match[1], facts.cwd)
     match = _NAME.search(before)

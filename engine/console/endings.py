@@ -6,7 +6,7 @@ import signal
 from typing import Final
 
 from ..events.conversation import RunStop, StopCause
-from ..events.execution import CommandEnded
+from ..events.execution import CommandEnded, ExecutionFinished
 
 _STOPS: Final[dict[StopCause, str]] = {
     "cancelled": "cancelled",
@@ -22,6 +22,11 @@ _COMPARED_CHARS: Final = 1_500
 def turn_ending(event: RunStop) -> str:
     """How the turn ended, and why."""
     return f"[{_STOPS[event.cause]}{f': {event.detail}' if event.detail else ''}]"
+
+
+def cancelled_after(event: ExecutionFinished) -> str:
+    """That a statement was cancelled, in one line."""
+    return f"[cancelled after {event.time_ms / 1000:.1f} s]"
 
 
 def ending(event: CommandEnded) -> str:

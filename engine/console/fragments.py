@@ -13,6 +13,8 @@ from typing import Final
 Fragment = tuple[str, str]
 """A style and a text."""
 
+LOOK: Final = "look:"
+"""Begins a style that is itself the parameters of an escape sequence; only what renders Markdown makes one."""
 _LOOKS: Final = {
     "quiet": "2",
     "strong": "1",
@@ -36,7 +38,11 @@ _LOOKS: Final = {
 
 def painted(fragments: Iterable[Fragment], in_colour: bool) -> str:
     """The fragments as one text for a terminal; without any escape sequence where `in_colour` is False."""
-    return "".join(_painted(_LOOKS.get(style) if in_colour else None, text) for style, text in fragments)
+    return "".join(_painted(_look(style) if in_colour else None, text) for style, text in fragments)
+
+
+def _look(style: str) -> str | None:
+    return style.removeprefix(LOOK) if style.startswith(LOOK) else _LOOKS.get(style)
 
 
 def _painted(look: str | None, text: str) -> str:

@@ -1,10 +1,10 @@
-"""Python in colours. Pure, and the only module that knows the library that tells tokens apart, which is loaded late."""
+"""Code in colours. Pure, and the only module that knows the library that tells tokens apart, which is loaded late."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from .fragments import Fragment
 
@@ -27,11 +27,30 @@ def python(source: str) -> list[Fragment]:
     return [(_style(token), text) for _, token, text in _lexer().get_tokens_unprocessed(source)]
 
 
+def coloured(source: str, language: str) -> list[Fragment]:
+    """The source with a style for each of its tokens; plain where the language is unknown."""
+    lexer = _lexer_of(language)
+    if lexer is None or len(source) > HIGHLIGHTED_CHARS:
+        return plain(source)
+    return [(_style(token), text) for _, token, text in lexer.get_tokens_unprocessed(source)]
+
+
 @cache
 def _lexer() -> Any:
     from pygments.lexers.python import PythonLexer  # only where something is shown in colours
 
     return PythonLexer()
+
+
+@cache
+def _lexer_of(language: str) -> Any:
+    from pygments import lexers  # as above
+    from pygments.util import ClassNotFound
+
+    try:
+        return cast("Any", lexers).get_lexer_by_name(language)
+    except ClassNotFound:
+        return None
 
 
 @cache

@@ -7,11 +7,12 @@ the session is closed; nothing is asked. Must not know what an event looks like 
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from anyio.abc import TaskGroup
 from prompt_toolkit.input import Input
@@ -28,19 +29,21 @@ from ..terminal.printing import shown
 from ..text import visible
 from . import highlighting
 from .fragments import Fragment
+from .greeting import greeting, model_name
 from .history import TypedHistory
 from .keyboard import Keyboard
 from .line_editor import LineEditor
-from .local_commands import local_command_in, local_help
+from .local_commands import LOCAL_COMMANDS, local_command_in, local_help
 from .mentions import with_mentions
 from .permissions import AskingPermissions
 from .pump import Pump
 from .screen import Screen
 from .transcript import Transcript
+from .waiting import FRAME_SECONDS, Waiting
+from .wrapping import Line, wrapped
 
 Usage = ProjectionSent | ModelCallEnded | ContextMeasured | UsageReported
 """The events that say how full the context is."""
-_KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 
 
 class Interaction:
@@ -75,6 +78,9 @@ class Interaction:
         self._is_leaving = False
         self._ticket: Ticket | None = None
         self._usage = _last_usage(session)
+        self._waiting = Waiting(model_name(model))
+        self._timer: asyncio.TimerHandle | None = None
+        self._lost = lost
         self._keyboard = Keyboard(source, self.interrupt, self._leave)
         self._pump = Pump(session.subscribe(), self._show, lost)
         self._editor = LineEditor(
@@ -86,12 +92,13 @@ class Interaction:
             highlight=highlight,
             status=self._status,
             next_mode=self._next_mode,
+            open_folded=self._open_folded,
         )
         session.attach(AskingPermissions(self._keyboard, screen, transcript, self._pump))
 
     async def run(self, tasks: TaskGroup) -> None:
         """Until the person leaves; the session stays open, and is shown in `tasks`."""
-        self._say([("quiet", f"{_KEYS}\n")])
+        self._say(wrapped(greeting(self._model), self._screen.columns))
         tasks.start_soon(self._pump.run)
         while not self._is_leaving:
             text = await self._editor.read(self._prompt)
@@ -126,17 +133,22 @@ class Interaction:
             self._is_leaving = answer is None
             self._say(self._transcript.answer(answer) if answer else [])
         except EngineError as error:
-            self._say([*self._transcript.finish_line(), ("error", f"rewindow: {visible(str(error))}\n")])
+            told = wrapped([("error", f"rewindow: {visible(str(error))}\n")], self._screen.columns, "  ")
+            self._say([*self._transcript.finish_line(), *told])
 
     async def _turn(self, text: str) -> None:
         """Raises EngineError where the turn cannot be carried out or recorded."""
         self._ticket = self._session.accept(text if self._is_python else with_mentions(text, self._session.cwd))
+        self._waiting.begin(time.monotonic())
+        self._animate()
         try:
-            with self._keyboard.watched(self._output):
+            with self._keyboard.watched(self._output), self._screen.below(self._below):
                 end = await self._ticket.end()
                 await self._pump.finished(self._session, end)
         finally:
             self._ticket = None
+            if self._timer is not None:
+                self._timer.cancel()
         self._say(self._transcript.finish_line())
         if end.failure is not None:
             raise end.failure
@@ -144,10 +156,34 @@ class Interaction:
     def _show(self, item: Item) -> None:
         if isinstance(item, Usage):
             self._usage = item
+        self._waiting.see(item, time.monotonic())
         self._say(self._transcript.show(item))
 
     def _say(self, fragments: list[Fragment]) -> None:
         self._screen.write(fragments)
+
+    # --- what is drawn below while a turn runs ------------------------------------------------------------------------
+
+    def _below(self) -> list[Line]:
+        width = self._screen.columns
+        waited = self._waiting.line(time.monotonic(), width)
+        room = max(self._screen.lines - 2, 1)
+        return [*self._transcript.tail()[-room:], *([waited] if waited else [])]
+
+    def _animate(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._animate)
+        try:
+            self._screen.refresh()
+        except OSError as error:
+            self._timer.cancel()
+            self._lost(error)
+
+    def _open_folded(self) -> None:
+        number = self._transcript.last_folded
+        if number is None:
+            return
+        self._transcript.begin()
+        self._say(self._transcript.answer(LOCAL_COMMANDS["open"].run(self._session, str(number)) or ""))
 
     # --- the line -----------------------------------------------------------------------------------------------------
 
@@ -162,7 +198,7 @@ class Interaction:
         directory = shown(self._session.cwd)
         home = os.path.expanduser("~")
         short = f"~{directory.removeprefix(home)}" if directory.startswith(f"{home}/") else directory
-        return f" {self._session.options.mode} (Shift-Tab) | {tokens} | {shown(self._model)} | {short}"
+        return f" {self._session.options.mode} (Shift-Tab) | {tokens} | {model_name(self._model)} | {short}"
 
     def _next_mode(self) -> None:
         modes = list(MODES)

@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 import termios
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -28,7 +29,26 @@ _ESCAPE_SECONDS: Final = 0.1
 _TERMINALS: Final = {Keys.CPRResponse}
 """What comes from the terminal itself."""
 ESCAPE: Final = "escape"
-"""What `answer` gives for a question that was left without an answer."""
+"""What `Answers` give for a question that is left without an answer."""
+
+
+class Answers:
+    """The keys that were pressed since a question was on the screen."""
+
+    def __init__(self) -> None:
+        self._keys: deque[str] = deque()
+        self._arrived = anyio.Event()
+
+    def put(self, key: str) -> None:
+        self._keys.append(key)
+        self._arrived.set()
+
+    async def next(self) -> str:
+        """The next key: a character, a name of the library's, or ESCAPE for the key itself, Ctrl-C and Ctrl-D."""
+        while not self._keys:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self._keys.popleft()
 
 
 class Keyboard:
@@ -61,27 +81,17 @@ class Keyboard:
                 output.disable_bracketed_paste()
                 output.flush()
 
-    async def answer(self, keys: str) -> str:
-        """Waits for one of the keys, or for ESCAPE: the key itself, Ctrl-C or Ctrl-D. Not to be called twice at once.
-
-        What was typed so far counts for nothing.
-        """
+    @contextmanager
+    def asked(self) -> Generator[Answers]:
+        """Takes the keys as answers, as long as this lasts. What was typed so far counts for nothing."""
         with suppress(termios.error, OSError):
             termios.tcflush(self._source.fileno(), termios.TCIFLUSH)
-        pressed: list[str] = []
-        arrived = anyio.Event()
-
-        def take(key: str) -> None:
-            if not pressed and (key in keys or key == ESCAPE):
-                pressed.append(key)
-                arrived.set()
-
-        self._asking = take
+        answers = Answers()
+        self._asking = answers.put
         try:
-            await arrived.wait()
+            yield answers
         finally:
             self._asking = None
-        return pressed[0]
 
     def _ready(self) -> None:
         self._take(self._source.read_keys())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.completion import Completion as Offered
 from prompt_toolkit.document import Document
@@ -51,6 +52,7 @@ class LineEditor:
         highlight: colours for Python; None where there are none.
         status: the text of the line below.
         next_mode: called for Shift-Tab.
+        open_folded: called for Ctrl-O, where it may write above the line.
     """
 
     def __init__(
@@ -64,10 +66,12 @@ class LineEditor:
         highlight: Highlight | None,
         status: Callable[[], str],
         next_mode: Callable[[], None],
+        open_folded: Callable[[], None],
     ) -> None:
         self._facts = facts
         self._is_python = is_python
         self._next_mode = next_mode
+        self._open_folded = open_folded
         self._pastes = Pastes()
         self._session: PromptSession[str] = PromptSession(
             input=source,
@@ -112,6 +116,7 @@ class LineEditor:
             (("c-c",), self._clear, in_line),
             (("tab",), self._complete, in_line & ~has_completions),
             (("s-tab",), self._change_mode, in_line & ~has_completions),
+            (("c-o",), self._open, in_line),
             ((Keys.BracketedPaste,), self._paste, in_line),
         ):
             bindings.add(*keys, filter=when)(action)
@@ -157,6 +162,10 @@ class LineEditor:
     def _change_mode(self, event: KeyPressEvent) -> None:
         self._next_mode()
         event.app.invalidate()
+
+    def _open(self, event: KeyPressEvent) -> None:
+        del event
+        run_in_terminal(self._open_folded)
 
     def _paste(self, event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(self._pastes.insert(event.data))

@@ -10,9 +10,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..events.session import DomainEntered
+from ..projection.entered import entered_sentence
+from ..projection.results import result_text
 from ..sessions.commands.table import help_line
 from ..sessions.policy import MODES, OPTIONS
 from ..sessions.session import Session
+from ..text import as_printed, code_span, fenced
 
 
 class LocalCommand(Struct, frozen=True):
@@ -47,6 +51,25 @@ def _choices(values: Mapping[str, str]) -> str:
     return " or ".join(f"`{value}` ({meaning[:1].lower()}{meaning[1:]})" for value, meaning in values.items())
 
 
+def _open(session: Session, argument: str) -> str:
+    cells = session.cells
+    number = argument.strip() or (str(cells[-1].index) if cells else "")
+    cell = next((cell for cell in cells if str(cell.index) == number), None)
+    if cell is None or cell.finished is None:
+        return f"There is no result of a statement {code_span(number)}." if number else "No statement has run yet."
+    result = as_printed(result_text(cell.finished))
+    return f"Statement {number}:\n{fenced(result)}" if result else f"Statement {number} gave nothing."
+
+
+def _sandbox(session: Session, _argument: str) -> str:
+    entered = next((event for event in reversed(session.path) if isinstance(event, DomainEntered)), None)
+    return (
+        "No statement of a model has run yet, so nothing is sandboxed."
+        if entered is None
+        else (entered_sentence(entered))
+    )
+
+
 def _exit(_session: Session, _argument: str) -> None:
     return None
 
@@ -56,6 +79,10 @@ LOCAL_COMMANDS: Final[dict[str, LocalCommand]] = {
     for command in (
         LocalCommand("mode", f"[{' | '.join(MODES)}]", "Show the mode, or set it", _mode, tuple(MODES)),
         LocalCommand("option", "[NAME VALUE]", "Show the session's options, or set one", _option, tuple(OPTIONS)),
+        LocalCommand(
+            "open", "[K]", "Show the whole result of statement K; Ctrl-O opens the last that is folded", _open
+        ),
+        LocalCommand("sandbox", "", "Show what statements may do by themselves, and what asks", _sandbox),
         LocalCommand("exit", "", "Leave; so do `quit` and Ctrl-D", _exit),
     )
 }

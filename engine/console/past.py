@@ -35,6 +35,7 @@ def heading(session_id: SessionId, cwd: str, title: str | None, events: Sequence
 
 def last_exchanges(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
     """What was said and done since the user's last messages, and how much there was before."""
+    transcript.remember(events)
     said = [place for place, event in enumerate(events) if isinstance(event, UserMessage)]
     if not said:
         return

@@ -36,8 +36,8 @@ from .choice import choose
 from .markdown import shown_markdown
 from .past import heading, last_exchanges
 from .pump import Pump
-from .screen import Screen, shows_colours
-from .transcript import Transcript
+from .screen import Screen, can_move, shows_colours
+from .transcript import Reading, Transcript
 
 _SIGNALLED: Final = 128
 """Added to the number of the signal that ended the program, as shells do."""
@@ -66,7 +66,7 @@ class Program:
         self._settings = settings
         self._in_colour = shows_colours(environ) and wanted.prompt is None
         self._environ = environ
-        self._screen = Screen(self._in_colour)
+        self._screen = Screen(self._in_colour, can_move(environ) and wanted.prompt is None)
         self._is_python = settings.model == "direct"
         self._scope: anyio.CancelScope | None = None
         self._failure: EngineError | OSError | None = None
@@ -137,6 +137,7 @@ class Program:
             highlight,
             # Asked for each time, because a window may get another size.
             lambda text: shown_markdown(text, self._screen.columns, self._in_colour, highlight),
+            self._reading() if wanted.prompt is None else None,
         )
         if wanted.mode is not None:
             session.set_mode(wanted.mode)
@@ -160,6 +161,15 @@ class Program:
             self._screen.write(last_exchanges(session.events, transcript))
         tasks.start_soon(_prepare, host)
         await self._with_person(host, session, transcript, tasks)
+
+    def _reading(self) -> Reading:
+        """How a person reads along at this terminal."""
+        from .replies import Plain, Reply  # only where somebody reads along
+
+        def columns() -> int | None:
+            return self._screen.columns
+
+        return Reading(columns, partial(Reply, columns, self._in_colour), partial(Plain, "thinking", columns))
 
     async def _with_person(self, host: Host, session: Session, transcript: Transcript, tasks: TaskGroup) -> None:
         from prompt_toolkit.input import create_input  # only where somebody types

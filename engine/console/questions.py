@@ -40,6 +40,17 @@ class Option(Struct, frozen=True):
 
 
 _REST: Final = "yes, and all other files that this statement changes"
+EXPLAIN: Final = "?"
+REFUSE: Final = "n"
+"""The option that takes a reason."""
+_MEANINGS: Final = {
+    "y": "Allows this once. The next one asks again.",
+    "s": "Allows this, and all further changes of files by the same statement.",
+    "a": "Allows this and whatever the label names, in this session.",
+    "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
+    "N": "Refuses this and whatever the label names, in this session, without asking again.",
+}
+_KEY_NAMES: Final = {"c-m": "Enter", "c-i": "Tab", "<bracketed-paste>": "Pasted text", " ": "Space"}
 DISMISSED: Final = PermissionAnswer(outcome="cancelled")
 """The answer of somebody who gives none: the turn is given up."""
 
@@ -86,7 +97,23 @@ def asked(question: PermissionQuestion) -> list[Fragment]:
         for option in options(question)
         for fragment in (("strong", f"  {option.key}"), ("", f"    {option.label}\n"))
     ]
-    return [("notice", f"{_sentence(question.subject)}\n"), *rows, ("strong", "  Esc"), ("", "  give the turn up\n")]
+    more: list[Fragment] = [("strong", "  ?"), ("", "    explain the keys\n")]
+    given_up: list[Fragment] = [("strong", "  Esc"), ("", "  give the turn up\n")]
+    return [("notice", f"{_sentence(question.subject)}\n"), *rows, *more, *given_up]
+
+
+def explained(question: PermissionQuestion) -> list[Fragment]:
+    """What each key of the question does."""
+    rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
+    rows += [("Esc", "Ends the turn as cancelled, as Ctrl-C does. Nothing of what is asked is done.")]
+    return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
+
+
+def unknown(question: PermissionQuestion, key: str) -> list[Fragment]:
+    """That a key answers nothing, and which do."""
+    name = key if len(key) == 1 and key.isprintable() else _KEY_NAMES.get(key, "This key")
+    keys = ", ".join(option.key for option in options(question))
+    return [("quiet", f"  {name} is no answer. The keys are {keys} and Esc; ? explains them.\n")]
 
 
 def _sentence(subject: PermissionSubject) -> str:
@@ -119,6 +146,7 @@ def chosen(question: PermissionQuestion, key: str) -> Option | None:
     return next((option for option in options(question) if option.key == key), None)
 
 
-def answered(option: Option | None) -> list[Fragment]:
-    """What is written when the question is answered; None: it was dismissed."""
-    return [("quiet", f"  {option.key}: {option.label}\n" if option else "  the turn is given up\n")]
+def answered(option: Option | None, reason: str = "") -> list[Fragment]:
+    """What is written when the question is answered; nothing where it was dismissed, because the turn's end says so."""
+    because = f", {reason}" if reason else ""
+    return [("quiet", f"  {option.key}: {option.label}{because}\n")] if option else []

@@ -110,7 +110,7 @@ class ProviderModel:
 def _counted(failure: ProviderFailure, attempts: int) -> ModelError:
     """The error to raise, with the number of attempts where there was more than one."""
     error = failure.error
-    return error if attempts == 1 else type(error)(f"{error} (tried {attempts} times)")
+    return error if attempts == 1 else type(error)(f"{str(error).rstrip('.')} (tried {attempts} times)")
 
 
 def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:

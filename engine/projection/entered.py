@@ -54,6 +54,20 @@ def entered_sentence(entered: DomainEntered) -> str:
     return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
 
 
+def entered_line(entered: DomainEntered) -> str:
+    """The same in a few words; `/sandbox` says the rest."""
+    if not entered.held:
+        return "no sandbox: statements can do whatever you can (/sandbox)"
+    places = _joined(["scratch files", *map(_place, entered.writable)])
+    network = ", with TCP" if entered.network else ""
+    rest = "" if entered.writable else "; other changes ask"
+    return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
+
+
+def _place(path: str) -> str:
+    return visible(path).rstrip("/").rpartition("/")[2] + "/"
+
+
 def rebuild_sentence(subject: RebuildSubject) -> str:
     """What is asked about statements that had fewer rights."""
     count = len(subject.statements)

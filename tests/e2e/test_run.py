@@ -204,7 +204,9 @@ def test_ctrl_c_cancels_what_runs_however_often_and_clears_a_line_and_nothing_el
         terminal.type("import time; kept = 2; print('beg' + 'un'); time.sleep(600)" + ENTER)
         terminal.until("begun")
         terminal.type(CTRL_C + CTRL_C + CTRL_C)
-        terminal.until("KeyboardInterrupt", "\n[cancelled]\n3>")
+        seen = terminal.until("begun\n[cancelled after ", "\n3>")
+        assert seen.count("[cancelled") == 1
+        assert "KeyboardInterrupt" not in seen
         terminal.type("kept" + CTRL_C + "kept + 1" + ENTER)
         terminal.until("3> kept + 1\n3\n4>")
 
@@ -269,8 +271,11 @@ def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path
         terminal.type("one" + ENTER)
         seen = terminal.until("Run this statement? It has 101 lines, all shown above.", "  Esc  give the turn up")
         assert all(f"a{i} = {i}\n" in seen for i in range(100))
-        terminal.type("xY" + ENTER + "n")
-        terminal.until("n: no", "[The user rejected this statement.]", "Pity.\n>")
+        terminal.type("xY?n")
+        terminal.until("x is no answer.", "Y is no answer.", "  n    Refuses this.", "Why not? (Enter: no reason)")
+        terminal.type("not noww\x7f" + ENTER)
+        terminal.until("  n: no, not now", "[The user rejected this statement: not now.]", "Pity.\n>")
+        assert "Why not?" not in terminal.text
         for key in (ESCAPE, CTRL_C):
             before = terminal.text.count("[cancelled]")
             terminal.type("two" + ENTER)
@@ -336,7 +341,9 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
         assert (tmp_path / "notes.txt").read_text() == "one\ntwo\n"
         terminal.type("y")
         seen = terminal.until(f"Run this command in {tmp_path}? It has 1 line, all shown above.")
-        assert "\n$ echo hi; echo there; exit 3\nRun this" in seen
+        assert "    $ echo hi; echo there; exit 3\n\nRun this" in seen
+        assert seen.count("$ echo hi; echo there; exit 3\n") == 1
+        assert "  a    always allow exactly this command: echo hi; echo there; exit 3" in seen
         terminal.until_it(lambda seen: seen.count("give the turn up") == 2, "the question")
         terminal.type("y")
         seen = terminal.until("    hi\n    there\n    [exit code 3]\n\nDone.\n>")
@@ -346,6 +353,51 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
         terminal.type("/mode auto" + ENTER + "again" + ENTER)
         terminal.until("Pity.\n>")
         assert terminal.text.count("give the turn up") == 2
+
+
+# --- reading along ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_a_model_reads_is_folded_and_opened_by_a_key_and_by_a_command(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))
+    model = scripted(tmp_path, {"statement": "text = view('long.txt', tokens=2000)"}, {"text": "## Done\n\n*Well.*"})
+    with on_terminal(Home(tmp_path), "--model", model) as terminal:
+        terminal.until("Model replies.jsonl: ", "\n>")
+        terminal.type("go" + ENTER)
+        seen = terminal.until("... 50 more lines: Ctrl-O or /open 1", "\n\nDone\n\nWell.\n>")
+        assert "line 30" not in seen
+        terminal.type("ne" + "\x0f")
+        terminal.until("Statement 1:", "line 30", "\n> ne")
+        terminal.type("ver" + CTRL_C + "/open 1" + ENTER)
+        terminal.until_it(lambda seen: seen.count("line 30") == 2, "the whole result")
+
+
+@pytest.mark.slow
+def test_while_a_turn_waits_a_spinner_says_for_what(tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    model = scripted(tmp_path, {"text": "I wait."}, {"text": "late", "pause": 1.5}, {"statement": gate.source})
+    with on_terminal(Home(tmp_path), "--model", model) as terminal:
+        terminal.until("\n>")
+        terminal.type("one" + ENTER)
+        terminal.until("I wait.\n>")
+        terminal.type("two" + ENTER)
+        terminal.until("waiting for replies.jsonl, ", "(Ctrl-C cancels)")
+        terminal.until("late\n>")
+        terminal.type("three" + ENTER)
+        terminal.until("running statement 1, ")
+        gate.pass_one()
+        terminal.until_it(lambda seen: "Ctrl-C cancels)" not in seen and seen.count("\n>") >= 3, "the end")
+
+
+@pytest.mark.slow
+def test_a_model_server_that_is_not_there_is_named_with_the_attempts(tmp_path: Path) -> None:
+    server = {"OPENAI_API_KEY": "unused", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    with on_terminal(Home(tmp_path), "--model", "provider:openai:gpt", **server) as terminal:
+        terminal.until("Model openai:gpt: ", "\n>")
+        terminal.type("look" + ENTER)
+        terminal.until("attempt 2 of 5: openai:gpt at http://127.0.0.1:9/v1 cannot be reached")
+        terminal.until("[error: openai:gpt at http://127.0.0.1:9/v1 cannot be reached", "(tried 5 times)]")
 
 
 # --- coming back ------------------------------------------------------------------------------------------------------

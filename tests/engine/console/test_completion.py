@@ -90,6 +90,9 @@ def test_paths_within_quotes_and_behind_an_at_sign(tmp_path: Path) -> None:
     assert offered("view('.h", facts) == [".hidden"]
     assert offered("read @src/m", facts, is_python=False) == ["main.py"]
     assert offered("me@se", facts, is_python=False) == []
+    assert offered("@src/m", facts, is_python=True) == ["main.py"]
+    assert offered("x @src/m", facts, is_python=True) == ["main.py"]
+    assert "property" in offered("@prop", facts, is_python=True)
     assert offered("view('nowhere/", facts) == []
     assert offered("view('\x00/", facts) == []
     assert offered(f"view('{tmp_path}/se") == ["setup.cfg"]
