@@ -9,7 +9,7 @@ import pytest
 
 from engine.console.fragments import painted
 from engine.console.greeting import greeting, model_name
-from engine.console.local_commands import LEAVING, LOCAL_COMMANDS, local_command_in
+from engine.console.local_commands import LOCAL_COMMANDS, local_command_in
 from engine.events.execution import ExecutionFinished
 from engine.events.session import DomainEntered
 from engine.ids import ExecutionId, StatementId
@@ -58,7 +58,7 @@ def test_sandbox_says_what_the_line_in_the_session_leaves_out() -> None:
     assert "No statement of a model has run yet" in (answer("/sandbox", session()) or "")
 
 
-@pytest.mark.parametrize("word", [*LEAVING, "/exit", " quit "])
+@pytest.mark.parametrize("word", ["exit", "quit", "exit()", "quit()", "/exit", " quit "])
 def test_the_usual_words_leave(word: str) -> None:
     assert local_command_in(word) == (LOCAL_COMMANDS["exit"], "")
     assert answer(word, session()) is None
