@@ -1,9 +1,10 @@
 """Text of others as an editor can show it: nothing in it hides, overwrites or reorders what stands beside it.
 
-Editors differ in what they show of a call: some its title alone, on one line or up to a colon, some its content as
-Markdown, some what was asked for as it came. Whoever decides by one of these whether a statement may run must see every
-line of it there, or be told how much is missing; the engine has the rules for a source (`engine.source_text`). A title
-is its first line that says something, and counts what it leaves out; it has no colon, because some editors cut there.
+Editors differ in what they show of a call: some its title alone, on one line, some its content as Markdown, some what
+was asked for as it came. Whoever decides by one of these whether a statement may run must see every line of it there,
+or be told how much is missing; the engine has the rules for a source (`engine.source_text`). A title is its first line
+that says something, and counts what it leaves out. Its characters are those of the text: only one that would not be
+seen is replaced, by its escape.
 
 Pure. Must not know the protocol, which the codecs do. What is cut here must have been redacted before.
 """
@@ -18,8 +19,6 @@ from engine import as_printed, fenced, legible_line, source_lines
 TITLE_CHARS: Final = 80
 """Of a title, before it counts what it leaves out."""
 
-_COLON: Final = "\N{RATIO}"
-"""Stands for a colon in titles: it reads the same, and no editor cuts there."""
 _PLAIN: Final = re.compile(r"""[\w (){}\[\]'"+=,.:;/%?@-]+""")
 _MARKDOWN: Final = re.compile(r"^ |^[-+] |^\d+[.)] |_|\]\(|\]:| $")
 """What of these characters is a list, a link, emphasis, or lost."""
@@ -48,7 +47,7 @@ def answer_text(text: str) -> str:
 
 
 def _head(text: str) -> tuple[str, int]:
-    line = legible_line(text.strip()).replace("\t", " ").replace(":", _COLON)
+    line = legible_line(text.strip()).replace("\t", " ")
     return line[:TITLE_CHARS].rstrip(), max(len(line) - TITLE_CHARS, 0)
 
 

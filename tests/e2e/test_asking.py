@@ -33,4 +33,3 @@ def test_a_question_of_a_real_agent_shows_or_announces_every_line_and_closing_it
         drawn = {name: draw(call) for name, draw in EDITORS.items()}
         assert [name for name, text in drawn.items() if "rmtree" in text] == ["content", "everything"]
         assert drawn["title"] == "import os # tidy up … +2 lines"
-        assert drawn["colon"] == "Execute: import os # tidy up … +2 lines"

@@ -1,4 +1,4 @@
-"""What four kinds of editors show of a call, or of the question whether it may run: pure functions over its fields.
+"""What three kinds of editors show of a call, or of the question whether it may run: pure functions over its fields.
 
 Each is what a real client does, reduced to what a person can read: what comes out is what is seen.
 """
@@ -17,11 +17,6 @@ def title_alone(call: Call) -> str:
     return " ".join(call["title"].split())
 
 
-def title_up_to_a_colon(call: Call) -> str:
-    """CodeCompanion."""
-    return f"{call['kind'].capitalize()}: " + title_alone(call).split(":", maxsplit=1)[0]
-
-
 def content_alone(call: Call) -> str:
     """An editor that draws the content as Markdown, and nothing else."""
     return "\n".join(_block(block) for block in call.get("content", ()))
@@ -34,7 +29,6 @@ def everything(call: Call) -> str:
 
 EDITORS: Final[dict[str, Callable[[Call], str]]] = {
     "title": title_alone,
-    "colon": title_up_to_a_colon,
     "content": content_alone,
     "everything": everything,
 }
