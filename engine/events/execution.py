@@ -187,7 +187,8 @@ class FileWritten(Event, frozen=True, kw_only=True):
 
     `noticed`: not the host but the statement's own code wrote it, or removed it. `note` says then, too, which content
     was not read; a digest that begins with `unread-` stands for its state. `unshown`: its call says all
-    that a person is told of it: an act on the file tree in its words, one of very many by their number.
+    that a person is told of it: an act on the file tree in its words, with the `changes` of its last name as the diff,
+    one of very many by their number.
     """
 
     kind: ClassVar[str] = "file_written"

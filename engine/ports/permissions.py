@@ -12,6 +12,7 @@ from ..execution import (
     TextChange,
 )
 from ..ids import Seq, ToolCallId
+from ..toolbox import ToolKind
 
 ASKED_CHARS: Final = 1_000_000
 """The longest text that a user is shown when they are asked; one of that length can be in one message."""
@@ -42,11 +43,13 @@ class FileSubject(Struct, frozen=True, kw_only=True):
 class TreeSubject(Struct, frozen=True, kw_only=True):
     """Names in the file tree that would be made, removed or given to something else: `act` says that in words.
 
-    `paths` are where they really are. `changes` and `note` are about the file that has the last of them, as in
-    `FileSubject`; a file that is removed holds nothing afterwards. `protected` as there.
+    `kind` is that of the act's call, as editors show it. `paths` are where they really are. `changes` and `note` are
+    about the file that has the last of them, as in `FileSubject`; a file that is removed holds nothing afterwards.
+    `protected` as there.
     """
 
     act: str
+    kind: ToolKind = "edit"
     protected: str = ""
     paths: tuple[str, ...]
     changes: tuple[TextChange, ...] = ()

@@ -218,10 +218,13 @@ def test_a_file_is_named_as_the_editor_knows_it() -> None:
 
 def test_an_act_on_the_file_tree_is_asked_about_in_its_words_with_what_goes() -> None:
     change = TextChange(line=1, old="x\n", new="")
-    subject = TreeSubject(act="Remove src/a.py", paths=("/real/src/a.py",), changes=(change,), note="it is removed")
+    subject = TreeSubject(
+        act="Remove src/a.py", kind="delete", paths=("/real/src/a.py",), changes=(change,), note="it is removed"
+    )
     asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
     call = CODEC.permissions.write_question("s", asked, LoggedFacts())["toolCall"]
-    assert (call["title"], call["rawInput"]) == ("Remove src/a.py", {"paths": ["/w/src/a.py"]})
+    assert (call["title"], call["kind"]) == ("Remove src/a.py", "delete")
+    assert call["rawInput"] == {"paths": ["/w/src/a.py"]}
     diff, said = call["content"]
     assert (diff["path"], diff["oldText"], diff["newText"]) == ("/w/src/a.py", "x\n", "")
     assert "Remove src/a.py\nit is removed" in said["content"]["text"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -16,11 +18,12 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.events.execution import ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
 from engine.events.nodes import FileChanged, NodeChanged
 from engine.events.session import PromptQueued, TitleChanged, UsageReported
-from engine.execution import Captured, ExceptionInfo, Location
+from engine.execution import Captured, ExceptionInfo, Location, TextChange
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
+from tests.support.scripts import transcript
 from tests.support.shown import updates_of
 
 M, N = MessageId("m"), MessageId("n")
@@ -227,3 +230,57 @@ def test_numbers_of_a_log_from_elsewhere_are_bounded_to_what_the_wire_takes() ->
 def test_a_file_without_a_name_is_shown() -> None:
     shown, _ = updates_of(FileChanged(path="", change="deleted", delta="it was deleted"), TitleChanged(title="Next"))
     assert shown["title"] == "deleted"
+
+
+HELPER = ToolCallId("h")
+
+
+def tree_act(tool: str, arguments: dict[str, object], text: str, *written: FileWritten) -> list[dict[str, Any]]:
+    """The calls that an editor shows of an act on the file tree."""
+    call = ToolCall(tool_call_id=HELPER, tool=tool, arguments=arguments, parent_id=CALL)
+    result = ToolResult(tool_call_id=HELPER, status="ok", text=text, parent_id=CALL)
+    return list(transcript(updates_of(call, *written, result))["calls"].values())
+
+
+def gone(path: str, *changes: TextChange, **more: Any) -> FileWritten:
+    return FileWritten(
+        execution_id=ExecutionId("e"), tool_call_id=HELPER, path=path, changes=changes, before_digest="b", **more
+    )
+
+
+def drawn(call: dict[str, Any]) -> list[object]:
+    """Diffs as a pair of texts, words as they are."""
+    return [
+        (block["oldText"], block["newText"]) if block["type"] == "diff" else block["content"]["text"]
+        for block in call.get("content", [])
+    ]
+
+
+def test_a_removed_file_keeps_its_diff_to_the_end() -> None:
+    removed = gone("/w/a", TextChange(line=1, old="one\n", new=""), unshown=True)
+    (call,) = tree_act("remove", {"path": "a"}, "the file is removed", removed)
+    assert (call["title"], call["kind"], call["status"]) == ("Remove a", "delete", "completed")
+    assert drawn(call) == [("one\n", ""), "```\nthe file is removed\n```"]
+
+
+def test_a_renamed_file_keeps_its_title_and_its_diff_to_the_end() -> None:
+    made = gone("/w/b", TextChange(line=1, old=None, new="one\n"), unshown=True, after_digest="a")
+    for events in ((gone("/w/a", unshown=True), made), (made, gone("/w/a", unshown=True))):
+        (call,) = tree_act("rename", {"path": "b", "source": "a"}, "", *events)
+        assert (call["title"], call["kind"]) == ("Rename a to b", "move")
+        assert drawn(call) == [(None, "one\n")]
+
+
+def test_an_act_on_the_file_tree_that_gives_nothing_does_not_say_none() -> None:
+    for text in ("", "None"):
+        (call,) = tree_act("mkdir", {"path": "a", "mode": 511}, text)
+        assert drawn(call) == []
+    (call,) = tree_act("rmtree", {"path": "d"}, "1 file in it:\nx", gone("/w/d/x", unshown=True))
+    assert drawn(call) == ["```\n1 file in it:\nx\n```"]
+
+
+def test_a_removal_that_was_noticed_says_once_that_it_was() -> None:
+    removed = gone("/w/a", TextChange(line=1, old="one\n", new=""), noticed=True, note="the file was removed")
+    (call,) = tree_act("remove", {"path": "/w/a"}, "removed by the statement's own code", removed)
+    assert call["title"] == "Remove a (-1)"
+    assert drawn(call) == [("one\n", ""), "```\nthe file was removed\n```"]

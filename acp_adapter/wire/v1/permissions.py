@@ -93,12 +93,12 @@ def _asked(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
                 locations=change_locations(path, changes),
                 raw_input={"path": legible_line(path)},
             )
-        case TreeSubject(act=act, paths=paths, changes=changes, note=note):
+        case TreeSubject(act=act, kind=kind, paths=paths, changes=changes, note=note):
             path = facts.spelled(paths[-1])
             return ToolCallPatch(
                 tool_call_id=question.tool_call_id,
                 title=title_line(act),
-                kind="edit",
+                kind=kind,
                 status="pending",
                 content=change_content(path, changes, "\n".join(filter(None, (act, note)))),
                 locations=[location(facts.spelled(each)) for each in paths],

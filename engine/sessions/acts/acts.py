@@ -23,6 +23,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
+from ...cutting import cut_end
 from ...domain import Domain
 from ...errors import EnvironmentUnavailableError
 from ...events.conversation import ToolResult
@@ -46,13 +47,14 @@ from ...ports.statements import EffectAnswer, EffectRequest
 from ...ports.store import Store
 from ...redaction import Redactor, Storable, marked_line, withheld
 from ...tool_values import places_of
-from ...toolbox import CHANGING, RECALLS, TOOLS
+from ...toolbox import CHANGING, RECALLS, ROUTED, TOOLS
 from ...tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
 from ...tools.mcp_listing import shown_arguments
 from ..policy import Policy
 from ..publishing.signals import OutputStreamed
 from . import tree_acts
 from .act_events import (
+    SHOWN_CHARS,
     STOPPED,
     answer_text,
     beginning,
@@ -140,6 +142,8 @@ class Acts:
         self._recorded = recorded
         self._rejected: dict[str, str] = {}
         self._readings: dict[int, Reading] = {}
+        self._notes: dict[int, str] = {}
+        """What the calls of acts on the file tree say when they are done, beside a diff."""
         self._written: set[str] = set()
         """The real places of what was written or made."""
         self._made: set[str] = set()
@@ -171,12 +175,18 @@ class Acts:
                 ToolResult(
                     tool_call_id=call,
                     status=status_of(answer),
-                    text=answer_text(request, answer),
+                    text=self._text(request, answer),
                     parent_id=self.parent,
                     locations=self._locations(request, answer),
                 )
             )
         return answer
+
+    def _text(self, request: EffectRequest, answer: EffectAnswer) -> str:
+        """The answer as its call shows it; an act on the file tree gives nothing but its note."""
+        if answer.error is None and request.operation in ROUTED:
+            return cut_end(self._notes.pop(request.ordinal, ""), SHOWN_CHARS)
+        return answer_text(request, answer)
 
     async def _recorded_answer(self, request: EffectRequest) -> EffectAnswer | None:
         found = None if self._recorded is None else await anyio.to_thread.run_sync(self._recorded.take, request)
@@ -373,9 +383,9 @@ class Acts:
                 raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(path)} {UNSAVED_ADVICE}")
             if len(act.becomes) > 1 and path == act.paths[-1]:  # another file's content takes its place
                 self._desk.seen.check(name_text(path), held.data, request.basis, self._desk.workspace.shown(path))
+        subject = await anyio.to_thread.run_sync(tree_acts.subject_of, request, act, before, self._desk.workspace)
         if not self._is_minor(act):
-            title = tree_acts.title_of(request, act, self._desk.workspace)
-            await self._permit(request, call, await anyio.to_thread.run_sync(tree_acts.subject_of, title, act, before))
+            await self._permit(request, call, subject)
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
             if act.protected:
@@ -384,8 +394,9 @@ class Acts:
                     await anyio.to_thread.run_sync(do)
             else:
                 await anyio.to_thread.run_sync(do)
-            for event in await anyio.to_thread.run_sync(self._became, call, act, before):
+            for event in await anyio.to_thread.run_sync(self._became, call, act, before, subject):
                 self._log.append(event)
+            self._notes[request.ordinal] = subject.note
             self._written.update(act.paths)
             if act.makes:
                 self._made.update(act.paths)
@@ -399,9 +410,12 @@ class Acts:
         in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
         return in_new or (act.is_minor and self._written.issuperset(act.paths))
 
-    def _became(self, call: ToolCallId, act: TreeAct, before: Mapping[str, Look]) -> list[FileWritten]:
-        """What has become of the files. Blocks."""
+    def _became(
+        self, call: ToolCallId, act: TreeAct, before: Mapping[str, Look], subject: TreeSubject
+    ) -> list[FileWritten]:
+        """What has become of the files; that of the last name has the changes that the subject shows. Blocks."""
         events: list[FileWritten] = []
+        kept, note = beginning(self._desk.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
         for path, old, new in tree_acts.became(act, before):
             contents = [self._content(each.data) for each in (old, new)]
             event = FileWritten(
@@ -417,6 +431,8 @@ class Acts:
                 before_mode=old.mode,
                 after_mode=new.mode,
             )
+            if path == act.paths[-1]:
+                event = replace(event, changes=kept, note=note)
             events.append(event)
         return events
 

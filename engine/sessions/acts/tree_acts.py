@@ -13,7 +13,7 @@ from ...cutting import plural
 from ...legible import legible_line
 from ...ports.permissions import TreeSubject
 from ...ports.statements import EffectRequest
-from ...toolbox import call_title
+from ...toolbox import ROUTED, call_title
 from ...tools import TreeAct, Workspace, changes_of, name_text
 from .act_events import protected_line
 from .looks import Look, look
@@ -51,8 +51,10 @@ def title_of(request: EffectRequest, act: TreeAct, workspace: Workspace) -> str:
     return call_title(request.operation, {**request.arguments, **real})
 
 
-def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubject:
-    """What a person is asked about the act, which `title` says in words."""
+def subject_of(request: EffectRequest, act: TreeAct, before: Mapping[str, Look], workspace: Workspace) -> TreeSubject:
+    """What a person is asked about the act, and what its call shows when it is done."""
+    tool = ROUTED.get(request.operation)
+    title, kind = title_of(request, act, workspace), tool.kind if tool else "edit"
     files = dict(act.becomes)
     # What it takes from elsewhere is no less its business: a link gives all of a file away.
     paths = tuple(map(name_text, dict.fromkeys(filter(None, (act.source, *act.paths)))))
@@ -60,14 +62,17 @@ def subject_of(title: str, act: TreeAct, before: Mapping[str, Look]) -> TreeSubj
     if act.paths[-1] not in files:
         held = _in_it(act.paths[-1], files)
         notes = (said, act.detail, held)
-        return TreeSubject(act=title, protected=act.protected, paths=paths, note="\n".join(filter(None, notes)))
+        note = "\n".join(filter(None, notes))
+        return TreeSubject(act=title, kind=kind, protected=act.protected, paths=paths, note=note)
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
+    if source is None:  # what becomes of it is said below; no text, or another encoding, does
+        changes, note = tuple(each for each in changes if each.old), note.partition(" -> ")[0]
     notes = "\n".join(
         filter(None, (said, note, old.reason, new.reason, "the file is removed" if source is None else ""))
     )
-    return TreeSubject(act=title, protected=act.protected, paths=paths, changes=changes, note=notes)
+    return TreeSubject(act=title, kind=kind, protected=act.protected, paths=paths, changes=changes, note=notes)
 
 
 def _in_it(directory: str, files: Mapping[str, str | None]) -> str:

@@ -9,10 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.events.conversation import ToolResult
 from engine.events.execution import FileWritten
 from engine.nodes.revision import digest_of
 from engine.ports.permissions import FileSubject, PermissionAnswer, TreeSubject
 from engine.ports.statements import EffectAnswer
+from engine.sessions.acts.acts import SHOWN_CHANGES_CHARS
+from engine.timeline.changed import text_size
 from engine.timeline.workspace import restorable
 from engine.tools import restore
 from engine.tools.tree.rename import MOST_FILES
@@ -59,6 +62,44 @@ async def test_a_file_that_is_removed_is_shown_kept_and_comes_back(tmp_path: Pat
     assert (written.before_digest, written.after_digest) == (digest_of(b"one\n"), "")
     back(office)
     assert tree(tmp_path) == {"a": b"one\n"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "kind", "diff", "note"),
+    [
+        ("remove", {"path": "a"}, "delete", {"a": [("one\n", "")]}, "the file is removed"),
+        ("remove", {"path": "b"}, "delete", {"b": []}, "binary, 2 bytes\nthe file is removed"),
+        ("rename", {"path": "n", "source": "a"}, "move", {"a": [], "n": [(None, "one\n")]}, ""),
+        ("rmtree", {"path": "d"}, "delete", {"d/g": []}, "1 file in it:\ng"),
+        ("mkdir", {"path": "n", "mode": 0o777}, "edit", {}, ""),
+    ],
+)
+async def test_a_call_keeps_the_diff_and_the_note_of_its_question(
+    tmp_path: Path, operation: str, arguments: dict[str, object], kind: str, diff: dict[str, object], note: str
+) -> None:
+    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "b").write_bytes(b"\0\1")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "g").write_text("two\n")
+    office, user = allowing(tmp_path)
+    assert (await office.perform(operation, **arguments)).error is None
+    (subject,) = subjects(user)
+    assert (subject.kind, subject.note) == (kind, note)
+    assert {
+        event.path.removeprefix(f"{tmp_path}/"): [(each.old, each.new) for each in event.changes]
+        for event in office.logged(FileWritten)
+    } == diff
+    (result,) = office.logged(ToolResult)
+    assert result.text == note
+
+
+async def test_the_log_keeps_the_beginning_of_a_long_file_that_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n" * 50_000)
+    office, _ = allowing(tmp_path)
+    assert (await office.perform("remove", path="a")).error is None
+    (written,) = office.logged(FileWritten)
+    assert text_size(written.changes) <= SHOWN_CHANGES_CHARS
+    assert written.note.startswith("only the beginning is shown")
 
 
 async def test_a_tree_is_removed_by_one_act_whose_question_names_its_files(tmp_path: Path) -> None:

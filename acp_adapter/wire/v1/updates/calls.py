@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -22,10 +22,13 @@ from acp_adapter.wire.v1.shapes.tools import ToolCallContent, ToolCallLocation, 
 from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.changes import change_content, change_locations, change_title
 from acp_adapter.wire.v1.updates.parts import Step, ended_statement, location, relative, text_block
-from engine import ToolCallId, call_title, tool_named
+from engine import TOOLS, ToolCallId, call_title, tool_named
 from engine.events.conversation import ToolCall, ToolResult
 from engine.events.execution import CommandEnded, FileWritten
 from engine.events.session import PermissionAnswered
+
+_NONE: Final = "None"
+"""What older logs have as the result of an act on the file tree."""
 
 
 def called(event: ToolCall, shown: Shown, facts: Facts) -> Step:
@@ -53,9 +56,14 @@ def permitted(event: PermissionAnswered, shown: Shown) -> Step:
 
 def written(event: FileWritten, shown: Shown, facts: Facts) -> Step:
     """What was made of a file; of one that is one of very many nothing is said but their number, by their call."""
-    if event.unshown:
-        return shown, []
     event = replace(event, path=facts.spelled(event.path))
+    if event.unshown:
+        helper = shown.helpers.get(event.tool_call_id)
+        if helper is None or not event.changes or not _is_tree_act(helper.call):
+            return shown, []
+        # Its title says the act already, such as a rename, of which the diff is but one half.
+        content = change_content(event.path, event.changes, event.note)
+        return _after(event, shown), [ToolCallUpdate(tool_call_id=event.tool_call_id, content=content)]
     update = ToolCallUpdate(
         tool_call_id=event.tool_call_id,
         title=change_title(event.path, event.changes, facts.cwd, removed=not event.after_digest),
@@ -99,7 +107,12 @@ def _ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> ToolCallU
     """The end of a helper: what it gave, unless it shows already what it has done; why it failed in any case."""
     helper = shown.helpers.get(event.tool_call_id)
     done = _done(helper, shown)
-    said = [] if done and event.status == "ok" else [text_block(event.text)]
+    if event.status != "ok":
+        said = [text_block(event.text)]
+    elif helper is not None and _is_tree_act(helper.call) and (helper.done is None or _is_unshown(helper.done)):
+        said = [text_block(event.text)] if event.text not in ("", _NONE) else []
+    else:
+        said = [] if done else [text_block(event.text)]
     content = [*done, *said] if said else None
     places = [location(each.path, each.line) for each in event.locations]
     return ToolCallUpdate(
@@ -107,6 +120,15 @@ def _ended(event: ToolResult, shown: Shown, status: ToolCallStatus) -> ToolCallU
         status=status,
         **given(content=content, locations=places or None, meta=_given_up(helper, shown)),
     )
+
+
+def _is_tree_act(call: ToolCall) -> bool:
+    """Whether it is one of Python's own functions on the file tree, which give nothing."""
+    return call.tool not in TOOLS and tool_named(call.tool) is not None
+
+
+def _is_unshown(done: FileWritten | CommandEnded) -> bool:
+    return isinstance(done, FileWritten) and done.unshown
 
 
 def _given_up(helper: BegunCall | None, shown: Shown) -> dict[str, Any] | None:
