@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from acp_adapter.replies import Choice, Option, Options
-from engine import MODES, OPTIONS, OptionValues
+from engine import MODES, OPTIONS, OptionValues, cut_line
 from engine.errors import InvalidRequestError
 
 MODE: Final = "mode"
 """The option that is the session's mode; the one id that the protocol defines."""
+_SHOWN_CHARS: Final = 60
 
 
 def options_of(values: OptionValues) -> Options:
@@ -31,8 +32,18 @@ def _choices(meanings: dict[str, str]) -> tuple[Choice, ...]:
     return tuple(Choice(value, name) for value, name in meanings.items())
 
 
-def option_named(option_id: str) -> str:
-    """The engine's name of an option. Raises InvalidRequestError for an id that was never offered."""
-    if option_id == MODE or (option_id.startswith("_") and option_id[1:] in OPTIONS):
-        return option_id.removeprefix("_")
-    raise InvalidRequestError(f"there is no option {option_id!r}")
+def chosen(values: OptionValues, option_id: str, value: str | bool) -> tuple[str, str]:
+    """Return the engine's name of an option, and the value.
+
+    Raises:
+        InvalidRequestError: the id or the value was never offered; the message names those that were.
+    """
+    offered = {option.option_id: option for option in options_of(values).all}
+    if option_id not in offered:
+        shown = cut_line(repr(option_id), _SHOWN_CHARS)
+        raise InvalidRequestError(f"there is no option {shown}; the options are {', '.join(offered)}")
+    choices = [choice.value for choice in offered[option_id].choices]
+    if isinstance(value, bool) or value not in choices:
+        shown = "a boolean" if isinstance(value, bool) else cut_line(repr(value), _SHOWN_CHARS)
+        raise InvalidRequestError(f"{option_id} cannot be {shown}; it is one of {', '.join(choices)}")
+    return option_id.removeprefix("_"), value

@@ -6,18 +6,16 @@ from typing import Final
 
 from acp_adapter.connection import Connection
 from acp_adapter.conversation import Conversation
-from acp_adapter.options import option_named, options_of
+from acp_adapter.options import chosen, options_of
 from acp_adapter.replies import Options
 from acp_adapter.requests import SetOption
-from acp_adapter.rpc.errors import Code, ProtocolError
 from acp_adapter.rpc.methods import Context, Method
 
 
 def _accept(connection: Connection, params: SetOption) -> Conversation:
     conversation = connection.conversation(params.session_id)
-    if isinstance(params.value, bool):
-        raise ProtocolError(Code.INVALID_PARAMS, f"value: {params.option} is no boolean option")
-    conversation.session.set_option(option_named(params.option), params.value)
+    session = conversation.session
+    session.set_option(*chosen(session.options, params.option, params.value))
     return conversation
 
 

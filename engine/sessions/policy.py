@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Literal, get_args
 
 from msgspec import Struct
 
+from ..cutting import cut_line
 from ..errors import InvalidRequestError
 from ..events import Event
 from ..events.session import ConfigChanged, Mode, ModeChanged, OthersWrote, PermissionAnswered, TitleChanged
@@ -47,6 +48,9 @@ OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     ),
 }
 """Name, description and values of each further option, the default value first."""
+
+_SHOWN_CHARS: Final = 60
+"""Of a value that there is not."""
 
 
 class OptionValues(Struct, frozen=True, kw_only=True):
@@ -135,13 +139,17 @@ def known_mode(mode: str) -> Mode:
     for known in get_args(Mode):
         if mode == known:
             return known
-    raise InvalidRequestError(f"there is no mode {mode!r}; there is {', '.join(MODES)}")
+    raise InvalidRequestError(f"there is no mode {_shown(mode)}; the modes are {', '.join(MODES)}")
 
 
 def check_option(name: str, value: str) -> None:
     """Raises InvalidRequestError for an option or a value that there is not."""
     if name not in OPTIONS:
-        raise InvalidRequestError(f"there is no option {name!r}; there is mode, {', '.join(OPTIONS)}")
+        raise InvalidRequestError(f"there is no option {_shown(name)}; the options are mode, {', '.join(OPTIONS)}")
     values = OPTIONS[name][2]
     if value not in values:
-        raise InvalidRequestError(f"{name} cannot be {value!r}; it is one of {', '.join(values)}")
+        raise InvalidRequestError(f"{name} cannot be {_shown(value)}; it is one of {', '.join(values)}")
+
+
+def _shown(text: str) -> str:
+    return cut_line(repr(text), _SHOWN_CHARS)

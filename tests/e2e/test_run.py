@@ -187,7 +187,7 @@ def test_shift_tab_changes_the_mode_and_so_does_a_command(tmp_path: Path) -> Non
         terminal.type("/mo" + TAB + " au" + TAB + ENTER)
         terminal.until("/mode auto\nAuto: Statements run without asking, and may change", "auto (Shift-Tab)")
         terminal.type("/mode never" + ENTER)
-        terminal.until("rewindow: there is no mode 'never'; there is ask, auto, plan")
+        terminal.until("rewindow: there is no mode 'never'; the modes are ask, auto, plan")
         terminal.type("/exit" + ENTER)
         assert terminal.ended() == 0
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from ...text import code_span
 from ...user_message import MAX_TEXT_CHARS, Composed, is_long_text
+from ..policy import MODES, OPTIONS
 from .branches import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
@@ -23,6 +25,20 @@ from .timeline import omit, timeline_glance
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What a person types who means a command; a path has more slashes, or dots."""
+_MOST_NEAR: Final = 3
+"""Commands that are spelled like one that there is not."""
+_SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
+_MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.join(f'`{mode}`' for mode in MODES)}."
+_OPTIONS: Final = (
+    f"{_SET_ELSEWHERE.format('options', 'option')}. They are {', '.join(f'`{name}`' for name in OPTIONS)}."
+)
+_MODEL: Final = "The model is set when the program starts, with `--model` or `REWINDOW_MODEL`."
+_ELSEWHERE: Final = {
+    name: advice
+    for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS), ("model models", _MODEL))
+    for name in names.split()
+}
+"""What people look for here that is set somewhere else, and what to do."""
 
 
 def _help(_context: CommandContext, _argument: str) -> str:
@@ -173,9 +189,21 @@ def _misused(command: Command) -> Command:
 
 
 def _unknown(name: str) -> Command:
-    close = difflib.get_close_matches(name.lower(), COMMANDS, 1)
-    meant = f" Did you mean `/{close[0]}`?" if close else ""
-    return _saying(name, f"There is no command `/{name}`.{meant} `/help` lists those there are.")
+    said = f"There is no command `/{name}`."
+    wanted = name.lower()
+    if (advice := _ELSEWHERE.get(wanted)) is not None:
+        return _saying(name, f"{said} {advice}")
+    # What a name begins with is no less near than what is spelled alike.
+    begun = [each for each in COMMANDS if each.startswith(wanted)]
+    near = dict.fromkeys([*begun, *difflib.get_close_matches(wanted, COMMANDS, _MOST_NEAR)])
+    if near:
+        return _saying(name, f"{said} Did you mean {_listed(near, 'or')}? `/help` lists all.")
+    return _saying(name, f"{said} The commands are {_listed(COMMANDS, 'and')}; `/help` describes them.")
+
+
+def _listed(names: Iterable[str], word: str) -> str:
+    *others, last = (f"`/{name}`" for name in names)
+    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 def _saying(name: str, answer: str) -> Command:

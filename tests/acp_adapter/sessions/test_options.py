@@ -88,6 +88,59 @@ async def test_a_mode_an_option_or_a_value_that_there_is_not_is_refused_and_noth
     assert (await agent.load(session, tmp_path))["modes"]["currentModeId"] == "ask"
 
 
+@pytest.mark.parametrize(
+    ("method", "chosen", "message"),
+    [
+        ("session/set_mode", {"modeId": "yolo"}, "there is no mode 'yolo'; the modes are ask, auto, plan"),
+        (
+            "session/set_config_option",
+            {"configId": "network", "value": "on"},
+            "there is no option 'network'; the options are mode, _while_running, _ask_about, _network",
+        ),
+        (
+            "session/set_config_option",
+            {"configId": "mode", "value": "Plan"},
+            "mode cannot be 'Plan'; it is one of ask, auto, plan",
+        ),
+        (
+            "session/set_config_option",
+            {"configId": "_network", "value": "maybe"},
+            "_network cannot be 'maybe'; it is one of off, on",
+        ),
+        (
+            "session/set_config_option",
+            {"configId": "_network", "value": True, "type": "boolean"},
+            "_network cannot be a boolean; it is one of off, on",
+        ),
+        (
+            "session/set_config_option",
+            {"configId": "_nope", "value": True, "type": "boolean"},
+            "there is no option '_nope'; the options are mode, _while_running, _ask_about, _network",
+        ),
+    ],
+)
+async def test_a_refusal_names_what_was_offered(
+    agent: Client, tmp_path: Path, method: str, chosen: dict[str, Any], message: str
+) -> None:
+    session = await agent.open(tmp_path)
+    assert (await agent.error(method, {"sessionId": session, **chosen}))["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("method", "chosen"),
+    [
+        ("session/set_mode", {"modeId": "x" * 10_000}),
+        ("session/set_config_option", {"configId": "x" * 10_000, "value": "on"}),
+        ("session/set_config_option", {"configId": "_network", "value": "x" * 10_000}),
+    ],
+)
+async def test_a_refusal_repeats_the_beginning_of_a_long_value(
+    agent: Client, tmp_path: Path, method: str, chosen: dict[str, Any]
+) -> None:
+    session = await agent.open(tmp_path)
+    assert len((await agent.error(method, {"sessionId": session, **chosen}))["message"]) < 200
+
+
 def titles(agent: Client) -> list[Any]:
     return [update for update in agent.updates("session_info_update") if "title" in update]
 

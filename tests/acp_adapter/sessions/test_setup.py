@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.sessions.commands.table import COMMANDS
 from engine.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory, logged
 
@@ -80,12 +81,17 @@ async def test_a_model_that_there_is_not_fails_prompts_and_nothing_else(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+def _none_near(name: str) -> str:
+    *others, last = (f"`/{each}`" for each in COMMANDS)
+    return f"There is no command `{name}`. The commands are {', '.join(others)} and {last}; `/help` describes them."
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/veiws", "There is no command `/veiws`. Did you mean `/views`? `/help` lists those there are."),
-        ("/Help", "There is no command `/Help`. Did you mean `/help`? `/help` lists those there are."),
-        ("/clear everything\nnow", "There is no command `/clear`. `/help` lists those there are."),
+        ("/veiws", "There is no command `/veiws`. Did you mean `/views`? `/help` lists all."),
+        ("/Help", "There is no command `/Help`. Did you mean `/help`? `/help` lists all."),
+        ("/clear everything\nnow", _none_near("/clear")),
     ],
 )
 async def test_a_command_that_there_is_not_is_named_and_no_model_reads_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
@@ -10,6 +11,7 @@ import pytest
 from engine.events.conversation import AgentText, RunStop, ToolCall, UserMessage
 from engine.events.execution import ExecutionStarted
 from engine.sessions.commands.table import COMMANDS
+from engine.sessions.policy import MODES, OPTIONS
 from engine.sessions.session import Session
 from engine.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
@@ -65,13 +67,42 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
         ("/timeline 1", "No statement has run yet."),
         ("/omit 1", "No statement has run yet."),
         ("/context tail", NO_TAIL),
-        ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists those there are."),
+        ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists all."),
+        ("/tim", "There is no command `/tim`. Did you mean `/timeline`? `/help` lists all."),
+        ("/re", "There is no command `/re`. Did you mean `/rewind` or `/replay`? `/help` lists all."),
     ],
 )
 async def test_a_command_that_is_misused_says_how_it_is_used(tmp_path: Path, text: str, answer: str) -> None:
     async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await said(session, text) == answer
+
+
+async def test_a_command_that_nothing_is_near_names_all_there_are(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        answer = await said(session, "/status")
+        assert all(f"`/{name}`" in answer for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("/mode x", MODES),
+        ("/modes", MODES),
+        ("/option network on", OPTIONS),
+        ("/model gpt", ("--model", "REWINDOW_MODEL")),
+    ],
+)
+async def test_what_is_set_elsewhere_names_the_values_or_the_place(
+    tmp_path: Path, text: str, names: Iterable[str]
+) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        answer = await said(session, text)
+        assert answer.startswith(f"There is no command `{text.split(maxsplit=1)[0]}`.")
+        assert all(f"`{name}`" in answer for name in names)
+        assert session.options.mode == "ask"
 
 
 async def test_a_statement_of_the_users_runs_without_a_model_and_survives_a_reload(tmp_path: Path) -> None:
