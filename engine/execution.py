@@ -128,8 +128,9 @@ class Display(Struct, frozen=True, kw_only=True):
 
     `first_line` and `last_line` are those shown, from 1, None for none; the document ends with line `lines`. `budget`
     is 0 for All. `state` is that of a document (`RevisionState`), empty for what is none. `freq` says how it follows
-    its source, empty where it does not. `revision` is xxh3 hex of the content, `digest` of the text as it was rendered.
-    `given`: it is not the node at its own policy, but at one that `show` was given, or the reference to a later render.
+    its source, empty where it does not, or has none that changes. `revision` is xxh3 hex of the content, `digest` of
+    the text as it was rendered. `given`: it is not the node at its own policy, but at one that `show` was given, or the
+    reference to a later render.
     """
 
     obj_id: Exact

@@ -126,6 +126,6 @@ def row_line(row: HandleRow) -> str:
         cut_line(row.title, _TITLE_CHARS),
         f"{row.used_tokens}/{row.tokens or 'all'} tokens",
         f"lod {row.lod}",
-        "follows" if row.freq else "",
+        "follows" if row.freq and not row.idle else "",
     )
     return "  ".join(filter(None, parts))

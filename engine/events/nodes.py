@@ -104,6 +104,7 @@ class GroupRecomputed(Event, frozen=True, kw_only=True):
     """A tick made the summary of a group anew; `delta` says which of its members have changed.
 
     It is empty where those are groups and a group around this one changed, too: the innermost and the outermost say so.
+    `files` is the part of `delta` about files of globs, for which there is no FileChanged; empty for none.
     """
 
     kind: ClassVar[str] = "group_recomputed"
@@ -111,6 +112,7 @@ class GroupRecomputed(Event, frozen=True, kw_only=True):
 
     obj_id: ObjId
     delta: str
+    files: str = ""
 
 
 class FileChanged(Event, frozen=True, kw_only=True):

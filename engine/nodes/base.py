@@ -166,6 +166,11 @@ class NodeBase(ABC):
         return self._running
 
     @property
+    def idle(self) -> bool:
+        """Whether it runs and has nothing to follow."""
+        return False
+
+    @property
     def freq(self) -> Frequency | None:
         """How often ticks come while running; None before the first Run."""
         return self._freq

@@ -211,8 +211,9 @@ class GroupHandle(NodeBase):
             return UNCHANGED
         # A group that holds this one comes after it, and shows it as it is now.
         self._tell_holders()
-        summary = "; ".join((*self._said(moved), *said.values()))
-        return TickResult(summary=summary, delta=summary, members=changed)
+        files = "; ".join(said.values())
+        summary = "; ".join(filter(None, (*self._said(moved), files)))
+        return TickResult(summary=summary, delta=summary, members=changed, files=files)
 
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]
@@ -276,6 +277,21 @@ class GroupHandle(NodeBase):
     def _follows(self) -> bool:
         """Whether it changes with its members, and not at some ticks alone."""
         return self._running and self._freq == "Sync" and self._min_turn_interval == 1
+
+    @property
+    def idle(self) -> bool:
+        """Whether it runs and nothing below it does, so that no tick changes it."""
+        seen: set[int] = set()
+        waiting: list[NodeBase] = [self]
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen or not node.running:  # what a paused group holds does not reach this one
+                continue
+            if not isinstance(node, GroupHandle) or node._globs():
+                return False
+            seen.add(id(node))
+            waiting += node.children()
+        return self._running
 
     def _take_in(self, members: Sequence[Member]) -> None:
         self._hold_all(members)

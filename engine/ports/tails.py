@@ -9,7 +9,10 @@ from ..text import Exact
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
-    """One handle as the handle table and `/views` show it. `children` are the ids of the nodes that a group holds."""
+    """One handle as the handle table and `/views` show it. `children` are the ids of the nodes that a group holds.
+
+    `idle`: a running group that nothing changes until a member runs.
+    """
 
     name: Exact
     obj_id: Exact
@@ -22,6 +25,7 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     changed: bool
     title: str
     pinned: bool = False
+    idle: bool = False
     children: tuple[Exact, ...] = ()
 
 

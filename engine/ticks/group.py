@@ -17,7 +17,7 @@ from ..events.nodes import GroupRecomputed, TickApplied
 from ..ids import ObjId
 from .context import TickContext
 from .periodic import is_time
-from .result import UNCHANGED, Ticking
+from .result import UNCHANGED, Ticking, TickResult
 from .sync import is_round
 
 _NAMED: Final = 3
@@ -30,7 +30,7 @@ def group(context: TickContext) -> Iterator[Event]:
         if is_group_due(node, context):
             result = node.Tick(context.now, context.round_id, "group")
             if result is not UNCHANGED:
-                yield from changes.add(node, result.summary, result.members)
+                yield from changes.add(node, result)
     yield from changes.rest()
 
 
@@ -45,7 +45,8 @@ class _Changes:
         self._waiting: dict[str, str] = {}
         """What the groups would say of which only groups changed, until it is known whether one around them does."""
 
-    def add(self, node: Ticking, summary: str, members: Sequence[str]) -> Iterator[Event]:
+    def add(self, node: Ticking, result: TickResult) -> Iterator[Event]:
+        summary, members = result.summary, result.members
         inner = [member for member in members if member in self._sources]
         for member in inner:
             if self._waiting.pop(member, None) is not None:
@@ -61,15 +62,15 @@ class _Changes:
             self._waiting[node.obj_id] = summary
         else:
             self._sources[node.obj_id] = (node.obj_id,)
-            yield from self._told(node.obj_id, summary)
+            yield from self._told(node.obj_id, summary, result.files)
 
     def rest(self) -> Iterator[Event]:
         for obj_id, summary in self._waiting.items():
             yield from self._told(obj_id, summary)
 
-    def _told(self, group: str, delta: str) -> Iterator[Event]:
+    def _told(self, group: str, delta: str, files: str = "") -> Iterator[Event]:
         obj_id = ObjId(group)
-        yield GroupRecomputed(obj_id=obj_id, delta=delta)
+        yield GroupRecomputed(obj_id=obj_id, delta=delta, files=files)
         yield TickApplied(obj_id=obj_id, tick_kind="group", turn_id=self._context.round_id, delta=delta)
 
 

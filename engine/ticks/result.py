@@ -31,12 +31,14 @@ class SourceChange:
 class TickResult:
     """`summary` is one line; `delta` is it and, where there is one, a short diff. Both empty: nothing changed.
 
-    `members` are those of a group that have changed: the ids of nodes, and what stands for globs.
+    `members` are those of a group that have changed: the ids of nodes, and what stands for globs. `files` is the part
+    of `summary` about files of globs.
     """
 
     summary: str = ""
     delta: str = ""
     members: tuple[str, ...] = ()
+    files: str = ""
     source: SourceChange | None = None
 
 

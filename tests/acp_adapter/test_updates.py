@@ -19,7 +19,7 @@ from engine.events.conversation import (
     UserMessage,
 )
 from engine.events.execution import ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
-from engine.events.nodes import FileChanged, NodeChanged
+from engine.events.nodes import FileChanged, GroupRecomputed, NodeChanged
 from engine.events.session import PromptQueued, TitleChanged, UsageReported
 from engine.execution import Captured, ExceptionInfo, Location, TextChange
 from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
@@ -154,6 +154,18 @@ def test_a_changed_file_that_no_node_says_more_about_is_announced_with_what_foll
     for made in (first, second):
         assert made["content"][0]["content"]["text"] == "```\n1 line changed in a.py\n```"
     assert title["title"] == "Next"
+
+
+def test_files_of_a_glob_are_announced_as_the_model_is_told_of_them() -> None:
+    files = "files of src/*.py: 1 changed (src/x.py)"
+    group = GroupRecomputed(
+        event_id=EventId("e1"), obj_id=ObjId("g"), delta=f"1 of 2 members changed: a; {files}", files=files
+    )
+    (made,) = updates_of(group)
+    assert (made["title"], made["kind"], made["status"]) == (files, "read", "completed")
+    assert made["content"][0]["content"]["text"] == f"```\n{group.delta}\n```"
+    # Its other members are announced by themselves.
+    assert updates_of(GroupRecomputed(obj_id=ObjId("g"), delta="1 of 1 member changed: a")) == []
 
 
 def test_a_condensation_is_one_call_from_its_request_to_its_summary() -> None:

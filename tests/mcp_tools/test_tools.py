@@ -182,6 +182,22 @@ async def test_a_group_is_made_changed_and_closed(project: Path) -> None:
         assert (await caller.text("view")).startswith("1 handle\na  view")
 
 
+async def test_a_group_of_views_that_do_not_follow_does_not_say_that_it_does(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt")
+        made = await caller.result("group", name="g", add=["a"])
+        assert "follows" not in text_of(made).partition("\n")[0]
+        assert (made.meta or {})[HANDLE]["follows"] is False
+        await caller.text("view", name="a", follow=True)
+        assert "  follows" in (await caller.text("group", name="g")).partition("\n")[0]
+        assert [("g" in line, "follows" in line) for line in (await caller.text("view")).splitlines()[1:]] == [
+            (False, True),
+            (True, True),
+        ]
+        await caller.text("view", name="a", follow=False)
+        assert "follows" not in await caller.text("view")
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_tick_tells_what_changed_and_cursors_disturb_nobody(project: Path, era: Era) -> None:
     async with served(project, era=era) as caller:

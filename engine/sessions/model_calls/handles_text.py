@@ -16,6 +16,7 @@ _DEEPEST: Final = 6
 """A handle in more groups is not indented further, so that its name has room."""
 _LEVELS: Final = {0: "0 text", 1: "1 outline", 2: "2 summary", 3: "3 changes"}
 _FOLLOWS: Final = {"": "no", "Sync": "each call", "Async": "when prepared"}
+_IDLE: Final = "nothing, until a member runs"
 _NONE: Final = 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
 
 
@@ -77,7 +78,7 @@ def _line(row: HandleRow, depth: int) -> list[str]:
     return [
         f"{'  ' * (min(depth, _DEEPEST) - 1)}└ {row.name}" if depth else row.name,
         row.title,
-        _FOLLOWS.get(row.freq, row.freq.replace("Periodic", "every")),
+        _IDLE if row.idle else _FOLLOWS.get(row.freq, row.freq.replace("Periodic", "every")),
         _LEVELS.get(row.lod, str(row.lod)),
         f"{row.used_tokens:,} of {budget_of(row)}",
         "pinned" if row.pinned else "",

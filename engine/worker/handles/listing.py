@@ -44,6 +44,7 @@ def row(node: NodeBase, name: str) -> HandleRow:
         changed=node.changed,
         title=node.title,
         pinned=node.pinned is not None,
+        idle=node.idle,
         children=tuple(child.obj_id for child in node.children()),
     )
 

@@ -229,3 +229,14 @@ def test_a_handle_that_is_made_of_its_state_knows_what_was_shown_of_files(desk: 
     again = other.board.node_from("group-1.1", state)
     assert again.Render(lod=3).text == _group(desk).Render(lod=3).text
     assert "+other" in again.Render(lod=3).text
+
+
+def test_a_tick_says_apart_what_became_of_files_of_globs(desk: Desk) -> None:
+    desk.run("a = view('top.py', freq='Sync'); g = group(a, 'src/*.py'); h = group(g)")
+    desk.write("src/a.py", "another text\n")
+    desk.write("top.py", "another text\n")
+    files = "files of src/*.py: 1 changed (src/a.py)"
+    assert [(event.delta, event.files) for event in desk.tick() if isinstance(event, GroupRecomputed)] == [
+        (f"1 of 2 members changed: a; {files}", files),
+        ("1 of 1 member changed: g", ""),
+    ]

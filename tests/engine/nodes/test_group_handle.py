@@ -216,3 +216,26 @@ def test_a_change_is_told_once_for_each_group_however_many_ways_lead_there(desk:
     desk.write("a.py", "other\n")
     desk.run("a.Refresh()")
     assert "1\tother\n" in _group(desk, "one").Render().text
+
+
+@pytest.mark.parametrize(
+    ("made", "idle"),
+    [
+        ("g = group(a, b)", True),
+        ("g = group()", True),
+        ("g = group(a, b); a.Run()", False),
+        ("g = group(a, b); a.Run(('Periodic', 5))", False),
+        ("g = group(a, b); g.Pause()", False),
+        ("low = group(a, b); g = group(low, low)", True),
+        ("low = group(a, b); g = group(b, low); a.Run()", False),
+        ("low = group(a, b); g = group(b, low); a.Run(); low.Pause()", True),
+        ("g = group(a, '*.py')", False),
+        ("low = group('*.py'); g = group(a, low)", False),
+    ],
+)
+def test_a_group_is_idle_while_nothing_below_it_runs(desk: Desk, made: str, idle: bool) -> None:
+    report = desk.run(f"{made}; show(g)")
+    assert _group(desk).idle is idle
+    (row,) = (row for row in desk.board.ls().rows if row.obj_id == _group(desk).obj_id)
+    assert (row.idle, row.freq) == (idle, "Sync" if _group(desk).running else "")
+    assert report.displays[-1].freq == ("" if idle else row.freq)

@@ -200,6 +200,15 @@ def test_a_group_has_what_is_in_it_below_it_and_a_budget_of_all_is_no_zero() -> 
     assert views_text([]) == 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
 
 
+def test_a_group_of_paused_members_says_that_nothing_changes_it() -> None:
+    (line,) = (
+        line
+        for line in views_text([handle("g", mode="running", freq="Sync", idle=True)]).splitlines()
+        if "g.py" in line
+    )
+    assert "nothing, until a member runs" in line
+
+
 def test_of_very_many_handles_the_newest_are_listed_and_the_others_counted() -> None:
     members = tuple(f"view-m{number}" for number in range(60))
     rows = [

@@ -1,4 +1,5 @@
-"""Updates for files that changed: each is a completed call that reads, with its headline or its diff.
+"""Updates for files that changed: each is a completed call that reads, with its headline or its diff. Those of globs
+share the call of their group.
 
 The node that shows a file says more about a change than the file's headline, and comes right after it. So a change is
 shown with the event that follows it, because a call that was shown as completed does not change any more.
@@ -39,9 +40,10 @@ def step(event: NodeEvent, shown: Shown) -> Step:
     match event:
         case FileChanged():
             return replace(shown, changed=event), []
+        case GroupRecomputed():
+            return shown, [_changed_group(event)] if event.files else []
         case (
             NodeMade()
-            | GroupRecomputed()
             | ContentsAdopted()
             | NodeChanged()
             | MethodCalled()
@@ -57,6 +59,17 @@ def step(event: NodeEvent, shown: Shown) -> Step:
             return shown, []
         case _:
             assert_never(event)
+
+
+def _changed_group(event: GroupRecomputed) -> ToolCall:
+    """Files of globs have no event of their own, and the model is told of them by their group."""
+    return ToolCall(
+        tool_call_id=f"group_{event.event_id}",
+        title=title_line(event.files),
+        kind="read",
+        status="completed",
+        content=[text_block(event.delta)],
+    )
 
 
 def changed_file(shown: Shown, following: AnyEvent, facts: Facts) -> Step:
