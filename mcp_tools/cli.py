@@ -1,7 +1,7 @@
 """`rewindow-mcp`: reads the command line and serves MCP, on standard input and output or over HTTP.
 
 The order matters, because a client waits: the parent of worker processes starts up beside our imports, and the engine
-is loaded when the client has its first answer.
+is loaded when the client has its first answer. A little over 300 lines, because every way to end before that is here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 if TYPE_CHECKING:
     from engine import Host, Redactor, Settings, Zygote
@@ -36,10 +36,12 @@ examples:
 Settings are read from the environment and a config file: docs/configuration.md.
 """
 _UNSANDBOXED: Final = "unsandboxed"
-_NO_SANDBOX: Final = """\
-rewindow-mcp: --allow-run needs a sandbox, and {reason}. --allow-run=unsandboxed lets clients run Python with
-your own rights: it reaches every file and program that you reach, whatever --root says.
-"""
+_NOT_STDIO: Final = ("--http", "--print-config")
+"""Options with which nobody speaks MCP on standard input."""
+_NO_SANDBOX: Final = (
+    "--allow-run needs a sandbox, and {reason}. --allow-run=unsandboxed lets clients run Python with your own rights:"
+    " it reaches every file and program that you reach, whatever --root says."
+)
 _ON_TERMINAL: Final = (
     "rewindow-mcp: waiting for an MCP client's messages; --print-config CLIENT prints how to have yours start it\n"
 )
@@ -58,13 +60,19 @@ def main(arguments: Sequence[str]) -> int:
     """Serves until the client leaves; returns the exit code: 0, or 2 for what cannot be used."""
     # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    try:
+        chosen = parser.parse_args(arguments)
+    except _UsageError as error:
+        parser.print_usage(sys.stderr)
+        is_client = not any(argument.startswith(_NOT_STDIO) for argument in arguments)
+        return _refused(error, is_client=is_client)
+    is_client = chosen.http is None and chosen.print_config is None
     if chosen.allow_run == "":
         from engine import cannot_hold
 
         if reason := cannot_hold():
-            sys.stderr.write(_NO_SANDBOX.format(reason=reason))
-            return 2
+            return _refused(_NO_SANDBOX.format(reason=reason), is_client=is_client)
     from engine import Zygote, load_settings
     from engine.errors import InvalidRequestError
     from mcp_tools.access import AccessError
@@ -81,12 +89,12 @@ def main(arguments: Sequence[str]) -> int:
         if chosen.print_config is not None:
             return _print_config(chosen, access)
     except (InvalidRequestError, AccessError, RootsError) as error:
-        return _refused(error, chosen)
+        return _refused(error, is_client=is_client)
     zygote = Zygote.spawn()
     try:
         return _serve(chosen, settings, access, zygote)
     except (RootsError, AccessError) as error:
-        return _refused(error, chosen)
+        return _refused(error, is_client=is_client)
     except KeyboardInterrupt:
         return 130
     finally:
@@ -214,14 +222,24 @@ def _command() -> str:
     return beside if os.path.exists(beside) else "rewindow-mcp"
 
 
-def _refused(error: Exception, chosen: argparse.Namespace) -> int:
+class _UsageError(Exception):
+    """Raised for a command line that cannot be used."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise the error, where argparse would end the program: a client has to be answered first."""
+        raise _UsageError(message)
+
+
+def _refused(error: object, *, is_client: bool) -> int:
     """Says why nothing can be served; to a client on stdio also as the answer to what it asks first, because it would
     show nothing but that the connection was closed."""
     from engine import redactor_of  # of no stage, because nothing is started
 
     reason = redactor_of(os.environ).redact(str(error))
     sys.stderr.write(f"rewindow-mcp: {reason}\n")
-    if chosen.http is None and chosen.print_config is None and not os.isatty(0):
+    if is_client and not os.isatty(0):
         _answer_first(reason)
     return 2
 
@@ -241,7 +259,7 @@ def _answer_first(reason: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     from engine import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         "rewindow-mcp",
         description=DESCRIPTION,
         epilog=EXAMPLES,

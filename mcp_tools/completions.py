@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio.to_thread
 
 from engine import changes_of, complete_path
+from mcp_tools.handles import folded
 from mcp_tools.tools.row import PATH_CHARS
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ async def completions(kind: Kind, start: str, bench: Bench | None, roots: Sequen
         return await anyio.to_thread.run_sync(lambda: complete_path(start, tuple(roots), directories=True))
     if bench is None:
         return []
-    values = _cursors(bench) if kind == "cursor" else bench.handles.names(kind)
-    return [value for value in values if value.startswith(start)]
+    if kind == "cursor":
+        return [cursor for cursor in _cursors(bench) if cursor.startswith(start)]
+    # Names are known by their letters and digits, whatever a client writes between them.
+    begins = folded(start).lstrip("_")
+    return [name for name in bench.handles.names(kind) if name.startswith((start, begins) if begins else start)]
 
 
 def _cursors(bench: Bench) -> Iterator[str]:

@@ -8,6 +8,7 @@ by `server`; run by `serving`.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from engine.errors import EngineError
+from mcp_tools.resources import canonical
 from mcp_tools.sessions import BenchPool
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
@@ -44,6 +46,8 @@ class _Listeners:
         self.bus = InMemorySubscriptionBus()
         self.handler = ListenHandler(self.bus)
         self.count = 0
+        self.uris = Counter[str]()
+        """Those that they subscribe to, as they wrote them."""
 
 
 class Feed:
@@ -66,11 +70,14 @@ class Feed:
             raise _too_many()
         listeners = self._listening.setdefault(key, _Listeners())
         listeners.count += 1
+        uris = params.notifications.resource_subscriptions or ()
+        listeners.uris.update(uris)
         self._subscribed.set()
         try:
             return await listeners.handler(ctx, params)
         finally:
             listeners.count -= 1
+            listeners.uris -= Counter(uris)
             if not listeners.count:
                 del self._listening[key]
 
@@ -128,10 +135,22 @@ class Feed:
         now = {f"{row.obj_type}://{row.name}": (row, row.obj_id in looked.stale) for row in looked.rows}
         before = self._seen.get(key, {})
         self._seen[key] = now
+        others = self._others(key, bench, now)
         for uri, (row, is_stale) in now.items():
             # Of a handle that was not seen before, the file may have changed between its opening and this look.
             if before.get(uri, (row, False)) != (row, is_stale):
-                await self._tell(key, uri)
+                for each in (uri, *others.get(uri, ())):
+                    await self._tell(key, each)
+
+    def _others(self, key: str, bench: Bench, known: Iterable[str]) -> Mapping[str, list[str]]:
+        """The URIs that clients wrote otherwise and subscribed to, by those of the handles that they mean."""
+        wanted = dict.fromkeys(uri for subscribed, uri in self._legacy if subscribed == key)
+        if (listeners := self._listening.get(key)) is not None:
+            wanted |= dict.fromkeys(listeners.uris)
+        others: dict[str, list[str]] = {}
+        for uri in wanted.keys() - known:
+            others.setdefault(canonical(bench, uri), []).append(uri)
+        return others
 
     async def _tell(self, key: str, uri: str) -> None:
         await self._publish(key, ResourceUpdated(uri=uri))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import hashlib
 import keyword
 import re
 import unicodedata
@@ -25,10 +26,13 @@ from mcp_tools.arguments import ArgumentError
 Kind = Literal["view", "group"]
 _KINDS: Final[Mapping[str, Kind]] = {"ViewHandle": "view", "GroupHandle": "group"}
 """By the name of the type, as a namespace diff has it."""
+_NEEDED: Final[Mapping[Kind, str]] = {"view": "path", "group": "add"}
+"""The argument by which a tool opens one."""
 _FOLLOWED: Final = frozenset((StatementRecorded, ExecutionFinished, EnvironmentRestored))
 MOST_HANDLES: Final = 256
 """Of one session."""
 LONGEST_NAME: Final = 64
+_DIGEST_BYTES: Final = 4
 _SHOWN_CHARS: Final = 60
 _SHOWN_NAMES: Final = 20
 _CHAR: Final = (
@@ -48,6 +52,8 @@ class Handles:
         self._kinds: dict[str, Kind] = {}
         self._variables: set[str] = set()
         self._paths: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        """What a client first called each handle, as far as this process was asked."""
         self._opening: dict[StatementId, tuple[str, str]] = {}
         """The names and paths of views that statements under way would open."""
 
@@ -86,6 +92,7 @@ class Handles:
         for name in names:
             self._kinds.pop(name, None)
             self._paths.pop(name, None)
+            self._asked.pop(name, None)
             self._variables.discard(name)
 
     # --- what there is ------------------------------------------------------------------------------------------------
@@ -107,6 +114,12 @@ class Handles:
                 return found
         return None
 
+    def called(self, name: str) -> str | None:
+        """The identifier of the handle that has exactly this name, or was first called so; None where none was."""
+        if name in self._kinds:
+            return name
+        return next((handle for handle, asked in self._asked.items() if asked == name), None)
+
     def known(self, name: str, kind: Kind) -> str:
         """The name, if a handle of that kind has it. Raises ArgumentError, which says what there is."""
         asked, name = name, self.meant(name) or name
@@ -127,7 +140,8 @@ class Handles:
         Raises:
             ArgumentError: it can be none, or is something else, or there are too many handles.
         """
-        name = identifier(name)
+        asked, name = name, identifier(name)
+        self.check_same(asked, name)
         other = self._kinds.get(name)
         if other not in (None, kind):
             raise ArgumentError(f"{name} is a {other} already; choose another name, or close it first.")
@@ -136,6 +150,22 @@ class Handles:
         if other is None and len(self._kinds) >= MOST_HANDLES:
             raise ArgumentError(f"This session has {MOST_HANDLES} handles, the most there can be; close some first.")
         return name
+
+    def check_same(self, asked: str, name: str) -> None:
+        """Check that a client which is about to change the handle `name` means it, and not one it called otherwise.
+
+        Raises ArgumentError where another name of the client's has become the same identifier.
+        """
+        first = self._asked.get(name, asked)
+        if name in self._kinds and asked not in (name, first):
+            shown, other = (cut_line(legible_line(each), _SHOWN_CHARS) for each in (asked, first))
+            meant = name if first == name else f"{other}, which is {name}"
+            raise ArgumentError(f"{shown} would be the same handle as {meant}; call it {name}, or choose another name.")
+
+    def note_asked(self, name: str, asked: str) -> None:
+        """Note what a client calls a handle; the first name counts."""
+        if name in self._kinds:
+            self._asked.setdefault(name, asked)
 
     def for_path(self, path: str) -> str:
         """A name for a view of the path: the one that stands on it already, or a free one made of the path's."""
@@ -159,16 +189,25 @@ class Handles:
 def identifier(name: str) -> str:
     """What a name is in statements, whose rules are Python's; names that differ in punctuation alone are the same.
 
-    Raises ArgumentError where nothing in it can be one.
+    Of a long name the beginning is left, and a digest of all of it, because long paths begin alike. Raises
+    ArgumentError where nothing in it can be one.
     """
-    word = re.sub(r"[^A-Za-z0-9]+", "_", unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode())
-    word = (word if name.isidentifier() and name.isascii() else word.strip("_"))[:LONGEST_NAME].lstrip("_")
+    word = folded(name)
+    word = (word if name.isidentifier() and name.isascii() else word.strip("_")).lstrip("_")
     if not word:
         shown = cut_line(repr(name), _SHOWN_CHARS)
         raise ArgumentError(f"{shown} cannot be a name, because it holds no letter or digit; take one such as `notes`.")
     if word[0].isdigit():
-        word = f"n{word}"[:LONGEST_NAME]
-    return f"{word[: LONGEST_NAME - 1]}_" if _is_taken(word) else word
+        word = f"n{word}"
+    if len(word) > LONGEST_NAME:
+        digest = hashlib.blake2s(word.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return f"{word[: LONGEST_NAME - len(digest) - 1]}_{digest}"
+    return f"{word}_"[:LONGEST_NAME] if _is_taken(word) else word
+
+
+def folded(text: str) -> str:
+    """The letters and digits of a text that a name keeps, with an underscore for what is between them."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode())
 
 
 def _is_taken(name: str) -> bool:
@@ -178,7 +217,7 @@ def _is_taken(name: str) -> bool:
 
 def _listed(names: list[str], kind: Kind) -> str:
     if not names:
-        return f"none is open, `{kind}` opens one"
+        return f"none is open, `{kind}` with `{_NEEDED[kind]}` opens one"
     rest = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return f"open are {', '.join(names[:_SHOWN_NAMES])}{rest}"
 

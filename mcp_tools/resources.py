@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -25,7 +26,10 @@ TEMPLATES: Final = {
     "group://{name}": "a group, as it is",
     "changes://{cursor}": "what changed since a cursor of `tick`",
 }
-_URI: Final = re.compile(r"(view|group|changes)://([A-Za-z0-9_]{1,64})/?")
+_URI: Final = re.compile(r"(view|group|changes)://(.{1,2000}?)/?", re.DOTALL)
+
+
+_CURSOR: Final = re.compile(r"[0-9]{1,64}")
 
 
 class NoResourceError(Exception):
@@ -51,7 +55,7 @@ def entries(bench: Bench | None) -> list[Entry]:
 
 
 async def read(bench: Bench | None, uri: str) -> str:
-    """The text of a resource.
+    """The text of a resource. A handle has the URI of its name, and of what its client first called it.
 
     Raises:
         NoResourceError: there is none of that URI.
@@ -61,22 +65,30 @@ async def read(bench: Bench | None, uri: str) -> str:
     found = _URI.fullmatch(uri)
     if bench is None or found is None:
         raise _none(uri, bench)
-    kind, name = found.groups()
+    kind, asked = found[1], unquote(found[2])
     if kind == "changes":
-        return await _changes(bench, name, uri)
-    if bench.handles.kind(name) != kind:
+        return await _changes(bench, found[2], uri)
+    name = bench.handles.called(asked)
+    if name is None or bench.handles.kind(name) != kind:
         raise _none(uri, bench)
     display = (await bench.look([name], MOST_TOKENS)).shown.get(name)
     if display is None:
         raise _none(uri, bench)
-    return handle_reply(name, display).text
+    return handle_reply(name, display, asked=asked).text
 
 
 async def _changes(bench: Bench, cursor: str, uri: str) -> str:
-    if not cursor.isdecimal() or int(cursor) > bench.cursor:
+    if _CURSOR.fullmatch(cursor) is None or int(cursor) > bench.cursor:
         raise _none(uri, bench)
     text = await changes_text(bench, bench.changes(int(cursor)), MOST_TOKENS)
     return f"{text}\ncursor {bench.cursor}"
+
+
+def canonical(bench: Bench, uri: str) -> str:
+    """The URI by which the resource is listed; one that is none of a handle is returned as it is."""
+    found = _URI.fullmatch(uri)
+    name = None if found is None or found[1] == "changes" else bench.handles.called(unquote(found[2]))
+    return uri if name is None or found is None else f"{found[1]}://{name}"
 
 
 def _none(uri: str, bench: Bench | None) -> NoResourceError:

@@ -22,6 +22,10 @@ then what was asked for, within `tokens`. The facts are in `_meta["rewindow/hand
 done is one sentence that says what would work, with `isError`. Each call of `view` and `group` is a statement of the
 session's timeline, which `rewindow show` prints and an editor can load; arguments never become code.
 
+A name may be any text with an ASCII letter or digit. In the timeline it is an identifier, which the facts show first:
+`my_group (my-group)`. Every tool and resource takes either. A second name that would become the same identifier is
+refused.
+
 With `--structured` the facts and the whole text are in `structuredContent`, too, and each tool has an `outputSchema`.
 That is for programs: if it is there, Claude Code and Codex show their models nothing else, as JSON that costs a fifth
 more tokens.

@@ -40,6 +40,8 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
     policy: dict[str, Any] = {key: arguments[key] for key in ("tokens", "lod") if key in arguments}
     add, remove = _members(handles, arguments.get("add", ())), _members(handles, arguments.get("remove", ()))
     if handles.kind(name) == "group":
+        if add or remove or policy:
+            handles.check_same(asked, name)
         source = statements.regrouping(name, add=add, remove=remove, **policy, called=bench.called)
     else:
         if remove:
@@ -48,6 +50,7 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         name = handles.to_bind(name, "group")
         source = statements.grouping(name, add, **policy, called=bench.called)
     display, number = await bench.shown(source)
+    bench.handles.note_asked(name, asked)
     return handle_reply(name, display, number, asked)
 
 

@@ -54,6 +54,8 @@ async def _act(bench: Bench, arguments: Mapping[str, Any]) -> Reply:
         replaces = handles.kind(name) is not None
         source = statements.opening(name, path, **chosen, replaces=replaces, called=bench.called)
     display, number = await bench.shown(source)
+    if "name" in arguments:
+        bench.handles.note_asked(name, arguments["name"])
     if path is not None and display.state in _NOTHING_THERE:
         await bench.act(statements.closing(name))
         raise CallError(_why(display, path))

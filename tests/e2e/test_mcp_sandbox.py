@@ -62,7 +62,7 @@ def test_without_a_kernel_that_holds_it_it_ends_and_says_what_to_do(
     monkeypatch.setattr("engine.cannot_hold", lambda: "this kernel has no Landlock", raising=False)
     assert main(["--allow-run"]) == 2
     said = capsys.readouterr().err
-    assert "needs a sandbox, and this kernel has no Landlock" in said
+    assert said.startswith("rewindow-mcp: --allow-run needs a sandbox, and this kernel has no Landlock")
     assert "--allow-run=unsandboxed lets clients run Python with" in said
 
 

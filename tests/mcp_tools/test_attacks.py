@@ -90,7 +90,7 @@ NOT_THERE = (
 )
 """What other systems or programs take for paths to elsewhere, and here is a name that no file has."""
 NO_RESOURCES = (
-    "view://%61",
+    "view://%62",
     "view://../a",
     "view://a/../a",
     "view://a%2f..",

@@ -132,5 +132,5 @@ def test_the_command_line_knows_every_format(capsys: pytest.CaptureFixture[str])
     assert "rewindow" in capsys.readouterr().out
     assert cli.main(["--structured", "--print-config", "codex"]) == 0
     assert 'args = ["--structured"]' in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        cli.main(["--print-config", "emacs"])
+    assert cli.main(["--print-config", "emacs"]) == 2
+    assert "invalid choice: 'emacs'" in capsys.readouterr().err

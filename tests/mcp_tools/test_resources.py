@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -72,6 +73,21 @@ async def test_what_is_no_resource_is_an_error_that_says_what_is(project: Path, 
         assert refused.value.error.data == {"uri": uri}
 
 
+NAMED = (("src/a b.txt", "src_a_b_txt"), ("my-view", "my_view"), ("list", "list_"), ("x" * 300, ""))
+
+
+@pytest.mark.parametrize(("name", "handle"), NAMED)
+async def test_a_resource_is_read_by_the_name_that_a_client_gave(project: Path, name: str, handle: str) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", name=name)
+        (uri, _) = [each.uri for each in (await caller.client.list_resources()).resources]
+        assert handle in uri
+        for written in (name, quote(name, safe=""), quote(name)):
+            assert "1\tone\n" in await read(caller.client, f"view://{written}")
+        with pytest.raises(MCPError):
+            await read(caller.client, f"group://{quote(name)}")
+
+
 async def completed(caller: Caller, of: str, argument: str, start: str = "") -> list[str]:
     """What is offered for an argument of a template, or of a prompt."""
     template = ResourceTemplateReference(type="ref/resource", uri=of)
@@ -100,6 +116,21 @@ async def test_names_and_cursors_are_completed(project: Path, era: Era) -> None:
         assert "+three" in await read(caller.client, f"changes://{cursor}")
         assert await completed(caller, "review-changes", "since", cursor[:1]) == [cursor]
         assert await completed(caller, "review-changes", "since", "x") == []
+
+
+async def test_names_are_completed_as_clients_write_them(project: Path) -> None:
+    async with served(project) as caller:
+        for name in ("my-view", "src/a.txt", "mine"):
+            await caller.text("view", path="a.txt", name=name)
+        for start, found in (
+            ("my-", ["my_view"]),
+            ("my v", ["my_view"]),
+            ("src/a", ["src_a_txt"]),
+            ("./src/", ["src_a_txt"]),
+            ("/", []),
+            ("-", []),
+        ):
+            assert await completed(caller, "view://{name}", "name", start) == found, start
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -157,6 +188,17 @@ async def test_prompts_say_what_to_do_with_the_tools(project: Path) -> None:
             await prompt(caller, "review-changes", since="999999")
         with pytest.raises(MCPError, match="Unknown prompt: other; there are orient, review-changes"):
             await prompt(caller, "other")
+
+
+async def test_a_subscriber_hears_by_the_uri_that_it_wrote(project: Path) -> None:
+    async with served(project) as caller:
+        await caller.text("view", path="a.txt", name="my-view", follow=True)
+        wanted = ["view://my-view", "view://my_view", "view://other"]
+        async with caller.client.listen(resource_subscriptions=wanted) as events:
+            (project / "a.txt").write_text("three\n")
+            heard = aiter(events)
+            told = {str(getattr(await anext(heard), "uri", "")) for _ in range(2)}
+            assert told == {"view://my-view", "view://my_view"}
 
 
 async def test_a_subscriber_of_the_newer_era_hears_of_a_change_and_nothing_is_ticked(project: Path) -> None:

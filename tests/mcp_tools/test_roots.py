@@ -80,7 +80,7 @@ def test_a_working_directory_that_is_gone_is_told_of(home: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("options", [("--root", "/nonexist"), ("--session", "../x")])
+@pytest.mark.parametrize("options", [("--root", "/nonexist"), ("--session", "../x"), ("--nope",)])
 async def test_a_client_is_told_why_nothing_is_served(tmp_path: Path, options: tuple[str, ...]) -> None:
     """It would show that the connection was closed."""
     with pytest.raises(Exception) as refused:  # noqa: PT011 -- a group of the client's own tasks
@@ -89,6 +89,15 @@ async def test_a_client_is_told_why_nothing_is_served(tmp_path: Path, options: t
     said = "".join(traceback.format_exception(refused.value))
     assert "rewindow-mcp: " in said
     assert ("/nonexist is no directory" in said) == (options[0] == "--root")
+    assert ("unrecognized arguments: --nope" in said) == (options[0] == "--nope")
+
+
+@pytest.mark.parametrize("options", [("--nope", "--http", "0"), ("--nope", "--print-config=codex")])
+def test_a_usage_error_of_what_is_no_server_on_stdio_answers_nobody(tmp_path: Path, options: tuple[str, ...]) -> None:
+    asked = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}\n'
+    done = subprocess.run([SCRIPT, *options], input=asked, capture_output=True, check=False, timeout=30, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"rewindow-mcp: unrecognized arguments: --nope" in done.stderr
 
 
 @pytest.mark.parametrize("first", [b"", b"[]\n"])

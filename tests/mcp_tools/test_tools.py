@@ -175,7 +175,7 @@ async def test_a_group_is_made_changed_and_closed(project: Path) -> None:
         assert without.startswith("g  src/*.py  ")
         assert "/100 tokens  lod 1  follows  statement 3" in without
         assert "g is closed" in await caller.text("group", name="g", close=True)
-        assert "There is no group g; none is open, `group` opens one." in await caller.error(
+        assert "There is no group g; none is open, `group` with `add` opens one." in await caller.error(
             "group", name="g", close=True
         )
         assert "is no path or glob" in await caller.error("group", name="g", add=["../x"]) or True
@@ -373,6 +373,42 @@ async def test_a_name_is_what_a_client_takes_first(project: Path) -> None:
         assert (await caller.text("view", name="src/one.py", pos=1)).startswith("src_one_py (src/one.py)  ")
         await caller.text("group", name="outer", add=["my-group", "open", "src/one.py"])
         assert (await caller.text("group", name="my-group", close=True)).startswith("my_group is ")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "handle"), [("a-b", "a.b", "a_b"), ("c_d", "c d", "c_d"), ("open", "open-", "open_")]
+)
+async def test_two_names_of_a_client_never_become_one_handle_unseen(
+    project: Path, first: str, second: str, handle: str
+) -> None:
+    async with served(project) as caller:
+        await caller.text("view", name=first, path="a.txt")
+        assert f"call it {handle}, or choose another name." in await caller.error(
+            "view", name=second, path="src/one.py"
+        )
+        assert "  a.txt  " in await caller.text("view", name=first)
+        assert (await caller.text("view", name=second)).startswith(f"{handle} ({second})  a.txt  ")
+        for name in (handle, first):
+            assert (await caller.text("view", name=name, path="src/one.py")).startswith(handle)
+        await caller.text("view", name=first, close=True)
+        await caller.text("group", name=first, add=["a.txt"])
+        for change in ({"add": ["src"]}, {"remove": ["a.txt"]}, {"tokens": 500}):
+            assert f"call it {handle}" in await caller.error("group", name=second, **change)
+        assert (await caller.text("group", name=second)).startswith(f"{handle} ({second})  a.txt  ")
+        assert "  a.txt, src  " in await caller.text("group", name=handle, add=["src"])
+
+
+async def test_long_names_that_begin_alike_are_different_handles(project: Path) -> None:
+    long = "a/" * 150
+    async with served(project) as caller:
+        for name, path in ((f"{long}one", "a.txt"), (f"{long}two", "src/one.py"), (f"{'1' * 300}", "src/two.py")):
+            await caller.text("view", name=name, path=path)
+            shown = await caller.text("view", name=name)
+            handle = shown.partition(" ")[0]
+            assert len(handle) == 64
+            assert f"  {path}  " in shown
+            assert (await caller.text("view", name=handle)).startswith(f"{handle}  {path}  ")
+        assert (await caller.text("view")).startswith("3 handles")
 
 
 @pytest.mark.parametrize("name", ["", "---", "\u65e5\u672c"])
