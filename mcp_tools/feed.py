@@ -26,7 +26,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from engine.errors import EngineError
-from mcp_tools.resources import canonical
 from mcp_tools.sessions import BenchPool
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
@@ -53,8 +52,10 @@ class _Listeners:
 class Feed:
     """The subscriptions of one server. `key` is a session's, as `BenchPool` has it: nobody is told of another one."""
 
-    def __init__(self, pool: BenchPool) -> None:
+    def __init__(self, pool: BenchPool, canonical: Callable[[Bench, str], str]) -> None:
+        """`canonical` is the URI by which a resource is listed, of any that a client may write for it."""
         self._pool = pool
+        self._canonical = canonical
         self._listening: dict[str, _Listeners] = {}
         self._legacy: dict[tuple[str, str], list[ServerSession]] = {}
         """Of the handshake era, by the key of the session and the URI."""
@@ -149,7 +150,7 @@ class Feed:
             wanted |= dict.fromkeys(listeners.uris)
         others: dict[str, list[str]] = {}
         for uri in wanted.keys() - known:
-            others.setdefault(canonical(bench, uri), []).append(uri)
+            others.setdefault(self._canonical(bench, uri), []).append(uri)
         return others
 
     async def _tell(self, key: str, uri: str) -> None:

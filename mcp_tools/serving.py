@@ -21,6 +21,7 @@ from mcp_tools.feed import Feed
 from mcp_tools.logs import Logs
 from mcp_tools.places import Places
 from mcp_tools.requests import Requests
+from mcp_tools.resources import canonical
 from mcp_tools.roots import Roots
 from mcp_tools.server import make_server
 from mcp_tools.sessions import BenchPool, Held
@@ -87,7 +88,7 @@ async def composed(
     engine = EngineTask(make_host, service.redactor)
     held = Held(network=service.network) if service.held else None
     pool = BenchPool(engine.sessions, confined=not service.runs, held=held)
-    feed = Feed(pool)
+    feed = Feed(pool, canonical)
     logs, places = Logs(), Places(pool, service.roots, service.session)
     requests = Requests(
         places,

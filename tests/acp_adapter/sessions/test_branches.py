@@ -22,7 +22,7 @@ async def test_a_move_is_marked_and_a_load_shows_the_active_branch_alone(store: 
         await agent.prompt(session, "/rewind 1")
         (mark,) = [each for each in agent.updates("tool_call") if each["toolCallId"].startswith("moved_")]
         assert mark["title"] == "Branch b1, after statement 1"
-        assert "does not count any more" in mark["content"][0]["content"]["text"]
+        assert "no longer active" in mark["content"][0]["content"]["text"]
         await agent.prompt(session, "x")
         assert last_value(agent) == "1"
     async with in_memory(tmp_path, store=store) as agent:

@@ -30,5 +30,5 @@ def _mark(event: HeadMoved) -> ToolCall:
         title=title_line(f"Branch {event.branch}, after {place}"),
         kind="other",
         status="completed",
-        content=[text_block(f"What is above does not count any more: {moved_sentence(event)}.")],
+        content=[text_block(f"The conversation above is no longer active: {moved_sentence(event)}.")],
     )
