@@ -220,7 +220,7 @@ def picture(lines: list[Text], scene: Scene) -> str:
     for line in lines:
         console.print(line, overflow="ignore", crop=True, soft_wrap=False, end="\n", highlight=False)
     theme = DIMMED_MONOKAI if scene.theme == "dark" else _LIGHT
-    return console.export_svg(title=scene.title, theme=theme, code_format=_FRAME, unique_id=scene.name)
+    return console.export_svg(title=scene.title, theme=theme, code_format=_FRAME, unique_id=f"s{scene.name}")
 
 
 def draw(scene: Scene, code: Path) -> tuple[str, str]:
