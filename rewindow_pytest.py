@@ -50,8 +50,8 @@ _START: Final = """\
 import site, sys
 sys.path.append(sys.argv.pop(1))
 site.main()
-from conformance.cli.once import main
-sys.exit(main(sys.argv[1:]))
+from rewindow_startup import rewindow_conformance_once
+rewindow_conformance_once()
 """
 
 _folder = pytest.StashKey[str]()

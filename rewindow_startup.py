@@ -13,12 +13,11 @@ import os
 import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, cast
 
 if TYPE_CHECKING:
-    from engine import Redactor
+    from conformance.cli.streams import Output
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
@@ -100,32 +99,34 @@ class _Errors(io.TextIOBase):
 
 def rewindow_conformance() -> NoReturn:
     """The command that judges other programs, which may say what keys they were given. It runs no statements."""
+    output = _conformance_output()
+    from conformance.cli import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:], output))
+
+
+def rewindow_conformance_once() -> NoReturn:
+    """The same for callers that share one run, such as the plugin for pytest."""
+    output = _conformance_output()
+    from conformance.cli.once import main  # only after the check
+
+    raise SystemExit(main(sys.argv[1:], output))
+
+
+def _conformance_output() -> Output:
+    """Where it writes: without the secrets of the environment, and of the command line that it is given."""
     problem = foreign_package()
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
     _open_streams()
-    from conformance.cli import main  # only after the check
-    from engine import without_secrets
+    from conformance.cli.streams import Output
+    from engine import redactor_of, without_secrets
+    from engine.config.command_lines import command_line_secrets
 
-    redactor = _given_keys(sys.argv[1:])
-    sys.stdout = without_secrets(sys.stdout, redactor)
-    sys.stderr = without_secrets(sys.stderr, redactor)
-    raise SystemExit(main(sys.argv[1:], redactor.redact))
-
-
-def _given_keys(arguments: list[str]) -> Redactor:
-    """What takes out the secrets of the environment, and those that the command line gives to the program."""
-    from engine import redactor_of
-    from engine.config.secrets import server_secrets
-    from engine.mcp_servers import StdioServer
-
-    given = [value for option, value in pairwise(arguments) if option == "--env"]
-    given += [option.removeprefix("--env=") for option in arguments if option.startswith("--env=")]
-    variables = {name: value for name, equals, value in (each.partition("=") for each in given) if equals}
-    program = StdioServer(name="", command="", args=tuple(arguments), env=variables)
     names = _hidden_names()
-    return redactor_of(os.environ, names).knowing(server_secrets(program, os.environ, names))
+    redactor = redactor_of(os.environ, names).knowing(command_line_secrets(sys.argv[1:], os.environ, names))
+    return Output(without_secrets(sys.stdout, redactor), without_secrets(sys.stderr, redactor), redactor.redact)
 
 
 def rewindow_acp() -> NoReturn:

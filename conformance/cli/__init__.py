@@ -10,11 +10,11 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, NoReturn, Protocol, cast
 
-from conformance.cli import streams
+from conformance.cli.streams import Output, discard_output, standard_output
 
 _INTERRUPTED: Final = 130
 _USAGE: Final = 2
@@ -65,19 +65,23 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-def main(arguments: Sequence[str], hide: Callable[[str], str] = str) -> int:
-    """Runs a command line; returns the exit status. `hide` is what becomes of the text of a report in a file."""
-    streams.open_missing()
-    streams.hide = hide
+def main(arguments: Sequence[str], output: Output | None = None) -> int:
+    """Run a command line and return the exit status. All that it writes goes through `output`."""
+    output = output or standard_output()
+    with output.standard():
+        return _main(arguments, output)
+
+
+def _main(arguments: Sequence[str], output: Output) -> int:
     before = {number: signal.getsignal(number) for number in _ENDING}
     try:
-        code = _run(arguments)
+        code = _run(arguments, output)
         sys.stdout.flush()
     except BrokenPipeError:
-        streams.discard_output()
+        discard_output()
         return _CLOSED
     except OSError as error:
-        streams.discard_output()
+        discard_output()
         named = f": {error.filename}" if error.filename else ""
         print(f"rewindow-conformance: {error.strerror or error}{named}", file=sys.stderr)
         return _USAGE
@@ -90,14 +94,14 @@ def main(arguments: Sequence[str], hide: Callable[[str], str] = str) -> int:
     return code
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], output: Output) -> int:
     own, program = split(arguments)
     parser = _parser(own[0] if own else "")
     try:
         parsed, unknown = parser.parse_known_args(own)
         if unknown:
             raise UsageError(_misplaced(parsed.command, unknown, program))
-        parsed.program = program
+        parsed.program, parsed.output = program, output
         for number in _ENDING:
             signal.signal(number, _interrupt)
         return _command(parsed.command).run(parsed)

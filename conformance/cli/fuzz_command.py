@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.cli import UsageError
-from conformance.cli.judging_runs import StatusLine, directory, keep, server_starter, variables
+from conformance.cli.judging_runs import KEEP_HELP, StatusLine, directory, keep, server_starter, variables
 from conformance.fuzzing.campaign import Campaign, Outcome
 from conformance.fuzzing.play import Played, play, steps_of
 from conformance.fuzzing.targets import TARGETS, Step
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds for a response (10)")
     parser.add_argument("--cwd", type=Path, metavar="DIR", help="the directory to work in (default: an empty one)")
     parser.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the transcript of a failure goes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=KEEP_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,14 +9,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from conformance.cli import UsageError, streams
-from conformance.cli.streams import discard_output
+from conformance.cli import UsageError
+from conformance.cli.streams import Output, discard_output
 from conformance.options import Options
 from conformance.peers.client import AGENT, ClientPeer
 from conformance.peers.orphans import no_orphans
@@ -39,6 +39,7 @@ _PROMPTS: Final = {
 
 
 AddOptions = Callable[[argparse.ArgumentParser], None]
+KEEP_HELP: Final = "where the transcripts of failures go; they are raw, and hold the keys that were sent"
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +85,7 @@ def add_run_options(parser: argparse.ArgumentParser, *more: AddOptions) -> None:
     limits.add_argument("--jobs", type=_count, default=4, metavar="N", help="scenarios at once (4)")
     output = parser.add_argument_group("what is judged and reported")
     output.add_argument("-k", action="append", default=[], metavar="WORD", help="only ids or scenarios with this word")
-    output.add_argument("--keep", type=Path, metavar="DIR", help="where the transcripts of failures go")
+    output.add_argument("--keep", type=Path, metavar="DIR", help=KEEP_HELP)
     output.add_argument("--verbose", action="store_true", help="list every requirement, passed ones too")
     for name in REPORTS:
         output.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report in {REPORTS[name].title}")
@@ -215,7 +216,7 @@ def report(outcome: Run, arguments: argparse.Namespace) -> int:
         code = code or 2
     for name, kind in REPORTS.items():
         path: Path | None = getattr(arguments, name)
-        if path is not None and not _write(path, kind.render(outcome, context)):
+        if path is not None and not _write(arguments.output, path, kind.render(outcome, context)):
             code = code or 2
     return code
 
@@ -259,15 +260,10 @@ def keep(transcripts: Sequence[Transcript], arguments: argparse.Namespace) -> di
     return replays
 
 
-def _write(path: Path, text: str) -> bool:
-    """Writes a report beside its place first, so that a full disk leaves the old one."""
-    draft = path.with_name(path.name + ".part")
+def _write(output: Output, path: Path, text: str) -> bool:
     try:
-        draft.write_text(streams.hide(text), encoding="utf-8")
-        draft.replace(path)
+        output.save(path, text)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
         _complain(f"the report {path} cannot be written: {error.strerror or error}")
         return False
     return True

@@ -15,17 +15,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.cli import main as run
+from conformance.cli.streams import Output
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Returns the exit status; 0 where the report was there. An empty REPORT: runs in any case, and unattended."""
+def main(arguments: Sequence[str], output: Output | None = None) -> int:
+    """Return the exit status; 0 where the report was there. An empty REPORT: runs in any case, and unattended."""
     report, *command = arguments
     if not report:
-        return run(command)
+        return run(command, output)
     threading.Thread(target=_watch, daemon=True).start()
     with Path(f"{report}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return 0 if Path(report).exists() else run(command)
+        return 0 if Path(report).exists() else run(command, output)
 
 
 def _watch() -> None:

@@ -1,6 +1,8 @@
-"""Standard streams that are closed, or whose disk is full or reader gone; and what no text may hold that leaves.
+"""Where a command writes: its standard streams and its reports, and what no text may hold that leaves through them.
 
-Called for every command, by `cli.main`, and by whatever writes a report.
+An `Output` is made once for a command line; `cli.main` puts its streams in place of the standard ones while a command
+runs, and a command's report files go through its `save`. So nothing is written that did not pass `hide`, except
+transcripts, which are raw on purpose: a replay needs each byte.
 """
 
 from __future__ import annotations
@@ -8,11 +10,47 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
-hide: Callable[[str], str] = str
-"""What becomes of a text before it is written into a file: without the keys that the command was given."""
 _STANDARD = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command writes to. The streams hide secrets themselves; `hide` does so in a text for a file."""
+
+    out: TextIO
+    err: TextIO
+    hide: Callable[[str], str] = str
+
+    @contextlib.contextmanager
+    def standard(self) -> Generator[None]:
+        """Makes the streams the standard ones, for whatever prints."""
+        with contextlib.redirect_stdout(self.out), contextlib.redirect_stderr(self.err):
+            yield
+
+    def save(self, path: Path, text: str) -> None:
+        """Writes a report beside its place first, so that a full disk leaves the old one. Raises OSError."""
+        if path.exists() and not path.is_file():  # a device or a pipe
+            path.write_text(self.hide(text), encoding="utf-8")
+            return
+        draft = path.with_name(path.name + ".part")
+        try:
+            draft.write_text(self.hide(text), encoding="utf-8")
+            draft.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+
+
+def standard_output() -> Output:
+    """The standard streams as they are, where no secret is known."""
+    open_missing()
+    return Output(sys.stdout, sys.stderr)
 
 
 def open_missing() -> None:

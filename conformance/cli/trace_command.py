@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from conformance.cli import UsageError, streams
+from conformance.cli import UsageError
+from conformance.cli.streams import Output
 from conformance.peers.peer import PeerStartError
 from conformance.reports import Context, terminal
 from conformance.runner import Run
@@ -16,6 +17,7 @@ from conformance.tracing import Recorder, opened, trace
 from conformance.transcript import Transcript
 
 _PROTOCOLS: Final = sorted({name.partition("-")[0] for name in SUITES} - {"vectors"})
+_RAW_HELP: Final = "keep the traffic, for `judge`, as it passes; it is raw, and holds the keys that were sent"
 _EPILOG: Final = """\
 examples:
   rewindow-conformance trace -- my-agent --acp          where an editor is told to start my-agent
@@ -34,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--protocol", choices=_PROTOCOLS, default="acp", help="what is spoken (acp)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where the report goes (default: standard error)")
-    parser.add_argument("--transcript", type=Path, metavar="FILE", help="keep the traffic, for `judge`, as it passes")
+    parser.add_argument("--transcript", type=Path, metavar="FILE", help=_RAW_HELP)
     parser.add_argument("--verbose", action="store_true", help="list every requirement, passed ones too")
 
 
@@ -61,15 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
         passive = {row.id: row for row in suite.requirements if row.scenario is None}
         outcome = Run(suite, suite.judge([transcript], passive), [transcript], "", 0.0, saved=True)
         texts.append(terminal.render(outcome, context, verbose=arguments.verbose))
-    _show("\n".join(texts), arguments.report)
+    _show("\n".join(texts), arguments.report, arguments.output)
     return code
 
 
-def _show(text: str, path: Path | None) -> None:
+def _show(text: str, path: Path | None, output: Output) -> None:
     if path is None:
         sys.stderr.write(text)
         return
     try:
-        path.write_text(streams.hide(text), encoding="utf-8")
+        output.save(path, text)
     except OSError as error:
         sys.stderr.write(f"rewindow-conformance: the report {path} cannot be written: {error.strerror}\n{text}")

@@ -45,6 +45,12 @@ speaks another version), 130 interrupted, 141 the reader of the output has left.
 scenario, and prints the command that repeats it. The formats are in [conformance-formats.md](conformance-formats.md).
 What was found in other people's programs is in [conformance-results.md](conformance-results.md).
 
+Reports and messages hold no keys: `***` replaces the values of [variables whose names look
+secret](configuration.md#secrets), of `--env`, and of options, assignments, headers, URLs and JSON on the program's
+command line whose names look so (`-- env API_KEY=x my-agent`, `--header 'Authorization: Bearer x'`). Transcripts
+(`--keep`, and `--transcript` of `trace`) are raw, because a replay needs each byte: they hold the command line and all
+that was sent, keys included.
+
 In a project that uses pytest, each requirement is a test of its own, beside the project's tests:
 
 ```

@@ -40,19 +40,65 @@ print(os.environ["OTHER_TOKEN"], flush=True)
 """
 
 
-def test_no_report_holds_a_key_that_the_program_was_given(tmp_path: Path) -> None:
-    keys = ["key-of-mine/9", "token&of-mine-9", "word-of-mine-9"]
-    reports = [tmp_path / name for name in ("r.json", "r.xml", "r.html")]
-    options = [f"--{kind}={path}" for kind, path in zip(("json", "junit", "html"), reports, strict=True)]
-    program = [sys.executable, "-c", ECHO, "--password", keys[2]]
-    command = [Path(sys.executable).parent / "rewindow-conformance", "acp", "-k", "INIT-001", "--timeout", "2"]
-    given = ["--env", f"API_KEY={keys[0]}", *options, "--", *program]
-    environ = {**os.environ, "OTHER_TOKEN": keys[1]}
-    done = subprocess.run([*command, *given], capture_output=True, text=True, env=environ, timeout=60, check=False)
-    texts = [done.stdout, done.stderr, *(path.read_text() for path in reports)]
+KEYS = {"environment": "token&of-mine-9", "command": "word-of-mine-9"}
+STARTS = {
+    "rewindow-conformance": [str(Path(sys.executable).parent / "rewindow-conformance")],
+    "python -m": [sys.executable, "-m", "conformance"],
+}
+
+
+def run_with_keys(start: list[str], folder: Path, options: list[str], program: list[str]) -> list[str]:
+    """What a command writes whose program repeats its keys: both streams, and each kind of report."""
+    reports = [folder / name for name in ("r.json", "r.xml", "r.html", "r.md")]
+    kinds = ("json", "junit", "html", "markdown")
+    options = [*options, *(f"--{kind}={path}" for kind, path in zip(kinds, reports, strict=True))]
+    command = [*start, "acp", "-k", "INIT-001", "--timeout", "2", *options, "--", *program]
+    environ = {**os.environ, "OTHER_TOKEN": KEYS["environment"], "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert done.returncode == 3, done.stderr
     assert "***" in done.stdout
+    return [done.stdout, done.stderr, *(path.read_text() for path in reports)]
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_no_report_holds_a_key_that_the_program_was_given(tmp_path: Path, start: str) -> None:
+    key = "key-of-mine/9"
+    program = [sys.executable, "-c", ECHO, "--password", KEYS["command"]]
+    texts = run_with_keys(STARTS[start], tmp_path, ["--env", f"API_KEY={key}"], program)
     for text in texts:
-        assert not any(spelled in text for key in keys for spelled in (key, html.escape(key)))
+        assert not any(spelled in text for one in (key, *KEYS.values()) for spelled in (one, html.escape(one)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env", "API_KEY={key}", "{program}"],
+        ["env", "-u", "NOTHING", "AUTH=Bearer {key}", "{program}"],
+        ["{program}", "--header", "Authorization: Bearer {key}"],
+        ["{program}", "--header=Authorization: Bearer {key}"],
+        ["{program}", "-H", "X-Api-Key: {key}"],
+        ["{program}", "--url", "https://me:{key}@host/mcp"],
+        ["{program}", "--url=https://host/mcp?access_token={key}"],
+        ["{program}", '--config={{"servers": [{{"api_key": "{key}"}}]}}'],
+        ["sh", "-c", "API_KEY={key} exec {program} --token {key}"],
+    ],
+    ids=" ".join,
+)
+def test_a_key_on_the_judged_command_line_is_hidden(tmp_path: Path, words: list[str]) -> None:
+    """Whatever carries it there."""
+    key = "keyofmineinwords"  # a word, which only its name makes a secret
+    echo = tmp_path / "echo"
+    echo.write_text(f"#!{sys.executable}\nimport os\nos.environ.setdefault('API_KEY', '')\n{ECHO}")
+    echo.chmod(0o755)
+    program = [word.format(key=key, program=echo) for word in words]
+    texts = run_with_keys(STARTS["rewindow-conformance"], tmp_path, [], program)
+    assert not [text for text in texts if key in text]
+
+
+@pytest.mark.parametrize("command", ["acp", "acp-client", "mcp", "fuzz", "replay", "trace"])
+def test_help_says_that_transcripts_are_raw(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([command, "--help"])
+    assert "raw, and hold" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -70,6 +70,17 @@ def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path)
     assert cases == {"ACP1-A-NEW-002": 0, "ACP1-A-PROMPT-005": 1}
 
 
+def test_a_failure_holds_no_key_that_the_agent_was_given(tmp_path: Path) -> None:
+    key = "key-of-mine-9"
+    agent = ["env", f"API_KEY={key}", *AGENT, "ACP1-A-PROMPT-005"]
+    done = judged(tmp_path, agent, "-k", "PROMPT-005", "--junitxml", "report.xml")
+    assert "1 failed" in done.stdout
+    report = (tmp_path / "report.xml").read_text()
+    for text in (done.stdout, report):
+        assert "API_KEY=***" in text
+        assert key not in text
+
+
 @pytest.mark.slow
 def test_a_project_with_packages_of_our_names_is_judged_and_its_tests_run(tmp_path: Path) -> None:
     for name in ("conformance", "engine"):
