@@ -239,6 +239,7 @@ class Driver:
                 self._take(received.data)
         late = self._peer.now() - (0.0 if received is None else _FLOOD)
         if late >= self._limit:
+            self.mark("cut-short", self._late)
             raise StoppedError(self._late)
         return received is not None and late < until
 

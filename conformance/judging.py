@@ -14,6 +14,7 @@ Expected = Literal["result", "error", "answer"]
 _OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
 _SHOWN: Final = 200
 """Characters of a line in a sentence."""
+_ENDS: Final = ("output-closed", "restarted", "ended")
 
 
 def marked(traffic: Traffic, *labels: str, by: Sender = "client") -> list[Message]:
@@ -69,7 +70,7 @@ def survived(traffic: Traffic) -> Verdict:
 def _unanswered(traffic: Traffic, request: Message, expect: Expected) -> str:
     name = request.method
     if request.answer is None:
-        return f"{name} with id {request.id!r} was not answered{within(traffic, request)}{_arrived(traffic, request)}"
+        return unanswered(traffic, request)
     if expect == "result" and not request.succeeded:
         return (
             f"{name} was answered with the error {request.answer.error.get('code')}: "
@@ -80,11 +81,26 @@ def _unanswered(traffic: Traffic, request: Message, expect: Expected) -> str:
     return ""
 
 
+def unanswered(traffic: Traffic, request: Message, name: str = "") -> str:
+    """Say that a request has no answer, in which time, and what came instead. `name` is what to call it."""
+    called = name or f"{request.method} with id {request.id!r}"
+    return f"{called} was not answered{within(traffic, request)}{_arrived(traffic, request)}"
+
+
 def within(traffic: Traffic, request: Message) -> str:
-    """In which time it was not, where a scenario waited for all of it and the transcript says how long that is."""
+    """The time in which a request was not answered: all that a scenario waits, else until its connection ended."""
     waited = any(id_key(entry.value) == id_key(request.id) for entry in traffic.marks("unanswered"))
     seconds = as_object(traffic.transcript.facts.get("options")).get("timeout")
-    return f" within {seconds:g} s, which --timeout sets" if waited and isinstance(seconds, int | float) else ""
+    if waited and isinstance(seconds, int | float):
+        return f" within {seconds:g} s, which --timeout sets"
+    return f" before its connection ended, {watched(traffic, request):.1f} s later"
+
+
+def watched(traffic: Traffic, request: Message) -> float:
+    """Seconds from a message to the end of the program's output, or of what was recorded."""
+    later = traffic.transcript.entries[request.index :]
+    end = next((entry for entry in later if entry.kind == "mark" and entry.label in _ENDS), later[-1])
+    return max(0.0, end.ms - request.ms) / 1000
 
 
 def _arrived(traffic: Traffic, request: Message) -> str:
@@ -127,4 +143,4 @@ def not_answered(traffic: Traffic, program: str, method: str) -> str:
         return f"the {program} was not asked {method}"
     if came := _arrived(traffic, asked):
         return f"the {program} did not answer {method}, whose id is {asked.id!r}{came}"
-    return f"the {program} did not answer {method}{within(traffic, asked) or ' in time, which --timeout sets'}"
+    return f"the {program} did not answer {method}{within(traffic, asked)}"

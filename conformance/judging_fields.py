@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from conformance.judging import evidence
+from conformance.judging import evidence, unanswered
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic, id_key
 from conformance.values import as_list, as_object, as_text
@@ -31,11 +31,11 @@ Problem = Callable[[Traffic, Attempt], str]
 """What came of it that should not have come; empty where all is well."""
 
 
-def no_answer(_traffic: Traffic, attempt: Attempt) -> str:
+def no_answer(traffic: Traffic, attempt: Attempt) -> str:
     """There is no answer of any kind."""
     if attempt.request is None:
         return "the program ended"
-    return f"{attempt.request.method} was not answered" if attempt.request.answer is None else ""
+    return unanswered(traffic, attempt.request, attempt.request.method) if attempt.request.answer is None else ""
 
 
 def no_result(traffic: Traffic, attempt: Attempt) -> str:

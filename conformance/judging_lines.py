@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from conformance.traffic import Sender, Traffic
+from conformance.traffic import Sender, Traffic, places
 from conformance.transcript import LONGEST_LINE
 from conformance.values import as_object, is_list, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
 _SHOWN: Final = 60
+_LINES: Final = 3
+"""Malformed lines that are shown."""
 _SILENT: Final = "the program wrote nothing"
 
 
@@ -72,13 +74,17 @@ def malformed_answered(traffic: Traffic, side: Sender = "server") -> Verdict:
     for message in traffic.sent(side):
         if message.is_response and message.id is None and message.error.get("code") in (-32700, -32600):
             return PASS
-    return failed("no malformed line was answered with -32700 or -32600 and a null id")
+    sent = [message.index for message in traffic.messages if message.sender != side and not message.object]
+    return failed("no malformed line was answered with -32700 or -32600 and a null id", *sent[:_LINES])
 
 
 def closed_in_time(traffic: Traffic) -> Verdict:
     """The program exits soon when its input ends: the mark `closed-in-time` says so."""
     for entry in traffic.marks("closed-in-time"):
-        return PASS if entry.value is True else failed("three seconds after the end of its input the program still ran")
+        if entry.value is True:
+            return PASS
+        shown = [*places(traffic, "input-closed"), *places(traffic, "closed-in-time"), *places(traffic, "ended")]
+        return failed("three seconds after the end of its input the program still ran", *shown)
     return not_tested("the input was not ended")
 
 
@@ -89,7 +95,9 @@ def left_nothing(traffic: Traffic) -> Verdict:
     if not counts:
         return skipped("the transcript does not say what the program left behind")
     if left := max(counts):
-        return failed(f"{left} processes that the program started were left when it had ended")
+        return failed(
+            f"{left} processes that the program started were left when it had ended", *places(traffic, "ended")
+        )
     return PASS
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from conformance.judging import evidence, marked
+from conformance.judging import evidence, marked, unanswered
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic, id_key
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
@@ -77,12 +77,18 @@ def ids_repeated(traffic: Traffic, side: Sender = "server") -> Verdict:
     sent = [entry.value for entry in traffic.marks("id")]
     if not sent:
         return not_tested("the requests were not sent")
+    other: Sender = "client" if side == "server" else "server"
+    asked = {id_key(message.id): message for message in traffic.sent(other) if message.is_request}
     answered_ids = {id_key(message.id) for message in responses(traffic, side)}
     for value in sent:
         if id_key(value) not in answered_ids:
             like = next((m for m in responses(traffic, side) if str(m.id) == str(value)), None)
+            request = asked.get(id_key(value))
+            shown = [message.index for message in (request, like) if message is not None]
+            if like is None and request is not None:
+                return failed(unanswered(traffic, request), *shown)
             said = f"was answered with the id {like.id!r}" if like else "was not answered"
-            return failed(f"a request with the id {value!r} {said}", *([like.index] if like else []))
+            return failed(f"a request with the id {value!r} {said}", *shown)
     return PASS
 
 
@@ -103,7 +109,7 @@ def all_answered(*labels: str, user: frozenset[str] = frozenset(), side: Sender 
         named = {id_key(entry.value) for entry in marks if entry.label not in counting}
         for request in marked(traffic, "unanswered", by=other):
             if request.answer is None and id_key(request.id) not in named and request.method not in user:
-                return failed(f"{request.method} with id {request.id!r} was not answered", request.index)
+                return failed(unanswered(traffic, request), request.index)
         asked = [message for message in traffic.sent(other) if message.is_request]
         late = next((request for request in asked if request.answer is None), None)
         if late is not None and not traffic.transcript.scenario:
@@ -159,7 +165,7 @@ def refused(label: str) -> Judge:
             return not_tested("the requests were not sent")
         for request in requests:
             if request.answer is None:
-                return failed(f"{request.method} with wrong params was not answered", request.index)
+                return failed(unanswered(traffic, request, f"{request.method} with wrong params"), request.index)
             if request.succeeded:
                 params = request.object.get("params")
                 return failed(f"{request.method} with params {params!r} succeeded", *evidence(request))

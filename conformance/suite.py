@@ -6,14 +6,21 @@ Runner, reports and commands work on this alone; a further protocol is a further
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from conformance.driver import Driver
 from conformance.requirement import Requirement
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
+from conformance.values import at
 from conformance.verdict import Verdict, combined, not_tested, of, skipped
+
+Standing = Literal["pass", "fail", "advice", "note", "not-tested", "skipped"]
+STANDINGS: Final[tuple[Standing, ...]] = ("pass", "fail", "advice", "note", "not-tested", "skipped")
+"""In the order in which reports count them."""
+_ENDINGS: Final = ("cut-short", "flooded", "output-closed", "ended")
+"""Marks that show why nothing more came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,18 @@ class Result:
         if not self.requirement.decides:
             return False
         return outcome == "fail" or (outcome == "not-tested" and self.requirement.level == "mandatory")
+
+    @property
+    def standing(self) -> Standing:
+        """The outcome by the name that reports give it: nothing fails where no sentence forbids it."""
+        if self.verdict.outcome != "fail" or self.requirement.decides:
+            return self.verdict.outcome
+        return "advice" if self.requirement.level == "advisory" else "note"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether reports show the traffic that it is about."""
+        return self.is_violation or self.verdict.outcome == "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +124,39 @@ class Suite:
         if row.scenario is None and (reason := self.foreign(traffic)):
             return skipped(reason)
         verdict = row.judge(traffic)
+        if verdict.outcome == "fail":
+            verdict = _timely(traffic, _evident(traffic, verdict))
         if verdict.outcome == "not-tested" and not traffic.transcript.scenario:
             return skipped(f"{verdict.reason}; nobody tried to show it")
         stopped = traffic.marks("stopped")
         if verdict.outcome == "not-tested" and stopped:
             return not_tested(f"{verdict.reason}: {stopped[0].value}")
         return verdict
+
+
+def _evident(traffic: Traffic, verdict: Verdict) -> Verdict:
+    """The failure with evidence: where its judge has none, the last that each side sent, and how it ended."""
+    if verdict.evidence:
+        return verdict
+    entries = list(enumerate(traffic.transcript.entries))
+    last = {entry.kind: index for index, entry in entries if entry.kind in ("client", "server")}
+    ends = {entry.label: index for index, entry in entries if entry.kind == "mark" and entry.label in _ENDINGS}
+    return replace(verdict, evidence=tuple(sorted({*last.values(), *ends.values()})))
+
+
+def _timely(traffic: Traffic, verdict: Verdict) -> Verdict:
+    """Not tested, where the time of the scenario ended before a request of the failure had its own time."""
+    seconds = at(traffic.transcript.facts, "options.timeout")
+    for cut in traffic.marks("cut-short"):
+        for message in traffic.messages:
+            waited = (cut.ms - message.ms) / 1000
+            is_waiting = message.is_request and message.answer is None and message.index in verdict.evidence
+            if is_waiting and isinstance(seconds, int | float) and waited < seconds:
+                return replace(
+                    not_tested(f"{cut.value}, {waited:.1f} s after {message.method} was sent"),
+                    evidence=verdict.evidence,
+                )
+    return verdict
 
 
 def _in_order(row: Requirement, verdicts: list[tuple[int, Verdict]]) -> Verdict:

@@ -136,6 +136,12 @@ class Traffic:
         return [entry for entry in self.transcript.entries if entry.kind == "mark" and entry.label == label]
 
 
+def places(traffic: Traffic, label: str) -> list[int]:
+    """The entries of the marks of one kind, as evidence."""
+    entries = enumerate(traffic.transcript.entries)
+    return [index for index, entry in entries if entry.kind == "mark" and entry.label == label]
+
+
 def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
     # Parts are joined where a line ends and not before, so that a flood without line ends costs what it weighs.
     partial: dict[Sender, list[bytes]] = {"client": [], "server": []}

@@ -17,6 +17,10 @@ _PRECEDENCE: Final[tuple[Outcome, ...]] = ("fail", "pass", "not-tested", "skippe
 """Of several transcripts: one violation decides; then one that shows it held; then that it was tried in vain."""
 
 
+_LONGEST: Final = 600
+"""Characters of a reason: what it quotes of a program may be of any length."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One conclusion. `reason` is a sentence, empty for a pass; `evidence` are indices of the transcript's entries."""
@@ -56,5 +60,7 @@ def combined(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def of(verdict: Verdict, scenario: str) -> Verdict:
-    """The same, naming the scenario whose transcript it is about; its reason, which quotes programs, made writable."""
-    return replace(verdict, scenario=scenario, reason=encodable(verdict.reason))
+    """The same, naming the scenario whose transcript it is about; its reason, which quotes programs, short enough."""
+    reason = encodable(verdict.reason)
+    short = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} ..."
+    return replace(verdict, scenario=scenario, reason=short)

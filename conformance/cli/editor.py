@@ -21,6 +21,7 @@ from conformance.options import Options
 from conformance.peers.client import AgentSocket
 from conformance.peers.peer import Ending, PeerGoneError, Received, Side
 from conformance.reports import REPORTS, Context
+from conformance.reports.terminal import cited
 from conformance.requirements.acp1_client.suite import SUITE
 from conformance.runner import Run
 from conformance.scenarios.acp1_client.agent import Agent, InTurn, Turn
@@ -174,12 +175,12 @@ def _scenarios(text: str, *, named: bool = True) -> Iterator[Scenario]:
 
 def _told(result: Result) -> str:
     row, verdict = result.requirement, result.verdict
-    mark = _MARKS.get(verdict.outcome, "\N{BULLET}")
-    lines = [f"{mark} {verdict.outcome} `{row.id}` ({row.level}) {row.text}"]
+    mark = _MARKS.get(result.standing, "\N{BULLET}")
+    lines = [f"{mark} {result.standing} `{row.id}` ({row.level}) {row.text}"]
     if verdict.reason:
         lines.append(f"{verdict.reason}.")
     if verdict.outcome == "fail":
-        lines.append(f"> {row.source.quote}")
+        lines.append(f"> {cited(row)}")
     return "\n\n".join(lines)
 
 

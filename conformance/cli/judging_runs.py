@@ -236,8 +236,8 @@ def _print(text: str) -> bool:
 
 
 def _keep(outcome: Run, arguments: argparse.Namespace) -> dict[str, str]:
-    """Saves the transcripts that failed requirements are about; by scenario, the command that repeats each."""
-    names = {result.verdict.scenario for result in outcome.violations}
+    """Saves the transcripts that failures of any level are about; by scenario, the command that repeats each."""
+    names = {result.verdict.scenario for result in outcome.results if result.is_shown}
     wanted = [transcript for transcript in outcome.transcripts if transcript.scenario in names]
     return {} if outcome.saved else keep(wanted, arguments)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from conformance.documents import DOCUMENTS, link, readable
-from conformance.reports.terminal import visible
+from conformance.reports.terminal import UNDECIDING, counted, noted, silence, visible
 from conformance.suite import Result
 from conformance.transcript import Transcript
 
@@ -28,7 +27,8 @@ _AROUND: Final = 12
 _SHOWN: Final = 2000
 _STYLE: Final = """\
 :root { color-scheme: light dark; --line: light-dark(#d5d9de, #3a4048); --soft: light-dark(#f4f6f8, #22262b);
-  --bad: light-dark(#b3261e, #ff8a80); --good: light-dark(#1b6e3c, #7bd69a); }
+  --bad: light-dark(#b3261e, #ff8a80); --good: light-dark(#1b6e3c, #7bd69a);
+  --warn: light-dark(#8a5a00, #ffcc80); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--soft); padding: .6rem .8rem; border-radius: 6px; white-space: pre-wrap;
@@ -39,7 +39,7 @@ blockquote { border-left: 3px solid var(--line); margin: .8rem 0; padding: .1rem
 section { border: 1px solid var(--line); border-radius: 8px; padding: .2rem 1.2rem 1rem; margin: 1.2rem 0; }
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .5rem; vertical-align: top;
   border-bottom: 1px solid var(--line); }
-.fail, .not-tested { color: var(--bad); } .pass { color: var(--good); }
+.fail, .not-tested { color: var(--bad); } .advice { color: var(--warn); } .pass { color: var(--good); }
 .diagram { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .6rem; }
 .diagram time { text-align: right; opacity: .7; font: 12px/1.9 ui-monospace, monospace; }
 .diagram div { background: var(--soft); padding: .15rem .6rem; border-radius: 6px; overflow-wrap: anywhere; }
@@ -73,39 +73,41 @@ def _lines(run: Run, context: Context) -> Iterator[str]:
     if run.obstacle:
         yield f'<p class="fail"><strong>Not judged</strong>: {_text(run.obstacle)}.</p></body></html>'
         return
-    counts = Counter(result.verdict.outcome for result in run.results)
-    counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
     word, style = ("Not conformant", "fail") if run.violations else ("Conformant", "pass")
     ran = "" if run.saved else f", in {run.seconds:.1f} s"
-    yield f'<p><strong class="{style}">{word}</strong>: {counted}, of {len(run.results)} requirements{ran}.</p>'
-    yield from _listed("Violated:", run.violations, "")
+    total = f"{counted(run.results)}, of {len(run.results)} requirements{ran}"
+    yield f'<p><strong class="{style}">{word}</strong>: {total}.</p>'
+    yield from _listed("Violated:", run.violations)
     for result in run.violations:
         yield from _failure(result, run, context)
-    advice = [result for result in run.results if not result.is_violation and result.verdict.outcome == "fail"]
-    yield from _listed("Advice, which does not decide:", advice, "row-")
+    for standing, title in UNDECIDING.items():
+        results = [result for result in run.results if result.standing == standing]
+        yield from _listed(f"{title}:", results)
+        for result in results:
+            yield from _failure(result, run, context)
     yield "<h2>All requirements</h2><table><tr><th>id<th>level<th>verdict<th></tr>"
     for result in run.results:
         row, verdict = result.requirement, result.verdict
         reason = f"<br><small>{_text(verdict.reason)}</small>" if verdict.reason else ""
         yield f'<tr id="row-{row.id}"><td><code>{row.id}</code><td>{row.level}'
-        yield f'<td class="{verdict.outcome}">{verdict.outcome}<td>{escape(row.text)}{reason}</tr>'
+        yield f'<td class="{result.standing}">{result.standing}<td>{escape(row.text)}{reason}</tr>'
     yield "</table></body></html>"
 
 
-def _listed(title: str, results: list[Result], prefix: str) -> Iterator[str]:
+def _listed(title: str, results: list[Result]) -> Iterator[str]:
     """Links to what is said of these requirements."""
     if results:
         rows = [result.requirement for result in results]
-        items = "".join(f'<li><a href="#{prefix}{row.id}">{row.id}</a> {escape(row.text)}' for row in rows)
+        items = "".join(f'<li><a href="#{row.id}">{row.id}</a> {escape(row.text)}' for row in rows)
         yield f"<p>{title}</p><ul>{items}</ul>"
 
 
 def _failure(result: Result, run: Run, context: Context) -> Iterator[str]:
     row, verdict = result.requirement, result.verdict
-    yield f'<section id="{row.id}"><h2><code class="fail">{row.id}</code> <small>{row.level}</small></h2>'
+    yield f'<section id="{row.id}"><h2><code class="{result.standing}">{row.id}</code> <small>{row.level}</small></h2>'
     yield f"<p>{escape(row.text)} <strong>But {_text(verdict.reason)}.</strong></p>"
     quote = _CODE.sub(r"<code>\1</code>", escape(readable(row.source), quote=False))
-    yield f"<blockquote>{quote}<br><small>"
+    yield f"<blockquote>{silence(row)}{quote}<br><small>"
     place = f"{DOCUMENTS[row.source.document].title}, {row.source.place}"
     yield f'<a href="{escape(link(row.source))}">{escape(place)}</a></small></blockquote>'
     transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)
@@ -119,12 +121,16 @@ def _failure(result: Result, run: Run, context: Context) -> Iterator[str]:
 
 def _diagram(transcript: Transcript, evidence: tuple[int, ...], server: str) -> Iterator[str]:
     last = len(transcript.entries)
-    first, end = (min(evidence), max(evidence)) if evidence else (last - _AROUND, last)
+    around = (range(max(0, index - _AROUND), min(last, index + _AROUND)) for index in evidence or (last,))
     yield '<div class="diagram">'
-    for index in range(max(0, first - _AROUND), min(last, end + _AROUND)):
+    before: int | None = None
+    for index in sorted({index for part in around for index in part}):
+        if before is not None and index > before + 1:
+            yield f'<time></time><div class="mark">{index - before - 1:,} more are left out</div>'
+        before = index
         entry = transcript.entries[index]
         style = f"{entry.kind} decisive" if index in evidence else entry.kind
-        said = entry.label if entry.kind == "mark" else entry.data.decode(errors="replace").rstrip("\n")
+        said = noted(entry) if entry.kind == "mark" else entry.data.decode(errors="replace").rstrip("\n")
         sender = f"<b>{_SENDERS[entry.kind].format(server=server)}</b>" if entry.kind in _SENDERS else ""
         more = " ..." if len(said) > _SHOWN else ""
         yield f"<time>{entry.ms:.1f} ms</time>"

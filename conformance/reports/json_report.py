@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from conformance.reports.rows import result_row
-from conformance.reports.terminal import violation
+from conformance.reports.terminal import shown
 
 if TYPE_CHECKING:
     from conformance.reports import Context
     from conformance.runner import Run
 
-VERSION: Final = 1
+VERSION: Final = 2
 _WORDS: Final = {0: "conformant", 1: "not conformant", 3: "not judged"}
 
 
@@ -28,9 +28,9 @@ def render(run: Run, context: Context) -> str:
         "verdict": _WORDS[run.code],
         "obstacle": run.obstacle,
         "seconds": round(run.seconds, 3),
-        "counts": dict(Counter(result.verdict.outcome for result in run.results)),
+        "counts": dict(Counter(result.standing for result in run.results)),
         "results": [
-            result_row(result, list(violation(result, transcripts, context)) if result.is_violation else [])
+            result_row(result, list(shown(result, transcripts, context)) if result.is_shown else [])
             for result in run.results
         ],
         "scenarios": [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from conformance.reports.terminal import shown_entries, visible
+from conformance.reports.terminal import cited, shown_entries, visible
 from conformance.suite import Result
 
 if TYPE_CHECKING:
@@ -33,15 +33,25 @@ def render(run: Run, context: Context) -> str:
 def _case(result: Result, run: Run, context: Context) -> str:
     row, verdict = result.requirement, result.verdict
     start = f"  <testcase classname={_name(run)} name={_attribute(f'{row.id} {row.text}')}"
+    body = _shown(result, run, context)
     if result.is_violation:
-        transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)
-        lines = [row.source.quote, *(shown_entries(transcript, verdict.evidence) if transcript else ())]
-        lines += [context.replays[verdict.scenario]] if verdict.scenario in context.replays else []
-        body = escape("\n".join(visible(line) for line in lines))
         return f"{start}><failure message={_attribute(verdict.reason)}>{body}</failure></testcase>"
     if _skips(result):
-        return f"{start}><skipped message={_attribute(f'{verdict.outcome}: {verdict.reason}')}/></testcase>"
+        return (
+            f"{start}><skipped message={_attribute(f'{result.standing}: {verdict.reason}')}>{body}</skipped></testcase>"
+        )
     return f"{start}/>"
+
+
+def _shown(result: Result, run: Run, context: Context) -> str:
+    """The quote of a failure, the lines that show it, and the command that repeats it."""
+    if not result.is_shown:
+        return ""
+    row, verdict = result.requirement, result.verdict
+    transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)
+    lines = [cited(row), *(shown_entries(transcript, verdict.evidence) if transcript else ())]
+    lines += [context.replays[verdict.scenario]] if verdict.scenario in context.replays else []
+    return escape("\n".join(visible(line) for line in lines))
 
 
 def _skips(result: Result) -> bool:

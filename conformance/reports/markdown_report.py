@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from conformance.documents import DOCUMENTS, link
-from conformance.reports.terminal import shown_entries, visible
+from conformance.reports.terminal import UNDECIDING, counted, shown_entries, silence, visible
 from conformance.suite import Result
 
 if TYPE_CHECKING:
@@ -29,28 +28,34 @@ def _lines(run: Run, context: Context) -> Iterator[str]:
     if run.obstacle:
         yield f"**Not judged**: {_escaped(run.obstacle)}."
         return
-    counts = Counter(result.verdict.outcome for result in run.results)
-    counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
     verdict = "Not conformant" if run.violations else "Conformant"
-    yield f"**{verdict}**: {counted}, of {len(run.results)} requirements in {run.seconds:.1f} s."
+    yield f"**{verdict}**: {counted(run.results)}, of {len(run.results)} requirements in {run.seconds:.1f} s."
     for result in run.violations:
         yield ""
         yield from _failure(result, run, context)
+    for standing, title in UNDECIDING.items():
+        results = [result for result in run.results if result.standing == standing]
+        if results:
+            yield ""
+            yield f"{title}:"
+        for result in results:
+            yield ""
+            yield from _failure(result, run, context)
     yield ""
     yield "| requirement | level | verdict | |"
     yield "|---|---|---|---|"
     for result in run.results:
         row, reason = result.requirement, _escaped(result.verdict.reason)
-        yield f"| {row.id} | {row.level} | {result.verdict.outcome} | {_escaped(row.text)} {reason} |"
+        yield f"| {row.id} | {row.level} | {result.standing} | {_escaped(row.text)} {reason} |"
 
 
 def _failure(result: Result, run: Run, context: Context) -> Iterator[str]:
     row, verdict = result.requirement, result.verdict
-    yield f"## {row.id}"
+    yield f"## {row.id}: {result.standing}"
     yield ""
     yield f"{_escaped(row.text)} But {_escaped(verdict.reason)}."
     yield ""
-    yield f"> {row.source.quote}"
+    yield f"> {silence(row)}{row.source.quote}"
     yield ">"
     yield f"> [{DOCUMENTS[row.source.document].title}, {row.source.place}]({link(row.source)})"
     transcript = next((one for one in run.transcripts if one.scenario == verdict.scenario), None)

@@ -28,11 +28,11 @@ def requirement_row(row: Requirement) -> dict[str, Any]:
 
 
 def result_row(result: Result, report: list[str]) -> dict[str, Any]:
-    """A requirement with its verdict. `report` are the lines that the terminal shows of a violation."""
+    """A requirement with its verdict. `report` are the lines that the terminal shows of a failure."""
     verdict = result.verdict
     return {
         **requirement_row(result.requirement),
-        "outcome": verdict.outcome,
+        "outcome": result.standing,
         "violation": result.is_violation,
         "reason": verdict.reason,
         "shown_by": verdict.scenario,

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from conformance.documents import DOCUMENTS, link, readable
-from conformance.suite import Result
-from conformance.transcript import Transcript
+from conformance.documents import DOCUMENTS, OFFICIAL, link, readable
+from conformance.requirement import Requirement
+from conformance.suite import STANDINGS, Result, Standing
+from conformance.transcript import Entry, Transcript
 from conformance.values import at
 
 if TYPE_CHECKING:
     from conformance.reports import Context
     from conformance.runner import Run
 
+UNDECIDING: Final[dict[Standing, str]] = {
+    "advice": "Advice, which does not decide: the specification says SHOULD, or states a fact",
+    "note": "Notes, which do not decide either",
+}
+"""Titles of what does not decide, by how it stands."""
+_SILENT: Final = "The specification does not say so. The nearest sentence: "
 _WIDTH: Final = 110
 _SHOWN: Final = 240
 """Characters of an entry that are shown."""
@@ -49,14 +57,16 @@ def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterato
         return
     transcripts = {transcript.scenario: transcript for transcript in run.transcripts}
     violations = run.violations
-    advice = [r for r in run.results if not r.is_violation and r.verdict.outcome == "fail"]
     for result in violations:
         yield ""
-        yield from violation(result, transcripts, context, color=color)
-    if advice:
-        yield ""
-        yield "Advice, which does not decide:"
-        yield from _listed(advice)
+        yield from shown(result, transcripts, context, color=color)
+    for standing, title in UNDECIDING.items():
+        for number, result in enumerate(one for one in run.results if one.standing == standing):
+            if not number:
+                yield ""
+                yield f"{title}:"
+            yield ""
+            yield from shown(result, transcripts, context)
     if verbose:
         yield ""
         yield from _listed(run.results)
@@ -85,16 +95,16 @@ def printed(transcript: Transcript) -> Iterator[str]:
         yield visible(line[:_SHOWN])[:_SHOWN]
 
 
-def violation(
+def shown(
     result: Result, transcripts: Mapping[str, Transcript], context: Context, *, color: bool = False
 ) -> Iterator[str]:
-    """What is shown of a violation: the requirement, why, the quote, the lines that show it, and how to repeat it."""
+    """What is shown of a failure: the requirement, why, the quote, the lines that show it, and how to repeat it."""
     row, verdict = result.requirement, result.verdict
-    word = "FAIL" if verdict.outcome == "fail" else "NOT TESTED"
+    word = result.standing.upper().replace("-", " ")
     yield f"{_red(word, color=color)} {row.id} ({row.level})"
     yield _wrapped(row.text)
     yield _wrapped(f"but {visible(verdict.reason)}")
-    yield _wrapped(readable(row.source))
+    yield _wrapped(cited(row))
     yield f"    {DOCUMENTS[row.source.document].title}, {row.source.place}: {link(row.source)}"
     transcript = transcripts.get(verdict.scenario)
     if transcript is not None:
@@ -103,6 +113,16 @@ def violation(
         yield from (f"      {line}" for line in _unasked_end(transcript))
     if verdict.scenario in context.replays:
         yield f"    again: {context.replays[verdict.scenario]}"
+
+
+def cited(row: Requirement) -> str:
+    """The quote; where it does not say what the requirement does, that it does not."""
+    return f"{silence(row)}{readable(row.source)}"
+
+
+def silence(row: Requirement) -> str:
+    """What stands before a quote that is only near; the official suite's own words are not the specification's."""
+    return _SILENT if row.level == "informational" and row.source.document != OFFICIAL else ""
 
 
 def _unasked_end(transcript: Transcript) -> Iterator[str]:
@@ -119,9 +139,15 @@ def shown_entries(transcript: Transcript, evidence: Iterable[int]) -> Iterator[s
     for index in dict.fromkeys(evidence):
         entry = transcript.entries[index]
         data = _lines_of(transcript, index).rstrip(b"\r\n")[: 8 * _SHOWN]
-        text = visible(data.decode(errors="replace"))
+        text = noted(entry) if entry.kind == "mark" else visible(data.decode(errors="replace"))
         more = " ..." if len(text) > _SHOWN else ""
         yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_SHOWN]}{more}"
+
+
+def noted(entry: Entry) -> str:
+    """A mark, as reports show it: what it says, and about what."""
+    value = "" if entry.value is None else f" {json.dumps(entry.value)}"
+    return visible(f"[{entry.label}{value}]")
 
 
 def _lines_of(transcript: Transcript, index: int) -> bytes:
@@ -140,19 +166,23 @@ def _lines_of(transcript: Transcript, index: int) -> bytes:
 def _listed(results: Iterable[Result]) -> Iterator[str]:
     for result in results:
         reason = f" ({visible(result.verdict.reason)})" if result.verdict.reason else ""
-        yield f"  {result.verdict.outcome:10} {result.requirement.id:20} {result.requirement.text}{reason}"
+        yield f"  {result.standing:10} {result.requirement.id:20} {result.requirement.text}{reason}"
 
 
 def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str]:
-    counts = Counter(result.verdict.outcome for result in run.results)
-    counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "not-tested", "skipped"))
     count = len(run.transcripts)
     ran = f"; {count} scenario{'' if count == 1 else 's'} in {run.seconds:.1f} s" if not run.saved else ""
-    yield f"{_number(run.results)}: {counted}{ran}"
+    yield f"{_number(run.results)}: {counted(run.results)}{ran}"
     if violations:
         yield _red(f"Not conformant: {_number(violations)} violated.", color=color)
     else:
         yield "Conformant."
+
+
+def counted(results: Iterable[Result]) -> str:
+    """How many requirements stand how."""
+    counts = Counter(result.standing for result in results)
+    return ", ".join(f"{counts[standing]} {standing}" for standing in STANDINGS)
 
 
 def _number(results: list[Result]) -> str:

@@ -32,6 +32,10 @@ what violates it. The level follows from the sentence:
 | advisory | says SHOULD or states a fact, or it is a courtesy of JSON-RPC, or what users reported | no |
 | informational | is silent, or contradicts itself | no |
 
+What does not decide is never called a failure: an advisory requirement that is not met is `advice`, an informational
+one is a `note`. Reports show for both, as for a failure, the reason, the sentence, the messages, and the command that
+repeats the scenario. For a note the sentence is the nearest one, and the report says that it does not say so.
+
 `--auth METHOD` logs in first, by one of the agent's methods. `logout` is only tried with `--allow-logout`, since it
 may end what the user has open elsewhere.
 

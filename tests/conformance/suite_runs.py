@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import Any
 
 from conformance.options import Options
 from conformance.peers.memory import MemoryPeer, World
+from conformance.reports import terminal
+from conformance.requirement import Requirement
 from conformance.requirements.vectors import REQUIREMENTS
 from conformance.runner import Run, Start, run_scenario
 from conformance.suite import Suite
@@ -135,6 +138,17 @@ def transcript_of(scenario: str, peer: Peer | None = None, of: str = "acp") -> T
     found = next(one for one in suite(of).every_scenario() if one.name == scenario)
     facts = {"suite": of, "calibration": calibration(of)}
     return run_scenario(found, in_memory(peer or conforming(of), of), SUBJECTS[of].options, facts)
+
+
+def shown_failing(transcript: Transcript, rows: Mapping[str, Requirement], of: str = "acp") -> set[str]:
+    """The ids of what fails; each failure shows what it is about, and in which time what was not answered."""
+    failures = [one for one in suite(of).judge([transcript], rows) if one.verdict.outcome == "fail"]
+    for one in failures:
+        lines = list(terminal.shown_entries(transcript, one.verdict.evidence))
+        assert any(line.split("ms", 1)[1].strip(" <>") for line in lines), one
+        if re.search("not answered(?! with)|not acknowledged", one.verdict.reason):
+            assert re.search(r"\d s\b", one.verdict.reason), one
+    return {one.requirement.id for one in failures}
 
 
 def failing(outcome: Run | list[Any]) -> set[str]:

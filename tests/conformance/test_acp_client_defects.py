@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from conformance.runner import Plan, run
-from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
+from tests.conformance.suite_runs import (
+    OPTIONS,
+    conforming,
+    defect,
+    defects,
+    failing,
+    in_memory,
+    shown_failing,
+    suite,
+    transcript_of,
+)
 
 NAME = "acp-client"
 # Where a passive requirement is violated first; where nothing is named, the opening shows it.
@@ -49,7 +59,7 @@ def test_a_defect_fails_its_requirement_and_nothing_else_in_its_scenario(name: s
     scenario = ROWS[name].scenario or SHOWN_BY.get(name, "opening")
     transcript = transcript_of(scenario, defect(name, NAME), NAME)
     shown = {row.id: row for row in ROWS.values() if row.scenario in (None, scenario)}
-    assert {r.requirement.id for r in suite(NAME).judge([transcript], shown) if r.verdict.outcome == "fail"} == {name}
+    assert shown_failing(transcript, shown, NAME) == {name}
 
 
 @pytest.mark.slow

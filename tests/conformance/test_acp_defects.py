@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from conformance.runner import Plan, run
-from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
+from tests.conformance.suite_runs import (
+    OPTIONS,
+    conforming,
+    defect,
+    defects,
+    failing,
+    in_memory,
+    shown_failing,
+    suite,
+    transcript_of,
+)
 
 # Where a passive requirement is violated first; where nothing is named, a turn with tools shows it.
 SHOWN_BY = {
@@ -64,7 +74,7 @@ def test_a_defect_fails_its_requirement_and_nothing_else_in_its_scenario(name: s
     scenario = ROWS[name].scenario or SHOWN_BY.get(name, "tool-turn")
     transcript = transcript_of(scenario, defect(name))
     shown = {row.id: row for row in ROWS.values() if row.scenario in (None, scenario)}
-    assert {r.requirement.id for r in suite().judge([transcript], shown) if r.verdict.outcome == "fail"} == {name}
+    assert shown_failing(transcript, shown) == {name}
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def test_saved_transcripts_are_judged_by_what_they_show(tmp_path: Path, capsys: 
     transcript_of("cancel").save(path)
     assert main(["judge", str(path), "--json", str(tmp_path / "report.json")]) == 0
     report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["format"], report["version"], report["verdict"]) == ("rewindow-conformance report", 1, "conformant")
+    assert (report["format"], report["version"], report["verdict"]) == ("rewindow-conformance report", 2, "conformant")
 
 
 def test_a_report_that_cannot_be_written_is_said_and_changes_the_exit_status(

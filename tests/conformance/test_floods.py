@@ -323,7 +323,9 @@ def test_a_flood_costs_a_bounded_amount_of_memory(tmp_path: Path, number: int, d
     program.write_text(FLOODING.format(number=number, data=data))
     peak, text = peak_of(tmp_path, "acp", program, 3, timeout=3)
     assert peak < most
-    assert "Not judged: the agent did not answer initialize in time" in text
+    assert (
+        "Not judged: the agent did not answer initialize before its connection ended" in text or " within 3 s" in text
+    )
     assert len(text) < 20_000
 
 

@@ -29,6 +29,33 @@ JSON = st.recursive(
 )
 
 
+def cut_short(seconds: float) -> Transcript:
+    """The time of the scenario is over so long after a prompt was sent, which may take 10 s."""
+    transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
+    entries = list(enumerate(transcript.entries))
+    mark = next(index for index, entry in entries if entry.label == "cancelled")
+    prompt = max(index for index, entry in entries if index < mark and b"session/prompt" in entry.data)
+    del transcript.entries[mark + 1 :]
+    end = transcript.entries[prompt].ms + 1000 * seconds
+    transcript.mark(end, "cut-short", "the scenario reached its limit of 30 s")
+    transcript.facts["options"] = {"timeout": 10.0}
+    return transcript
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "said"),
+    [
+        (2.0, "not-tested", "the scenario reached its limit of 30 s, 2.0 s after session/prompt was sent"),
+        (11.0, "fail", "the cancelled prompt was not answered before its connection ended, 11.0 s later"),
+    ],
+)
+def test_what_had_no_time_to_be_answered_is_not_tested(seconds: float, outcome: str, said: str) -> None:
+    results = {one.requirement.id: one for one in suite().judge([cut_short(seconds)])}
+    result = results["ACP1-A-CANCEL-001"]
+    assert (result.verdict.outcome, result.verdict.reason) == (outcome, said)
+    assert result.is_violation, "a mandatory requirement that nobody could test is no pass"
+
+
 @pytest.mark.parametrize("scenario", ["opening", "load", "cancel", "malformed-lines", "not-utf8", "long-line"])
 def test_a_saved_transcript_is_judged_as_it_was(scenario: str, tmp_path: Path) -> None:
     live = transcript_of(scenario, defect("ACP1-A-TOOL-001"))

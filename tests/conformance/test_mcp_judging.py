@@ -96,8 +96,18 @@ class CancelsEverything(Server):
     [
         ("cancel-2025-11-25", IgnoresCancels, "CANCEL-001", "a cancelled call was answered with a result"),
         ("cancel-2026-07-28", IgnoresCancels, "CANCEL-005", "progress was told of a cancelled call"),
-        ("cancel-stale-2025-11-25", CancelsEverything, "CANCEL-003", "a call that was under way was never answered"),
-        ("cancel-stale-2026-07-28", CancelsEverything, "CANCEL-003", "a call that was under way was never answered"),
+        (
+            "cancel-stale-2025-11-25",
+            CancelsEverything,
+            "CANCEL-003",
+            "a call that was under way was not answered before its connection ended, 4.0 s later",
+        ),
+        (
+            "cancel-stale-2026-07-28",
+            CancelsEverything,
+            "CANCEL-003",
+            "a call that was under way was not answered before its connection ended, 4.0 s later",
+        ),
     ],
 )
 def test_a_cancel_ends_what_it_names_and_nothing_else(scenario: str, server: Any, name: str, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from conformance.documents import readable
 from conformance.reports import REPORTS, Context, terminal
 from conformance.runner import Run
-from conformance.transcript import Transcript
+from conformance.suite import Result
+from conformance.transcript import Entry, Transcript
+from conformance.verdict import failed, of
 from tests.conformance.suite_runs import defect, suite, transcript_of
 
 HOSTILE = "</code><script>alert(1)</script>\x1b[2J`````|&"
@@ -27,6 +30,62 @@ def outcome(requirement: str = "ACP1-A-CANCEL-001", scenario: str = "cancel") ->
 def rendered(name: str, run: Run, command: list[str]) -> str:
     context = Context(command, {"cancel": "rewindow-conformance replay cancel.jsonl"})
     return terminal.render(run, context) if name == "terminal" else REPORTS[name].render(run, context)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("requirement", "scenario", "standing", "line"),
+    [
+        ("ACP1-A-CANCEL-001", "cancel", "fail", "end_turn"),
+        ("ACP1-A-RPC-011", "unknown-methods", "advice", "-32603"),
+        ("ACP1-A-DELETE-003", "delete", "note", "session/delete"),
+    ],
+)
+def test_a_failure_of_each_level_shows_its_lines_and_how_to_repeat_it(
+    name: str, requirement: str, scenario: str, standing: str, line: str
+) -> None:
+    run = outcome(requirement, scenario)
+    chosen = [result for result in run.results if result.requirement.id == requirement]
+    run = Run(suite(), chosen, run.transcripts, "", 1.0)
+    context = Context(["agent"], {scenario: "rewindow-conformance replay it.jsonl"})
+    text = terminal.render(run, context) if name == "terminal" else REPORTS[name].render(run, context)
+    assert [result.standing for result in run.results] == [standing]
+    assert line in text
+    assert "rewindow-conformance replay it.jsonl" in text
+    assert standing in text.lower()
+    is_silent = "The specification does not say so." in " ".join(text.split())
+    assert is_silent is (standing == "note")
+
+
+def test_nothing_fails_where_the_specification_is_silent() -> None:
+    for row in suite().requirements:
+        standing = Result(row, failed("whatever")).standing
+        assert standing == {"advisory": "advice", "informational": "note"}.get(row.level, "fail")
+
+
+@cache
+def flooded() -> Run:
+    """An agent that sends 5,000 updates, each of 2,000 characters, before it answers its prompt."""
+    transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
+    end = next(index for index, entry in enumerate(transcript.entries) if b"end_turn" in entry.data)
+    update = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"%s"}}\n' % (b"x" * 2000)
+    transcript.entries[end:end] = [Entry(1.0, "server", update)] * 5_000
+    chosen = {row.id: row for row in suite().requirements if row.scenario in (None, "cancel")}
+    results = suite().judge([transcript], chosen)
+    return Run(suite(), results, [transcript], "", 1.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_of_an_agent_that_floods_stays_small(name: str) -> None:
+    run = flooded()
+    assert "ACP1-A-CANCEL-001" in {result.requirement.id for result in run.violations}
+    text = rendered(name, run, ["agent"])
+    assert "end_turn" in text
+    assert len(text) < 400_000
+
+
+def test_a_reason_that_quotes_a_flood_is_cut() -> None:
+    assert len(of(failed("x" * 1_000_000), "cancel").reason) < 1000
 
 
 class Page(HTMLParser):

@@ -206,7 +206,14 @@ class EndsAtABrokenOne(Agent):
     ("program", "expected"),
     [
         (EndsAtASecondInitialize, ("pass", "")),
-        (EndsAtABrokenOne, ("fail", "with InitializeRequest.clientInfo broken, initialize was not answered")),
+        (
+            EndsAtABrokenOne,
+            (
+                "fail",
+                "with InitializeRequest.clientInfo broken, "
+                "initialize was not answered before its connection ended, 0.0 s later",
+            ),
+        ),
     ],
 )
 def test_an_agent_may_end_at_a_second_initialize_and_not_at_a_broken_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, evidence, marked
+from conformance.judging import answered, evidence, marked, unanswered
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import TURN_ENDS, prose, schema
 from conformance.traffic import Message, Traffic
@@ -21,7 +21,7 @@ _REQUEST_CANCELLED: Final = -32800
 def _cancelled(traffic: Traffic) -> Verdict:
     for prompt in marked(traffic, "cancelled"):
         if prompt.answer is None:
-            return failed("the cancelled prompt was never answered", prompt.index)
+            return failed(unanswered(traffic, prompt, "the cancelled prompt"), prompt.index)
         if not prompt.succeeded:
             return failed(
                 f"the cancelled prompt was answered with an error: {prompt.answer.error.get('message')}",
@@ -69,7 +69,7 @@ def _goes_on(label: str) -> Judge:
 def _not_hit(traffic: Traffic) -> Verdict:
     for prompt in marked(traffic, "after"):
         if prompt.answer is None:
-            return failed("the prompt was never answered", prompt.index)
+            return failed(unanswered(traffic, prompt, "the prompt"), prompt.index)
         if prompt.answer.result.get("stopReason") == "cancelled":
             return failed("a turn that was not the one cancelled ended as cancelled", *evidence(prompt))
         return PASS
@@ -79,7 +79,7 @@ def _not_hit(traffic: Traffic) -> Verdict:
 def _request(traffic: Traffic) -> Verdict:
     for prompt in marked(traffic, "request-cancelled"):
         if prompt.answer is None:
-            return failed("the prompt was never answered", prompt.index)
+            return failed(unanswered(traffic, prompt, "the prompt"), prompt.index)
         code = prompt.answer.error.get("code")
         if prompt.succeeded or code == _REQUEST_CANCELLED:
             return PASS

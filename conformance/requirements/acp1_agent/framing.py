@@ -32,9 +32,10 @@ _PIPE: Final = 65_536
 
 
 def _modest_log(traffic: Traffic) -> Verdict:
-    logged = (entry for entry in traffic.transcript.entries if entry.kind == "server-log")
-    size = sum(entry.omitted or len(entry.data) for entry in logged)
-    return failed(f"{size:,} bytes were written to standard error") if size > _PIPE else PASS
+    logged = [(i, entry) for i, entry in enumerate(traffic.transcript.entries) if entry.kind == "server-log"]
+    size = sum(entry.omitted or len(entry.data) for _, entry in logged)
+    shown = [index for index, _ in (*logged[:2], *logged[-1:])]
+    return failed(f"{size:,} bytes were written to standard error", *shown) if size > _PIPE else PASS
 
 
 def _answers_meanwhile(traffic: Traffic) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, evidence, marked
+from conformance.judging import answered, evidence, marked, unanswered
 from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
@@ -30,7 +30,7 @@ def _latest_version(traffic: Traffic) -> Verdict:
     for request in marked(traffic, "initialize"):
         asked = request.params.get("protocolVersion")
         if request.answer is None:
-            return failed(f"initialize with version {asked} was not answered", request.index)
+            return failed(unanswered(traffic, request, f"initialize with version {asked}"), request.index)
         if not request.succeeded:
             return failed(f"version {asked} was answered with an error, not with another version", *evidence(request))
         given = request.answer.result.get("protocolVersion")
@@ -53,7 +53,14 @@ def _methods_differ(traffic: Traffic) -> Verdict:
     if not methods:
         return skipped("no authentication method is advertised")
     ids = [method.get("id") for method in methods]
-    return failed(f"two authentication methods have the same id: {ids}") if len(set(map(str, ids))) < len(ids) else PASS
+    if len(set(map(str, ids))) < len(ids):
+        return failed(f"two authentication methods have the same id: {ids}", *_initialized(traffic))
+    return PASS
+
+
+def _initialized(traffic: Traffic) -> tuple[int, ...]:
+    """The entries of the first initialize."""
+    return next((evidence(request) for request in traffic.requests("client", "initialize")), ())
 
 
 def _unadvertised_terminal(traffic: Traffic) -> Verdict:
@@ -61,7 +68,7 @@ def _unadvertised_terminal(traffic: Traffic) -> Verdict:
     if methods is None:
         return not_tested("initialize was not answered")
     if any(method.get("type") == "terminal" for method in methods):
-        return failed("an authentication method of type terminal is offered")
+        return failed("an authentication method of type terminal is offered", *_initialized(traffic))
     return PASS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.judging import every, evidence, marked
+from conformance.judging import every, evidence, marked, unanswered
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import TURN_ENDS, params_are, prose, schema, session_of
 from conformance.requirements.acp1_agent.reading import updates
@@ -64,7 +64,7 @@ def _turn_ends(traffic: Traffic) -> Verdict:
         return _unasked()
     for prompt in marked(traffic, "turn", "next"):
         if prompt.answer is None:
-            return failed("the turn never ended", prompt.index)
+            return failed(unanswered(traffic, prompt, "the prompt of the turn"), prompt.index)
     return PASS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.judging import answered, evidence, marked
+from conformance.judging import answered, evidence, marked, unanswered
 from conformance.judging_fields import takes_broken_fields
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import TURN_ENDS, prose, result_is, schema, session_of
@@ -20,7 +20,7 @@ _SHOWN: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "pla
 def _says_something(traffic: Traffic) -> Verdict:
     for prompt in marked(traffic, "turn"):
         if prompt.answer is None:
-            return failed("the prompt was not answered", prompt.index)
+            return failed(unanswered(traffic, prompt, "the prompt"), prompt.index)
         during = [m for m, _ in updates(traffic, *_SHOWN) if prompt.order < m.order < prompt.answer.order]
         return PASS if during else failed("the turn ended without one session/update", *evidence(prompt))
     return not_tested("no turn was run")

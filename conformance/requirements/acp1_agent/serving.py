@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.judging import answered, every
+from conformance.judging import answered, every, evidence
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import TURN_ENDS, is_absolute, params_are, prose, schema
 from conformance.requirements.acp1_agent.reading import offers
-from conformance.traffic import Message, Traffic
+from conformance.traffic import Message, Traffic, places
 from conformance.values import as_list, as_object, as_text
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
@@ -97,14 +97,19 @@ def _known_terminal(traffic: Traffic) -> Verdict:
     return PASS if found else _never("terminal/create")()
 
 
+def _named(traffic: Traffic) -> list[int]:
+    """The entries of the request that names an MCP server, of its answer, and of the turn after it."""
+    asked = [r for r in traffic.requests("client", "session/new") if as_list(r.params.get("mcpServers"))]
+    return [index for r in (*asked, *traffic.requests("client", "session/prompt")) for index in evidence(r)]
+
+
 def _started(traffic: Traffic) -> Verdict:
     for entry in traffic.marks("mcp-server"):
         records = [as_object(record) for record in as_list(entry.value)]
         if any(record.get("method") == "initialize" for record in records):
             return PASS
-        if records:
-            return failed("the MCP server was started and never initialized")
-        return failed("the MCP server of the session was never started")
+        said = "was started and never initialized" if records else "of the session was never started"
+        return failed(f"the MCP server {said}", *_named(traffic), *places(traffic, "mcp-server"))
     return not_tested("no session with an MCP server was opened")
 
 
@@ -114,7 +119,8 @@ def _with_arguments(traffic: Traffic) -> Verdict:
             if "started" in as_object(record):
                 given = as_list(as_object(record)["started"])
                 right = [as_text(argument) for argument in given] == ["an argument"]
-                return PASS if right else failed(f"the MCP server was started with the arguments {given!r}")
+                reason = f"the MCP server was started with the arguments {given!r}"
+                return PASS if right else failed(reason, *_named(traffic), *places(traffic, "mcp-server"))
     return skipped("the MCP server was not started")
 
 

@@ -69,7 +69,9 @@ def _lists_used(traffic: Traffic) -> Verdict:
     if not wanted or not marked(traffic, "all"):
         return not_tested("no list was asked for")
     listed = {as_text(session.get("sessionId")) for _, session in _listed(traffic)}
-    return PASS if wanted[0] in listed else failed(f"the session {wanted[0]!r}, which had a turn, is not listed")
+    shown = [index for request in marked(traffic, "all") for index in evidence(request)]
+    reason = f"the session {wanted[0]!r}, which had a turn, is not listed"
+    return PASS if wanted[0] in listed else failed(reason, *shown)
 
 
 def _filters(traffic: Traffic) -> Verdict:

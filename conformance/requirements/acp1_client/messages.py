@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from conformance.judging import every
+from conformance.judging import every, unanswered
 from conformance.judging_rpc import (
     all_answered,
     asked_for,
@@ -54,7 +54,7 @@ def _refuses_unadvertised(traffic: Traffic) -> Verdict:
         if request.succeeded and not declined:
             return failed(f"{request.method}, which is not advertised, was answered with a result", request.index)
         if request.answer is None:
-            return failed(f"{request.method}, which is not advertised, was not answered", request.index)
+            return failed(unanswered(traffic, request, f"{request.method}, which is not advertised,"), request.index)
     return PASS
 
 

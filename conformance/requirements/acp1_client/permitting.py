@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.judging import every, evidence
+from conformance.judging import every, evidence, unanswered
 from conformance.requirement import Requirement
 from conformance.requirements.acp1 import params_are, prose, result_is, schema, session_of
 from conformance.requirements.acp1_client.reading import SIDE, marked, session_ids
@@ -56,7 +56,7 @@ def _each_answered(traffic: Traffic) -> Verdict:
         return _unanswered(requests)
     for request in requests:
         if request.answer is None:
-            return failed("of two permissions one was answered", request.index)
+            return failed(unanswered(traffic, request, "one of two permissions"), request.index)
     return PASS
 
 
@@ -87,7 +87,9 @@ def _pending_cancelled(traffic: Traffic) -> Verdict:
         if request.answer is None and session_of(cancel) not in ended:
             return skipped("the connection ended before the turn that was cancelled")
         if request.answer is None:
-            return failed("a permission that waited at the cancel was never answered", request.index, cancel.index)
+            return failed(
+                unanswered(traffic, request, "a permission that waited at the cancel"), request.index, cancel.index
+            )
         if at(request.answer.result, "outcome.outcome") != "cancelled":
             return failed("a permission that waited at the cancel was not answered with cancelled", *evidence(request))
     return PASS if waited else skipped("no permission waited when a turn was cancelled")

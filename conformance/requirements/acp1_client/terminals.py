@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from conformance.documents import Source, binds
-from conformance.judging import evidence
+from conformance.judging import evidence, unanswered
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.acp1 import prose, result_is, schema
 from conformance.requirements.acp1_client.reading import SIDE, answered, granted, marked
 from conformance.scenarios.acp1_client.terminals import ARGUMENTS, CODE, LIMIT, LINES, VALUE
-from conformance.traffic import Message, Traffic
+from conformance.traffic import Message, Traffic, places
 from conformance.values import Object, as_object, as_text, at, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
@@ -118,7 +118,9 @@ def _stopped_running(traffic: Traffic) -> Verdict:
     if not marks:
         return not_tested("no terminal was released")
     if marks[0].value:
-        return failed("the command still ran three seconds after its terminal was released")
+        released = [index for request in traffic.requests("server", "terminal/release") for index in evidence(request)]
+        reason = "the command still ran three seconds after its terminal was released"
+        return failed(reason, *released, *places(traffic, "still-running"))
     return PASS
 
 
@@ -147,7 +149,7 @@ def _cancel_answered(traffic: Traffic) -> Verdict:
         return not_tested("no terminal was made")
     answer = requests[0].answer
     if answer is None:
-        return failed("a request that was cancelled was never answered", requests[0].index)
+        return failed(unanswered(traffic, requests[0], "a request that was cancelled"), requests[0].index)
     code = answer.error.get("code")
     if code is not None and code != _CANCELLED:
         return failed(f"a request that was cancelled was answered with the error {code}", *evidence(requests[0]))
@@ -162,7 +164,7 @@ def _at_once(traffic: Traffic) -> Verdict:
     if not requests:
         return not_tested("no terminal was asked for")
     if requests[0].answer is None:
-        return failed("terminal/create was not answered while its command ran", requests[0].index)
+        return failed(unanswered(traffic, requests[0], "terminal/create of a command that runs"), requests[0].index)
     if not is_object(requests[0].answer.object.get("result")):
         return skipped("terminal/create was refused")
     return PASS

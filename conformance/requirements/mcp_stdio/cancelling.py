@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from conformance.judging import answered, evidence, marked, survived
+from conformance.judging import answered, evidence, marked, survived, unanswered
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import (
     HANDSHAKE,
@@ -105,7 +105,7 @@ def _goes_on(traffic: Traffic) -> Verdict:
         return verdict
     for request in marked(traffic, "under-way"):
         if request.answer is None:
-            return failed("a call that was under way was never answered", request.index)
+            return failed(unanswered(traffic, request, "a call that was under way"), request.index)
     return PASS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, evidence, marked
+from conformance.judging import answered, evidence, marked, unanswered
 from conformance.requirement import Judge, Requirement
 from conformance.requirements.mcp_stdio.reading import (
     HANDSHAKE,
@@ -35,7 +35,7 @@ def _answered_with(versions: tuple[str, ...]) -> Judge:
             return not_tested("initialize was not sent")
         request = requests[0]
         if request.answer is None:
-            return failed("initialize was not answered", request.index)
+            return failed(unanswered(traffic, request, "initialize"), request.index)
         error = request.answer.error
         if error.get("code") == _INVALID and is_object(error.get("data")):
             return PASS  # the page's own example of a mismatch

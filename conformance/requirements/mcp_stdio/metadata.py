@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, evidence, marked
+from conformance.judging import answered, evidence, marked, unanswered
 from conformance.judging_rpc import coded, refused
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import (
@@ -36,7 +36,7 @@ def _unknown_version(traffic: Traffic) -> Verdict:
         return not_tested("the request was not sent")
     for request in requests:
         if request.answer is None:
-            return failed(f"{request.method} in an unknown version was not answered", request.index)
+            return failed(unanswered(traffic, request, f"{request.method} in an unknown version"), request.index)
         wrong = definition("UnsupportedProtocolVersionError", MODERN)(request.answer.object)
         if wrong:
             return failed(f"the answer to an unknown version: {wrong}", *evidence(request))

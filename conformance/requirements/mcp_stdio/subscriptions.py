@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.judging import answered, survived
+from conformance.judging import answered, evidence, survived, within
 from conformance.requirement import Requirement
 from conformance.requirements.mcp_stdio.reading import (
     HANDSHAKE,
@@ -78,8 +78,9 @@ def _acknowledged_first(traffic: Traffic) -> Verdict:
     for key, request in streams.items():
         if key not in first:
             refused = request.answer is not None and not request.succeeded
-            said = "was answered with an error" if refused else "was not acknowledged"
-            return failed(f"subscriptions/listen with the id {request.id!r} {said}", request.index)
+            named = f"subscriptions/listen with the id {request.id!r}"
+            silent = f"{named} was not acknowledged{within(traffic, request)}"
+            return failed(f"{named} was answered with an error" if refused else silent, *evidence(request))
         if first[key].method != _ACKNOWLEDGED:
             return failed(f"{first[key].method} came before the acknowledgement", first[key].index)
     return PASS

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from conformance.documents import Source
-from conformance.judging import evidence
+from conformance.judging import evidence, unanswered
 from conformance.requirement import Judge, Requirement
 from conformance.scenarios.vectors import HELLO, question_id, vectors_of
 from conformance.traffic import Traffic, id_key
@@ -57,7 +57,7 @@ def _judge(operation: str, name: str, expected: Object) -> Judge:
         if question is None:
             return not_tested("it was not asked")
         if question.answer is None:
-            return failed("it was not answered", *evidence(question))
+            return failed(unanswered(traffic, question, "it"), *evidence(question))
         if not question.succeeded:
             return failed(f"the answer is the error {question.answer.error.get('message')!r}", *evidence(question))
         found = difference(expected, question.answer.result)
