@@ -13,12 +13,12 @@ MALFORMED: Final = (
     b"null\n",
     b"{}\n",
     b'{"jsonrpc":"2.0","method":5,"id":902}\n',
+    b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
 )
 """No JSON, or no message. An empty array is left out, because batches are another question."""
 NOT_UTF8: Final = b'{"jsonrpc":"2.0","id":903,"method":"\xff\xfe"}\n'
 UNASKED: Final = (
     b'{"jsonrpc":"2.0","id":987654,"result":{}}\n',
-    b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
-    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
+    b'{"jsonrpc":"2.0","id":"987655","error":{"code":-32603,"message":"Internal error"}}\n',
 )
 """Responses to no request."""
