@@ -1,4 +1,4 @@
-"""What the suite sends MCP servers is what the schema of its version allows, but where that is what a scenario is about.
+"""What the suite sends MCP servers is what the schema allows, but for the scenarios about messages that are not.
 
 Checked with a general validator, because the suite's own one judges the servers.
 """

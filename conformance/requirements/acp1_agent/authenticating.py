@@ -70,7 +70,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-AUTH-003",
-        "advisory",
+        "informational",
         "The agent requires authentication only where it advertises a method of it.",
         schema("/$defs/InitializeResponse/properties/authMethods", "Authentication methods supported by the agent."),
         _open_to_all,

@@ -71,7 +71,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-004",
-        "advisory",
+        "informational",
         "The agent's strings hold no half of a surrogate pair.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
         whole_characters,
@@ -106,7 +106,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-008",
-        "advisory",
+        "informational",
         "The agent goes on after an escaped half of a surrogate pair.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
         survived,
@@ -117,7 +117,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-FRAME-009",
         "advisory",
         "The agent goes on after lines that are no messages.",
-        prose("json-rpc", _RESPOND),
+        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
         survived,
         scenario="malformed-lines",
         violation="an agent that exits at the line `[]`",
@@ -126,14 +126,14 @@ REQUIREMENTS: Final = (
         "ACP1-A-FRAME-010",
         "advisory",
         "The agent answers lines that are no messages with a parse error, or with an invalid request.",
-        prose("json-rpc", _ID),
+        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
         malformed_answered,
         scenario="malformed-lines",
         violation="silence",
     ),
     Requirement(
         "ACP1-A-FRAME-011",
-        "advisory",
+        "informational",
         "The agent goes on after a line that is not UTF-8.",
         prose("transports", "JSON-RPC messages MUST be UTF-8 encoded."),
         survived,
@@ -142,7 +142,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-012",
-        "advisory",
+        "informational",
         "The agent takes no notice of empty lines.",
         prose("transports", _LINE),
         survived,
@@ -151,7 +151,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-013",
-        "advisory",
+        "informational",
         "The agent takes a line that ends with CR LF, since JSON allows the CR as white space.",
         prose("transports", _LINE),
         answered("crlf", expect="result"),
@@ -169,7 +169,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-015",
-        "advisory",
+        "informational",
         "The agent goes on after a line of 50 MB, whether it takes it or not.",
         prose("transports", _LINE),
         survived,
@@ -178,7 +178,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-016",
-        "advisory",
+        "informational",
         "The agent goes on after responses that it did not ask for.",
         schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
         survived,
@@ -187,7 +187,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-017",
-        "advisory",
+        "informational",
         "The agent exits within three seconds when its input ends.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
         closed_in_time,
@@ -196,7 +196,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-018",
-        "advisory",
+        "informational",
         "The agent exits within three seconds when its input ends in the middle of a turn.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
         closed_in_time,
@@ -214,7 +214,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-020",
-        "advisory",
+        "informational",
         "The agent leaves no process behind when it has ended.",
         prose("session-setup", "then free the resources associated with the session."),
         left_nothing,
@@ -222,7 +222,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-FRAME-021",
-        "advisory",
+        "informational",
         "The agent writes no more to standard error in a scenario than a pipe holds, 64 KiB.",
         prose("transports", "Clients **MAY** capture, forward, or ignore this logging."),
         _modest_log,

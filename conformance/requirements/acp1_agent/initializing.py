@@ -219,7 +219,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-INIT-013",
-        "advisory",
+        "informational",
         "The agent answers a method of authentication that it does not have with an error.",
         prose("authentication", "This value must match one of the methods advertised in the `initialize` response."),
         answered("authenticate", expect="error"),

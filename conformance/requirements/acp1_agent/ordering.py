@@ -73,7 +73,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-ORDER-003",
-        "advisory",
+        "informational",
         "Nothing is sent for a session before the answer that names it.",
         schema(
             "/$defs/NewSessionResponse/properties/sessionId", "Used in all subsequent requests for this conversation."
@@ -83,7 +83,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-ORDER-004",
-        "advisory",
+        "informational",
         "The agent asks and tells nothing before it has answered initialize.",
         prose(
             "initialization",

@@ -127,7 +127,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PERM-004",
-        "advisory",
+        "informational",
         "A permission is asked for in a session that has a turn.",
         schema("/$defs/RequestPermissionRequest/properties/sessionId", "The session ID for this request."),
         _known_session,
@@ -171,7 +171,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PERM-009",
-        "advisory",
+        "informational",
         "An option that was not offered is no permission.",
         schema("/$defs/SelectedPermissionOutcome/properties/optionId", "The ID of the option the user selected."),
         _did_not_complete("an option was chosen that had not been offered"),
@@ -189,7 +189,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-PERM-011",
-        "advisory",
+        "informational",
         "An error is no permission.",
         schema("/$defs/RequestPermissionResponse/required", '["outcome"]'),
         _did_not_complete("the request was answered with an error"),

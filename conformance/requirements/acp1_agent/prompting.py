@@ -114,13 +114,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-004",
         "advisory",
         "Turns of two sessions run at the same time, and both end.",
-        prose(
-            "initialization",
-            (
-                "As a baseline, all Agents **MUST** support `session/new`, `session/prompt`, "
-                "`session/cancel`, and `session/update`."
-            ),
-        ),
+        prose("session-setup", "allowing multiple independent interactions with the same Agent."),
         answered("first", "second", expect="result"),
         scenario="interleaved-sessions",
         violation="one of two prompts never answered",
@@ -186,7 +180,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-PROMPT-011",
         "advisory",
         "The agent answers a prompt for a session that does not exist with an error.",
-        prose("overview", "Errors include an `error` object with `code` and `message`"),
+        schema("/$defs/ErrorCode/anyOf/7", "A given resource, such as a session or file, was not found."),
         answered("prompt", expect="error"),
         scenario="unknown-session",
         violation='{"stopReason":"end_turn"}',

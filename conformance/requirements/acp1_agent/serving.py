@@ -65,12 +65,27 @@ def _released(traffic: Traffic) -> Verdict:
     if not created:
         return _never("terminal/create")()
     released = {as_text(request.params.get("terminalId")) for request in traffic.requests("server", "terminal/release")}
-    ended = [m for m in traffic.requests("client", "session/prompt") if m.answer is not None]
+    ended = [m.answer for m in traffic.requests("client", "session/prompt") if m.answer is not None]
+    known = _known_to_have_exited(traffic)
     for terminal, answer in created.items():
-        over = [m for m in ended if m.answer is not None and m.answer.order > answer.order]
-        if terminal not in released and over:
-            return failed(f"the turn ended, and the terminal {terminal!r} was not released", answer.index)
-    return PASS if ended else skipped("no turn ended")
+        exited = known.get(terminal)
+        over = [m for m in ended if exited is not None and m.order > exited.order]
+        if terminal not in released and exited is not None and over:
+            reason = f"the command of the terminal {terminal!r} exited and the turn ended, and it was not released"
+            return failed(reason, answer.index, exited.index, over[0].index)
+    if not ended:
+        return skipped("no turn ended")
+    return PASS if released or known else skipped("a terminal whose command may still run may still be needed")
+
+
+def _known_to_have_exited(traffic: Traffic) -> dict[str, Message]:
+    """The answers that told the agent that the command of a terminal has exited, by terminal."""
+    found: dict[str, Message] = {}
+    for request in traffic.requests("server", "terminal/wait_for_exit", "terminal/output"):
+        waited = request.method == "terminal/wait_for_exit"
+        if request.answer is not None and request.succeeded and (waited or request.answer.result.get("exitStatus")):
+            found.setdefault(as_text(request.params.get("terminalId")), request.answer)
+    return found
 
 
 def _not_after_release(traffic: Traffic) -> Verdict:
@@ -239,7 +254,7 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-TERM-008",
         "mandatory",
-        "The agent releases each terminal before its turn ends, however the turn ends.",
+        "The agent releases each terminal whose command it knows to have exited, by the end of the turn or later.",
         prose(
             "terminals", "The Agent **MUST** release the terminal using `terminal/release` when it's no longer needed."
         ),
@@ -296,11 +311,9 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-MCP-001",
-        "mandatory",
+        "advisory",
         "The agent connects to the MCP servers of a session on stdio.",
-        prose(
-            "session-setup", "All Agents **MUST** support connecting to MCP servers via stdio (standard input/output)."
-        ),
+        prose("session-setup", "Agents **SHOULD** connect to all MCP servers specified by the Client."),
         _started,
         scenario="mcp-server",
         violation="a server that is never started",

@@ -45,9 +45,7 @@ def _pages_end(traffic: Traffic) -> Verdict:
         return not_tested("no list was asked for")
     seen: set[str] = set()
     for request in requests:
-        if request.answer is None or not request.succeeded:
-            return failed("session/list was not answered with a list", *evidence(request))
-        cursor = as_text(request.answer.result.get("nextCursor"))
+        cursor = as_text(request.answer.result.get("nextCursor")) if request.answer is not None else ""
         if cursor and cursor in seen:
             return failed(f"the cursor {cursor!r} comes back, so the list never ends", *evidence(request))
         seen.add(cursor)
@@ -195,8 +193,18 @@ REQUIREMENTS: Final = (
     Requirement(
         "ACP1-A-LIST-002",
         "capability",
-        "A list of sessions ends: the last page has no cursor.",
+        "The agent answers each page of session/list with a list.",
         prose("session-list", "The Agent **MUST** respond with a list of sessions and optional pagination metadata:"),
+        answered("all", expect="result"),
+        scenario="list",
+        applies=_LIST,
+        violation="an error for the cursor that the page before it gave",
+    ),
+    Requirement(
+        "ACP1-A-LIST-010",
+        "advisory",
+        "A list of sessions ends: no page gives a cursor that was used already.",
+        schema("/$defs/ListSessionsResponse/properties/nextCursor", "If absent, there are no more results."),
         _pages_end,
         scenario="list",
         applies=_LIST,

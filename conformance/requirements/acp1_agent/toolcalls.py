@@ -191,7 +191,10 @@ REQUIREMENTS: Final = (
         "ACP1-A-TOOL-006",
         "advisory",
         "A tool call is announced before it is changed.",
-        schema("/$defs/SessionUpdate/oneOf/3", "Notification that a new tool call has been initiated."),
+        prose(
+            "tool-calls",
+            "When the language model requests a tool invocation, the Agent **SHOULD** report it to the Client:",
+        ),
         _announced,
         violation="tool_call_update for an id that nobody saw",
     ),
@@ -205,7 +208,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-TOOL-008",
-        "advisory",
+        "informational",
         "A tool call that has ended does not run again.",
         schema("/$defs/ToolCallStatus/oneOf/2", "The tool call completed successfully."),
         _final_stays,

@@ -142,7 +142,7 @@ REQUIREMENTS: Final = (
         "ACP1-A-UPDATE-017",
         "advisory",
         "Updates are notifications: they have no id.",
-        schema("/$defs/AgentNotification/properties/method", "The notification method name."),
+        schema("/$defs/SessionNotification", "Notification containing a session update from the agent."),
         _no_requests,
         violation='{"id":5,"method":"session/update",...}',
     ),
@@ -172,7 +172,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-A-UPDATE-020",
-        "mandatory",
+        "advisory",
         "A reported compaction ends.",
         prose("prompt-turn", "The Agent **MUST** report a terminal status when a reported compaction ends."),
         _compactions_end,

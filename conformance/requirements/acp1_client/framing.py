@@ -42,7 +42,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-004",
-        "advisory",
+        "informational",
         "The client's strings hold no half of a surrogate pair.",
         prose("transports", _UTF8),
         partial(whole_characters, side=SIDE),
@@ -77,7 +77,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-008",
-        "advisory",
+        "informational",
         "The client takes a line that ends with CR LF, since JSON allows the CR as white space.",
         prose("transports", _LINE),
         answers_asked,
@@ -88,14 +88,14 @@ REQUIREMENTS: Final = (
         "ACP1-C-FRAME-009",
         "advisory",
         "The client goes on after lines that are no messages.",
-        prose("json-rpc", _RESPOND),
+        schema("/$defs/ErrorCode/anyOf/0", "Invalid JSON was received by the server."),
         goes_on,
         scenario="malformed-lines",
         violation="a client that ends at the line `[]`",
     ),
     Requirement(
         "ACP1-C-FRAME-010",
-        "advisory",
+        "informational",
         "The client takes no notice of empty lines.",
         prose("transports", _LINE),
         goes_on,
@@ -104,7 +104,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-011",
-        "advisory",
+        "informational",
         "The client goes on after a line that is not UTF-8.",
         prose("transports", _UTF8),
         goes_on,
@@ -113,7 +113,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-012",
-        "advisory",
+        "informational",
         "The client goes on after responses that it did not ask for.",
         schema("/$defs/RequestId", "The Server MUST reply with the same value in the Response object if included."),
         goes_on,
@@ -122,7 +122,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-013",
-        "advisory",
+        "informational",
         "The client takes a message of 1 MB, as the content of a large file makes it.",
         prose("transports", _LINE),
         goes_on,
@@ -131,7 +131,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-FRAME-014",
-        "advisory",
+        "informational",
         "The client goes on after a line of 50 MB, whether it takes it or not.",
         prose("transports", _LINE),
         goes_on,

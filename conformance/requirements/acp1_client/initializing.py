@@ -206,7 +206,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-INIT-012",
-        "advisory",
+        "informational",
         "A client that ends after a turn also ends where initialize was answered with an error.",
         prose("overview", _ERRORS),
         ends,

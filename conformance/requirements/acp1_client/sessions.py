@@ -188,7 +188,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-NEW-012",
-        "advisory",
+        "informational",
         "A client that ends after a turn also ends where session/new was answered with an error.",
         prose("overview", "Errors include an `error` object with `code` and `message`"),
         ends,

@@ -370,7 +370,7 @@ REQUIREMENTS: Final = (
     _row(
         23,
         "The client answers requests about a terminal that never was with errors.",
-        schema("/$defs/TerminalOutputRequest/properties/terminalId", "The ID of the terminal to get output from."),
+        schema("/$defs/ErrorCode/anyOf/7", "A given resource, such as a session or file, was not found."),
         answered("unknown-terminal", expect="error"),
         "terminal-unknown",
         "{}",

@@ -79,7 +79,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-UPDATE-006",
-        "advisory",
+        "informational",
         "The client takes no notice of kinds of updates that it does not know.",
         prose("extensibility", _IGNORE),
         goes_on,
@@ -129,7 +129,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-END-001",
-        "advisory",
+        "informational",
         "The client waits for the end of a turn in which nothing happens.",
         prose("prompt-turn", "Once a prompt turn completes, the Client may send another `session/prompt`"),
         _waits,
@@ -138,7 +138,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-END-002",
-        "advisory",
+        "informational",
         "A client that ends after a turn also ends where the prompt was answered with an error.",
         prose("overview", "Errors include an `error` object with `code` and `message`"),
         ends,
@@ -147,7 +147,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "ACP1-C-END-003",
-        "advisory",
+        "informational",
         "A client that ends after a turn also ends where its agent exits in the middle of one.",
         prose("transports", "Client->>Agent Process: Close stdin, terminate subprocess"),
         ends,

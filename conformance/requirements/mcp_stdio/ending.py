@@ -63,7 +63,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-END-006",
-        "advisory",
+        "informational",
         "The server leaves no process behind when it has ended.",
         prose("basic/transports/stdio", _EXIT, MODERN),
         left_nothing,

@@ -44,7 +44,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-004",
-        "advisory",
+        "informational",
         "The server's strings hold no half of a surrogate pair.",
         prose("basic/transports", _UTF8),
         whole_characters,
@@ -79,7 +79,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-008",
-        "advisory",
+        "informational",
         "The server goes on after an escaped half of a surrogate pair.",
         prose("basic/transports", _UTF8),
         survived,
@@ -90,7 +90,7 @@ REQUIREMENTS: Final = (
         "MCP-S-FRAME-009",
         "advisory",
         "The server goes on after lines that are no messages.",
-        prose("json-rpc", _REPLY),
+        prose("json-rpc", "Invalid JSON was received by the server."),
         survived,
         scenario="malformed-lines",
         violation="a server that exits at the line `5`",
@@ -106,7 +106,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-011",
-        "advisory",
+        "informational",
         "The server goes on after a line that is not UTF-8.",
         prose("basic/transports", _UTF8),
         survived,
@@ -115,7 +115,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-012",
-        "advisory",
+        "informational",
         "The server takes no notice of empty lines.",
         prose("basic/transports", _LINE),
         survived,
@@ -124,7 +124,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-013",
-        "advisory",
+        "informational",
         "The server takes a line that ends with CR LF, since JSON allows the CR as white space.",
         prose("basic/transports", _LINE),
         answered("crlf", expect="result"),
@@ -142,7 +142,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-015",
-        "advisory",
+        "informational",
         "The server goes on after a line of 50 MB, whether it takes it or not.",
         prose("basic/transports", _LINE),
         survived,
@@ -151,7 +151,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-016",
-        "advisory",
+        "informational",
         "The server goes on after responses that it did not ask for.",
         prose("basic/transports", _SINGLE),
         survived,
@@ -160,7 +160,7 @@ REQUIREMENTS: Final = (
     ),
     Requirement(
         "MCP-S-FRAME-017",
-        "advisory",
+        "informational",
         "The server goes on after a batch, which this version no longer has.",
         prose("basic/transports", _SINGLE),
         survived,

@@ -121,7 +121,7 @@ REQUIREMENTS: Final = (
         "MCP-S-TOOL-006",
         "advisory",
         "A call without a tool's name is answered with -32602.",
-        prose("server/tools", "1. **Protocol Errors**: Standard JSON-RPC errors for issues like:"),
+        prose("json-rpc", "Invalid method parameter(s)."),
         when("malformed-call", coded("malformed-call", _INVALID, instead_of_result=True)),
         applies="tools",
         violation='"code":-32603',

@@ -338,6 +338,19 @@ class NeverEndsItsList(Agent):
         super().answer(request, result)
 
 
+class RefusesTheSecondPage(Agent):
+    def list(self, request: Message, params: Message) -> None:
+        if params.get("cursor") == "99":
+            self.refuse(request, -32603, "Internal error")
+        else:
+            super().list(request, params)
+
+    def answer(self, request: Message, result: Any) -> None:
+        if request.get("method") == "session/list" and "cwd" not in request["params"]:
+            result.setdefault("nextCursor", "99")
+        super().answer(request, result)
+
+
 class ListsTwice(Agent):
     def answer(self, request: Message, result: Any) -> None:
         if request.get("method") == "session/list":
@@ -989,7 +1002,8 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-LIST-001": rewrite(
         result("session/list"), lambda m: [session.update(updatedAt=5) for session in m["result"]["sessions"]]
     ),
-    "ACP1-A-LIST-002": NeverEndsItsList,
+    "ACP1-A-LIST-002": RefusesTheSecondPage,
+    "ACP1-A-LIST-010": NeverEndsItsList,
     "ACP1-A-LIST-003": ListsTwice,
     "ACP1-A-LIST-004": ListsUnusedAlone,
     "ACP1-A-LIST-005": ListsEverything,

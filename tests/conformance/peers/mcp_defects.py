@@ -528,7 +528,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-RPC-005": AnswersNotifications,
     "MCP-S-RPC-006": rewrite(lambda _, m: "result" in m and m["id"] == "7", put("id", 7)),
     "MCP-S-RPC-007": CountsInHalves,
-    "MCP-S-RPC-008": grant(asks("tools/rewindow_conformance"), {}),
+    "MCP-S-RPC-008": ignore(asks("tools/rewindow_conformance")),
     "MCP-S-RPC-009": rewrite(error("rewindow_conformance/unknown"), put("error.code", -32602)),
     "MCP-S-RPC-010": dies(lambda line: b'"notifications/rewindow_conformance"' in line and b'"nothing"' in line),
     "MCP-S-RPC-011": deaf(lambda line: b'"at-once-9"' in line),
