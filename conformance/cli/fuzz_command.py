@@ -18,7 +18,7 @@ from conformance.judging import not_answered
 from conformance.options import Options
 from conformance.peers.orphans import no_orphans
 from conformance.peers.peer import PeerStartError
-from conformance.reports.terminal import printed
+from conformance.reports.terminal import printed, visible
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 
@@ -129,5 +129,5 @@ def _show_mute(played: Played) -> None:
 
 
 def _line(step: Step) -> str:
-    text = f"line {step.params}" if step.kind == "line" else f"{step.kind} {step.method} {step.params!a}"
+    text = f"line {visible(step.params)}" if step.kind == "line" else f"{step.kind} {step.method} {step.params!a}"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from conformance.fuzzing.play import Played, play
-from conformance.fuzzing.targets import KILLERS, Step, Target
+from conformance.fuzzing.targets import Step, Target
 from conformance.options import Options
 from conformance.peers.peer import Peer
 
@@ -63,7 +63,7 @@ class Campaign:
     def _steps(self, target: Target, starts: int) -> Sequence[Step]:
         """Once for each target what programs are known to die of, and from then on random messages."""
         if starts < len(self.targets):
-            return (*target.opening, *KILLERS)
+            return (*target.opening, *target.killers)
         return target.steps(Random(f"{self.seed}:{starts}"), STEPS)  # noqa: S311 -- repeatable
 
     def _shortened(self, found: Played, target: Target) -> Played:

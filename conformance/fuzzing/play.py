@@ -109,7 +109,7 @@ class _Run:
 
     def _send(self, step: Step) -> None:
         if step.kind == "line":
-            self._driver.raw(f"{step.params}\n".encode(), generated=True)
+            self._driver.raw(f"{step.params}\n".encode(errors="surrogateescape"), generated=True)
             return
         message: dict[str, Any] = {"jsonrpc": "2.0"}
         params = self._filled(step.params)

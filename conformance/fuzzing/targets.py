@@ -7,13 +7,14 @@ that says it changes nothing, and `{"$ARGUMENTS": "5"}` for arguments of that on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from conformance.documents import json_document, resolve
 from conformance.fuzzing.instances import Instances
+from conformance.fuzzing.killers import LINES, cancelled, without_objects
 from conformance.fuzzing.values import boundary, changed
 from conformance.values import Object, as_list, as_object, as_text, is_object
 
@@ -43,15 +44,8 @@ class Step:
     """Whether everything is answered before the next one is sent."""
 
 
-KILLERS: Final = tuple(
-    Step("", text, "line", waits=True)
-    for text in (
-        *("[]", "42", '"x"', "null", "true", "{}", "[42]", "{", "}", "nonsense", '{"jsonrpc":"2.0"}'),
-        *('{"jsonrpc":"2.0","id":null}', '{"jsonrpc":"2.0","method":null}', '{"jsonrpc":"2.0","id":{},"result":null}'),
-        *('{"jsonrpc":"2.0","method":"x","params":1e999}', "[" * 500 + "]" * 500, '"\\ud800"', "\ufeff{}"),
-    )
-)
-"""Lines that are JSON and no message, or neither: programs take for granted that what they read is an object."""
+def _lines(texts: Iterable[str]) -> tuple[Step, ...]:
+    return tuple(Step("", text, "line", waits=True) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,8 @@ class Target:
     """The notification after which what is under way need not be answered."""
     open_ended: frozenset[str] = frozenset()
     """Methods whose answer comes when the client wants no more."""
+    killers: tuple[Step, ...] = ()
+    """What is sent first of all, behind the opening: known programs have died of it."""
 
     def steps(self, random: Random, count: int) -> list[Step]:
         """The opening and so many random messages, in bursts."""
@@ -132,7 +128,8 @@ def _acp() -> tuple[Target, ...]:
         Step("session/new", {"cwd": CWD, "mcpServers": []}, waits=True),
     )
     cancel = Step("session/cancel", {"sessionId": SESSION}, "notification")
-    return (Target("acp1.schema", tuple(calls), opening, fixed, (cancel,)),)
+    killers = _lines((*LINES, *without_objects(("session/new", "session/prompt"))))
+    return (Target("acp1.schema", tuple(calls), opening, fixed, (cancel,), killers=killers),)
 
 
 def _mcp() -> tuple[Target, ...]:
@@ -145,7 +142,8 @@ def _mcp_of(version: str) -> Target:
     weights = {"tools/call": 6, "notifications/cancelled": 2}
     calls: list[Call] = []
     for union, kind in (("ClientRequest", "request"), ("ClientNotification", "notification")):
-        for branch in as_list(as_object(definitions.get(union)).get("anyOf")):
+        alone = {"$ref": f"#/$defs/{union}"}  # where there is but one message, there is no union
+        for branch in as_list(as_object(definitions.get(union)).get("anyOf")) or [alone]:
             shapes = as_object(resolve(json_document(name), branch["$ref"].removeprefix("#")))["properties"]
             method = as_text(shapes["method"]["const"])
             calls.append(Call(method, shapes.get("params", {"type": "object"}), kind, weights.get(method, 1)))
@@ -162,6 +160,8 @@ def _mcp_of(version: str) -> Target:
         said = {"protocolVersion": version, "clientInfo": client, "clientCapabilities": {}}
         meta = {f"io.modelcontextprotocol/{key}": value for key, value in said.items()}
         opening = (Step("tools/list", {"_meta": meta}, waits=True),)
+    listen: Object = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    stream: tuple[str, Object] = ("ping", {}) if version == _LEGACY else ("subscriptions/listen", listen)
     fixed: Object = {"_meta": meta, "uri": f"file://{_NOWHERE}", "protocolVersion": version, "wait": 0, "seconds": 1}
     return Target(
         name,
@@ -170,6 +170,13 @@ def _mcp_of(version: str) -> Target:
         fixed,
         cancelling="notifications/cancelled",
         open_ended=frozenset({"subscriptions/listen", "tasks/result"}),
+        killers=_lines(
+            (
+                *LINES,
+                *without_objects(("tools/list", "tools/call")),
+                *cancelled(*stream),
+            )
+        ),
     )
 
 

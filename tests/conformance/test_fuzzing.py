@@ -92,7 +92,7 @@ def campaign(agent: Any, seconds: float, seed: int = 1) -> Outcome:
 
 
 def test_the_conforming_agent_stands_it() -> None:
-    outcome = campaign(Agent, 0.2)
+    outcome = campaign(Agent, 1)
     assert outcome.found is None
     assert outcome.messages > 100, "each run sends more than that"
 
