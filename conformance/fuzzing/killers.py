@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 _LONG: Final = 2 * 1024 * 1024
 """Characters of the longest line: more than the limits that readers of lines have by default."""
@@ -30,7 +30,8 @@ LINES: Final = (
 
 def without_objects(methods: Iterable[str]) -> list[str]:
     """Requests whose params are missing, or anything but an object."""
-    params: tuple[dict[str, Any], ...] = ({}, *({"params": value} for value in ([], 5, "text", None, True)))
+    values: tuple[object, ...] = ([], 5, "text", None, True)
+    params: list[dict[str, object]] = [{}, *({"params": value} for value in values)]
     return [
         json.dumps({"jsonrpc": "2.0", "id": f"killer-{method}-{number}", "method": method, **given})
         for method in methods
