@@ -548,6 +548,7 @@ LOADED = [
     "worker.statements.rerun",
     "worker.statements.source_lines",
     "worker.statements.streams",
+    "worker.statements.value_text",
     "worker.touched",
     "worker.values",
     "worker.writes",

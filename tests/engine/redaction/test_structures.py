@@ -21,7 +21,7 @@ from engine.redaction import Redactor, redact_event, redact_json
 SECRET = "a-secret-of-mine"
 REDACTOR = Redactor([SECRET])
 WORDS = {
-    "session_opened": ["cwd", "directories", "python", "packages"],
+    "session_opened": ["cwd", "directories", "python", "packages", "real"],
     "view_enforced": ["property_name"],
     "permission_asked": ["scope"],
     "permission_answered": ["scope"],
