@@ -45,10 +45,13 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".envrc", "direnv runs it in each shell that enters the directory"),
     Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
     Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row("mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
     Row(".vscode", "VS Code and its relatives take programs and tasks from it when they open the directory"),
     Row(".idea", "JetBrains IDEs take run configurations and tools from it when they open the directory"),
     Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
     Row(".devcontainer", "editors run its commands when they open the directory in a container"),
+    Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
     Row(".exrc", "Vim and Neovim run it when they start in the directory, where `exrc` is set"),
     Row(".nvimrc", "Neovim runs it when it starts in the directory, where `exrc` is set"),
     Row(".nvim.lua", "Neovim runs it when it starts in the directory, where `exrc` is set"),
@@ -60,6 +63,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".pre-commit-config.yaml", "pre-commit runs the programs that it names at each commit"),
     Row("lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
     Row(".lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
+    Row("lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".hg/hgrc", "Mercurial runs the hooks and programs that it names"),
     Row(".bashrc", _SHELL),
     Row(".bash_profile", _SHELL),
     Row(".bash_login", _SHELL),
@@ -84,6 +90,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(_OWN, "this program takes its rules from it"),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
     Row(".claude", "Claude Code runs the hooks that its settings name"),
+    Row(".claude.json", "Claude Code starts the servers that it names"),
     Row(".cursor", "Cursor starts the servers and hooks that it names"),
     Row(".gemini", "Gemini CLI starts the servers that its settings name"),
     Row(".codex", "Codex starts the servers that its settings name"),
@@ -341,6 +348,11 @@ def _is_on_way(path: str, place: str) -> bool:
     return is_inside(path, (place,)) or is_inside(place, (path,))
 
 
+def _may_be_whole(names: frozenset[str]) -> bool:
+    """Whether it is a repository, or was one: a program may have moved one of its parts away, to bring it back."""
+    return _is_whole(names) or ("config" in names and len({_HEAD, _OBJECTS, _REFS} & names) > 1)
+
+
 def _is_whole(names: frozenset[str]) -> bool:
     """Whether git takes a directory with these names for a repository."""
     return _HEAD in names and (COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
@@ -419,13 +431,13 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
     if os.path.lexists(git):
         yield git
         yield from _submodules(os.path.join(git, "modules"))
-    if _is_whole(frozenset(map(str.casefold, names))):
+    if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
 
 
 def _submodules(modules: str) -> Iterator[str]:
     """The repositories below a directory of them; their names may have slashes, and they may have submodules."""
-    return (folder for folder, names in _folders(modules, _is_data) if "HEAD" in names)
+    return (folder for folder, names in _folders(modules, _is_data) if not {"HEAD", "config"}.isdisjoint(names))
 
 
 def _is_git(_: Collection[str], name: str) -> bool:
@@ -434,7 +446,7 @@ def _is_git(_: Collection[str], name: str) -> bool:
 
 def _is_data(beside: Collection[str], name: str) -> bool:
     """Whether it is what a repository keeps, and not a submodule that is called so."""
-    return name in _GIT_DATA and "HEAD" in beside
+    return name in _GIT_DATA and not {"HEAD", "config"}.isdisjoint(beside)
 
 
 def _folders(

@@ -82,7 +82,8 @@ class Realm:
         Those of other sessions, too, because they may have the same directories. Blocks until all rest.
         """
         held: list[socket.socket] = []
-        for realm in {self, *self._zygote.realms}:
+        others: set[Realm] = set(self._zygote.realms)
+        for realm in others:
             if realm is not self and not realm.is_begun:
                 continue
             if (one := realm._stand_still()) is None and not (realm is not self and realm._is_over()):

@@ -14,15 +14,12 @@ import signal
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from ..errors import EnvironmentUnavailableError
 from ..worker.processes.brands import Brand, brand_of, own_brand
 from ..worker.processes.proc import stat_of
-
-if TYPE_CHECKING:
-    from .realm import Realm
 
 _BOOT: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "boot.py")
 _INHERITED: Final = 3
@@ -49,7 +46,7 @@ class Zygote:
         self._killed = False
         self._started = 0
         self.brand: Brand | None = None
-        self.realms: WeakSet[Realm] = WeakSet()
+        self.realms: WeakSet[Any] = WeakSet()
         """All that were begun below it and may live."""
 
     @classmethod

@@ -499,3 +499,12 @@ def test_a_link_that_was_replaced_appears(tmp_path: Path) -> None:
     (tmp_path / "new").symlink_to("bad")
     (tmp_path / "new").rename(tmp_path / ".envrc")
     assert list(protection.appeared(before)) == [str(tmp_path / ".envrc")]
+
+
+@pytest.mark.parametrize("name", ["bare.git", ".git/modules/s"])
+def test_a_repository_without_its_head_is_one_that_may_come_back(tmp_path: Path, name: str) -> None:
+    made(tmp_path / ".git")
+    made(tmp_path / name)
+    (tmp_path / name / "config").write_text("")
+    (tmp_path / name / "HEAD").rename(tmp_path / "elsewhere")
+    assert str(tmp_path / name / "config") in places(tmp_path)
