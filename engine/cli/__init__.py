@@ -15,11 +15,12 @@ import typer
 
 from .. import __version__
 from ..errors import EngineError
+from ..terminal.exit_codes import ExitCode, exit_code_lines
 from ..terminal.output import abandon_output
 from .commands import COMMANDS
 from .complaints import complaint
 
-EXAMPLES: Final = """\b
+EXAMPLES: Final = f"""\b
 Examples:
   rewindow                              a session in this terminal; `rewindow run -c` continues the latest
   rewindow sessions                     the sessions, most recently used first
@@ -30,6 +31,10 @@ Examples:
   rewindow import chat.json             a conversation of another program, to continue here
   rewindow gc --older-than 30d          delete those unused for 30 days, and give the space back
   rewindow doctor                       is everything in place, and if not, what to do
+
+\b
+Exit codes:
+{exit_code_lines()}
 
 \b
 Editors start the agent themselves: configure the command `rewindow-acp`.
@@ -70,7 +75,7 @@ def _root(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit code: 0 done, 1 could not be done, 2 wrong usage, 130 interrupted."""
+    """Runs a command line; returns the exit code, one of `terminal.exit_codes`."""
     _prepare_streams(arguments)
     if not arguments and sys.stdin.isatty() and sys.stdout.isatty():
         arguments = ("run",)
@@ -79,17 +84,17 @@ def main(arguments: Sequence[str]) -> int:
     except typer.Exit as leave:
         return leave.exit_code
     except typer.Abort:
-        return 130
+        return ExitCode.INTERRUPTED
     except EngineError as error:
         sys.stderr.write(f"{complaint(error)}\n")
-        return 1
+        return ExitCode.FAILED
     except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
         abandon_output()  # the reader, a pager perhaps, has left
-        return 0
+        return ExitCode.DONE
     except OSError as error:
         sys.stderr.write(f"{complaint(error.strerror or error)}\n")
         abandon_output()
-        return 1
+        return ExitCode.FAILED
     except Exception as error:
         if not hasattr(error, "exit_code"):  # typer's own usage errors carry one and know how to show themselves
             raise

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
+from ..terminal.exit_codes import exit_code_lines
+
 _SHOW_EXAMPLES: Final = """\b
 Examples:
   rewindow show ses_0193f2a1                   what was said and what ran, oldest first
@@ -29,22 +31,26 @@ Another program's conversation becomes an ordinary session, which an editor can 
 Images and other parts that are not text become notes in the text; the command counts what it changed so, and
 what it left out.
 """
-_RUN_EXAMPLES: Final = """\b
+_RUN_EXAMPLES: Final = f"""\b
 Examples:
   rewindow run                                 a new session in this directory
   rewindow run -c                              continue the latest one of this directory
   rewindow run ses_0193 --mode auto            continue that one; statements run without asking
   rewindow run ses_0193 --cwd ~/moved          continue it in another directory
-  rewindow run -p 'ls(".")'                    run one prompt, print its output as plain text
+  rewindow run -p 'ls(".")'                    run one prompt, print its answer
   cat task.md | rewindow run --mode auto       the same from a pipe
+  rewindow run -p 'ls()' --output-format json  print the answer and all that led to it as JSON
 
 \b
 Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a
 new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
 changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
-With -p or a pipe nobody can be asked, so whatever would ask is refused. The exit code is 0
-if the turn ended well; 1 if it did not, something was refused or the given statement
-failed; 2 for wrong usage; 130 if it was interrupted. More: docs/terminal.md.
+With -p or a pipe nobody can be asked, so whatever would ask is refused. The answer is on
+standard output, everything else on standard error. More: docs/scripts.md.
+
+\b
+Exit codes:
+{exit_code_lines()}
 """
 _REWIND_EXAMPLES: Final = """\b
 Examples:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ..config.settings import load_settings
 from ..cutting import cut_line
+from ..errors import EngineError
 from ..terminal.opened import working_directory
 from .complaints import chosen
 
+if TYPE_CHECKING:
+    from ..console.one_prompt import OnePrompt
+
 LONGEST_PROMPT: Final = 50 << 20
 """Bytes that are read from a pipe, as many as an editor may send in one message."""
+FORMATS: Final = ("text", "json", "stream-json")
+"""Those of `console.prompt_output`, which is loaded when a prompt is to be carried out."""
 
 
 def run(
@@ -25,7 +31,13 @@ def run(
     ] = None,
     goes_on: bool = typer.Option(False, "--continue", "-c", help="Continue the latest session of this directory."),
     prompt: str | None = typer.Option(
-        None, "--prompt", "-p", metavar="TEXT", help="Run this one prompt, print what comes of it, and exit."
+        None, "--prompt", "-p", metavar="TEXT", help="Run this one prompt, print its answer, and exit."
+    ),
+    output_format: str = typer.Option(
+        FORMATS[0], "--output-format", metavar="|".join(FORMATS), help="What -p prints: the answer, or JSON."
+    ),
+    verbose: bool = typer.Option(
+        False, "--verbose", help="With -p: print the whole transcript on standard error, too."
     ),
     cwd: str | None = typer.Option(
         None, "--cwd", metavar="DIR", help="Work in this directory; a given SESSION continues there."
@@ -42,26 +54,51 @@ def run(
         raise typer.BadParameter(
             f"{cut_line(session, 60)!r} is no id of a session; carry out a prompt with {_meant(session)}"
         )
-    if prompt is None and sys.stdin.isatty() and not sys.stdout.isatty():
-        raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
-    text = _piped() if prompt is None and not sys.stdin.isatty() else prompt
-    if text is not None:
-        _check(text)
-    settings = load_settings(os.environ, {"model": model})
+    text = _given(prompt)
+    chosen("--output-format", output_format, FORMATS)
+    if text is None and (verbose or output_format != FORMATS[0]):
+        raise typer.BadParameter("--output-format and --verbose are for one prompt; give it with -p TEXT or a pipe")
 
-    from ..console.program import Wanted  # only now, because a wrong usage waits for nothing
-    from ..console.program import run as run_program
+    from ..console.one_prompt import OnePrompt  # only now, because a wrong usage waits for nothing
+    from ..console.prompt_output import FORMATS as MAKERS
     from ..sessions.policy import MODES
 
     if mode is not None:
         chosen("--mode", mode, MODES)
-    directory = _directory(cwd)
-    wanted = Wanted(
-        session=session, cwd=directory, goes_on=goes_on, moved_to=session and cwd and directory, mode=mode, prompt=text
-    )
-    code = run_program(wanted, settings)
+    one = None if text is None else OnePrompt(text, MAKERS[output_format](verbose), is_verbose=verbose)
+    try:
+        code = _carry_out(one, session, goes_on, cwd, mode, model)
+    except BrokenPipeError:
+        raise  # nobody reads any more
+    except (EngineError, OSError) as error:
+        if one is not None:
+            one.fail(error)
+        raise
     if code:
         raise typer.Exit(code)
+
+
+def _carry_out(
+    one: OnePrompt | None, session: str | None, goes_on: bool, cwd: str | None, mode: str | None, model: str | None
+) -> int:
+    from ..console.program import Wanted  # as above
+    from ..console.program import run as run_program
+
+    directory = _directory(cwd)
+    moved_to = directory if session and cwd else None
+    wanted = Wanted(session=session, cwd=directory, goes_on=goes_on, moved_to=moved_to, mode=mode, prompt=one)
+    return run_program(wanted, load_settings(os.environ, {"model": model}))
+
+
+def _given(prompt: str | None) -> str | None:
+    """The one prompt, of the command line or a pipe; None where a person types. Raises typer.BadParameter."""
+    if prompt is None and sys.stdin.isatty():
+        if not sys.stdout.isatty():
+            raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
+        return None
+    text = _piped() if prompt is None else prompt
+    _check(text)
+    return text
 
 
 def _meant(prompt: str) -> str:

@@ -1,11 +1,10 @@
-"""Asks the person at the terminal for permission, on behalf of the engine; or says that nobody can be asked.
+"""Asks the person at the terminal for permission, on behalf of the engine.
 
 Implements the engine's port. What is asked and which keys answer is in `questions`.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from msgspec.structs import replace
@@ -22,10 +21,6 @@ from .wrapping import wrap_line, wrapped
 _WHY: Final = "  Why not? (Enter: no reason) "
 _ENDS: Final = (ESCAPE, "c-m", "c-j")
 _ERASES: Final = ("c-h", "backspace")
-_REFUSED: Final = (
-    "rewindow: nobody can be asked here, so what would ask was refused;"
-    " `--mode auto` lets statements run without a question\n"
-)
 
 
 class AskingPermissions:
@@ -75,18 +70,3 @@ class AskingPermissions:
 
     def _write(self, fragments: list[Fragment]) -> None:
         self._screen.write(wrapped(fragments, self._screen.columns, "       "))
-
-
-class NobodyToAsk:
-    """Answers every question with no, and says once on standard error how to allow it."""
-
-    def __init__(self) -> None:
-        self.has_refused = False
-
-    async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
-        """No."""
-        del question
-        if not self.has_refused:
-            self.has_refused = True
-            sys.stderr.write(_REFUSED)
-        return PermissionAnswer(outcome="rejected", asked=False)

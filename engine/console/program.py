@@ -15,13 +15,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct
 
 from ..config.settings import Settings
 from ..environment.zygote import Zygote
@@ -29,11 +28,12 @@ from ..errors import EngineError
 from ..host import Host
 from ..sessions.lifecycle.homes import SAID_IN_SESSION
 from ..sessions.session import Session
+from ..terminal.exit_codes import ExitCode
 from ..terminal.output import abandon_output
-from ..timeline.rewound import finished_lines
-from . import highlighting, one_prompt
+from . import highlighting
 from .choice import choose
 from .markdown import shown_markdown
+from .one_prompt import OnePrompt
 from .past import heading, last_exchanges
 from .pump import Pump
 from .screen import Screen, can_move, shows_colours
@@ -47,7 +47,8 @@ def _nothing() -> None:
     pass
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
     """What the command line asks for: see `cli.run`. `prompt` None: a person types."""
 
     session: str | None
@@ -55,7 +56,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     goes_on: bool
     moved_to: str | None
     mode: str | None
-    prompt: str | None
+    prompt: OnePrompt | None
 
 
 class Program:
@@ -70,15 +71,18 @@ class Program:
         self._is_python = settings.model == "direct"
         self._scope: anyio.CancelScope | None = None
         self._failure: EngineError | OSError | None = None
-        self._code = one_prompt.DONE
-        self._interrupt: Callable[[], None] = _nothing
+        self._code: int = ExitCode.DONE
+        # A prompt that has no session yet is given up.
+        self._interrupt: Callable[[], None] = _nothing if wanted.prompt is None else self._stop_prompt
 
     def run(self) -> int:
         """Runs to the end; the exit code. Raises EngineError, OSError."""
-        _log_what_nobody_is_shown()
+        _log_what_nobody_is_shown(shows_session=self._wanted.prompt is None)
         zygote = Zygote.spawn()  # first, because it starts up beside us
         try:
-            host = Host(self._settings, self._environ, zygote=zygote)
+            # Without a model too, because a command needs none, and a prompt says so by its exit code.
+            must_have_model = self._wanted.prompt is None
+            host = Host(self._settings, self._environ, zygote=zygote, must_have_model=must_have_model)
         except BaseException:
             zygote.close()
             raise
@@ -87,6 +91,8 @@ class Program:
             abandon_output()  # because there is no terminal any more that could take what is left
         elif self._failure is not None:
             raise self._failure
+        elif self._wanted.prompt is not None:
+            return self._wanted.prompt.finish(ExitCode(self._code) if self._code else None)
         return self._code
 
     async def _in_host(self, host: Host) -> None:
@@ -103,11 +109,20 @@ class Program:
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._end, _SIGNALLED + number)
+        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
+        loop.add_signal_handler(signal.SIGHUP, self._end, _SIGNALLED + signal.SIGHUP)
 
     def _on_interrupt(self) -> None:
         self._interrupt()
+
+    def _on_terminate(self) -> None:
+        self._stop_prompt(ExitCode.TERMINATED)
+
+    def _stop_prompt(self, code: ExitCode = ExitCode.INTERRUPTED) -> None:
+        """Cancel the turn of the one prompt; where there is none, or it was cancelled before, end."""
+        prompt = self._wanted.prompt
+        if prompt is None or not prompt.interrupt(code):
+            self._end(code)
 
     def _end(self, code: int) -> None:
         """Has everything closed in good order."""
@@ -128,6 +143,8 @@ class Program:
 
     async def _in_session(self, host: Host, tasks: TaskGroup) -> None:
         wanted = self._wanted
+        if wanted.prompt is not None and wanted.prompt.lacks_model(self._settings.model, host.model_setup):
+            return
         session, title, was_there = await choose(
             host.sessions, wanted.session, wanted.cwd, wanted.goes_on, wanted.moved_to
         )
@@ -141,21 +158,16 @@ class Program:
         )
         if wanted.mode is not None:
             session.set_mode(wanted.mode)
+        if wanted.prompt is not None:
+            host.warm_up()
+            await wanted.prompt.carry_out(session, self._settings.model, transcript, tasks, self._fail)
+            return
         if host.model_setup is not None and not host.model_setup.is_done:
             todo = host.model_setup.todo
             sys.stderr.write(
                 f"rewindow: no prompt can be answered yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
             )
         host.warm_up()
-        if wanted.prompt is not None:
-            self._interrupt = session.cancel
-            for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
-                self._screen.write(transcript.note(line))
-            pump = Pump(session.subscribe(), lambda item: self._screen.write(transcript.show(item)), self._fail)
-            tasks.start_soon(pump.run)
-            self._code = await one_prompt.answer(session, wanted.prompt, pump, is_python=self._is_python)
-            self._screen.write(transcript.finish_line())
-            return
         if was_there:
             self._screen.write(heading(session.session_id, session.cwd, title, session.path))
             self._screen.write(last_exchanges(session.events, transcript))
@@ -196,11 +208,12 @@ class Program:
             await interaction.run(tasks)
 
 
-def _log_what_nobody_is_shown() -> None:
-    """Has warnings go to standard error, but for those that stand in the session as well."""
+def _log_what_nobody_is_shown(*, shows_session: bool) -> None:
+    """Has warnings go to standard error, but for those that a session shows as well, if it is shown."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("rewindow: %(message)s"))
-    handler.addFilter(lambda record: not SAID_IN_SESSION.items() <= vars(record).items())
+    if shows_session:
+        handler.addFilter(lambda record: not SAID_IN_SESSION.items() <= vars(record).items())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 

@@ -19,11 +19,15 @@ _KIND: Final = "provider:"
 
 
 class ModelSetup(Struct, frozen=True):
-    """`todo` is what to do, `sentence` says it with the model's name; `is_done` is False where it surely is not."""
+    """`todo` is what to do, `sentence` says it with the model's name; `is_done` is False where it surely is not.
+
+    `failure` is one sentence for a command that cannot go on without the model.
+    """
 
     todo: str
     sentence: str
     is_done: bool
+    failure: str = ""
 
 
 def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
@@ -46,6 +50,7 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
         f"Set {names}",
         f"{route.name} needs a key: set {names} in the environment in which your editor starts this agent, and start "
         "the agent again.",
+        failure=f"{route.name} needs a key; set {names}",
         is_done=any(environ.get(variable) for variable in (*provider.variables, *_addresses(provider))),
     )
 
@@ -58,4 +63,5 @@ def _addresses(provider: Provider) -> list[str]:
 
 def unusable(sentence: str) -> ModelSetup:
     """For a model that there is not."""
-    return ModelSetup("Choose another model", f"{sentence}; set REWINDOW_MODEL, and start the agent again.", False)
+    again = f"{sentence}; set REWINDOW_MODEL, and start the agent again."
+    return ModelSetup("Choose another model", again, is_done=False, failure=sentence)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from ...errors import InvalidRequestError
 from ...text import code_span
 from ...user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from ..policy import MODES, OPTIONS
@@ -207,7 +208,12 @@ def _listed(names: Iterable[str], word: str) -> str:
 
 
 def _saying(name: str, answer: str) -> Command:
+    """A command that is refused with that answer."""
+
     def glance(_context: CommandContext, _argument: str) -> str:
         return answer
 
-    return Command(name, "", "", answer, glancing(glance), glance)
+    async def run(_context: CommandContext, _argument: str) -> str:
+        raise InvalidRequestError(answer)
+
+    return Command(name, "", "", answer, run, glance)

@@ -42,34 +42,25 @@ def start(home: Home, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-def test_a_piped_prompt_is_carried_out_and_printed_as_plain_text(tmp_path: Path) -> None:
+def test_a_piped_prompt_is_carried_out(tmp_path: Path) -> None:
     done = Home(tmp_path).run_as_process("run", stdin=b"print(1)\n1 + 1\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n2\n", "")
 
 
 @pytest.mark.slow
-def test_the_exit_code_says_how_it_ended(tmp_path: Path) -> None:
+def test_without_a_sandbox_a_refused_statement_does_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    done = home.run_as_process("run", "-p", "1/0")
-    assert done.returncode == 1
-    assert done.stdout.endswith("ZeroDivisionError: division by zero\n")
     touched = tmp_path / "touched"
     asks = {"text": "I will touch it.", "statement": "import os; os.mkdir('touched'); print('did it')"}
     model = scripted(tmp_path, asks, {"text": "The end."})
     refused = home.run_as_process("run", "--model", model, "-p", "go", REWINDOW_SANDBOX="off")
-    assert refused.returncode == 1
+    assert (refused.returncode, refused.stdout) == (4, "The end.\n")
     assert "rewindow: nobody can be asked here" in refused.stderr
     assert "`--mode auto`" in refused.stderr
-    assert "[This statement needs permission, and nobody can be asked for it here" in refused.stdout
     assert not touched.exists()
     done = home.run_as_process("run", "--model", model, "--mode", "auto", "-p", "go", REWINDOW_SANDBOX="off")
-    assert (done.returncode, done.stderr) == (0, "")
-    notice, _, turn = done.stdout.partition("\n\n")
-    assert notice.startswith("[There is no sandbox here: the setting sandbox is off.")
-    assert turn == "I will touch it.\n\n1> import os; os.mkdir('touched'); print('did it')\n    did it\n\nThe end.\n"
-    failed = home.run_as_process("run", "--model", scripted(tmp_path, {"error": "no luck"}), "-p", "go")
-    assert failed.returncode == 1
-    assert "no luck" in failed.stdout
+    assert (done.returncode, done.stdout) == (0, "The end.\n")
+    assert touched.exists()
 
 
 @pytest.mark.slow
@@ -129,7 +120,7 @@ def test_a_session_goes_on_from_one_prompt_to_the_next(tmp_path: Path) -> None:
     assert home.run_as_process("run", "-p", "x = 20").returncode == 0
     done = home.run_as_process("run", "-c", stdin=b"x + 22")
     assert done.returncode == 0
-    assert done.stdout.endswith("\n42\n")
+    assert done.stdout == "42\n"
     assert home.run("sessions").stdout.count("ses_") == 1
 
 

@@ -92,7 +92,7 @@ def test_what_a_kill_cut_off_is_finished_by_the_next_command_which_says_so(
     name, *options = command
     done = empty.run_as_process(name, session, *options)
     assert done.returncode == 0, done
-    said = done.stdout if name == "run" else done.stderr
+    said = done.stderr
     assert "A rewind that was cut off, because its process ended, is finished now." in said
     assert f"Restored {FILES} files to what was there after statement 1: f0, " in said
     assert "The session is on branch b1." in said
