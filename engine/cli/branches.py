@@ -7,7 +7,7 @@ import typer
 from ..branches import branches_of
 from ..sessions.branch_rows import BranchRow, BranchStatements, branch_rows
 from ..terminal.columns import aligned
-from ..terminal.json_lines import print_json
+from ..terminal.json_lines import check_formats, print_json_rows
 from ..terminal.opened import find, store
 from ..terminal.printing import shown
 
@@ -16,20 +16,21 @@ _COLUMNS = ("branch", "from", "statements", "")
 
 def branches(
     session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
+    as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
 ) -> None:
     """List the branches of a session, oldest first."""
+    check_formats(as_json, as_lines)
     with store() as opened:
         events = opened.load(find(opened, session).session_id)
     statements = BranchStatements()
     for event in events:
         statements.apply(event)
     rows = branch_rows(branches_of(events), statements)
-    if not as_json:
+    if as_json or as_lines:
+        print_json_rows([_fields(row) for row in rows], ("branch", "parent"), as_lines=as_lines)
+    else:
         typer.echo("\n".join(aligned([_COLUMNS, *map(_cells, rows)], None, ())))
-        return
-    for row in rows:
-        print_json(_fields(row), ("branch", "parent"))
 
 
 def _cells(row: BranchRow) -> tuple[str, ...]:

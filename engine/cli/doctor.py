@@ -8,7 +8,7 @@ from typing import Final
 import typer
 
 from ..errors import EngineError
-from ..terminal.json_lines import print_json
+from ..terminal.json_lines import check_formats, print_json, print_json_rows
 from ..terminal.opened import working_directory
 from ..text import visible
 from .checks import CHECKS
@@ -16,19 +16,32 @@ from .checks.finding import Finding
 
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 
+_EXACT: Final = ("check", "grade")
+"""Fields whose values are words of ours."""
 
-def doctor(as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line.")) -> None:
+
+def doctor(
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
+    as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
+) -> None:
     """Check that sessions can be kept and statements can run."""
+    check_formats(as_json, as_lines)
     working_directory()  # which every project check needs
     failed: set[str] = set()
+    rows: list[dict[str, str]] = []
     for name, check in CHECKS:
         for finding in _findings(check):
+            row = {"check": name, "grade": finding.grade, "text": finding.text}
             if as_json:
-                print_json({"check": name, "grade": finding.grade, "text": finding.text}, ("check", "grade"))
+                rows.append(row)
+            elif as_lines:
+                print_json(row, _EXACT)
             elif finding.text not in failed:  # a setting that cannot be used fails every check that reads it
                 typer.echo(f"{typer.style(f'{finding.grade:>6}', fg=_COLOURS[finding.grade])}  {visible(finding.text)}")
             if finding.grade == "failed":
                 failed.add(finding.text)
+    if as_json:
+        print_json_rows(rows, _EXACT, as_lines=False)
     if failed:
         raise typer.Exit(1)
 

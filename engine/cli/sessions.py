@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from ..cutting import cut_line
 from ..ports.store import SessionRow
-from ..redaction import write_json
 from ..sessions.directories import alike
 from ..terminal.columns import aligned
+from ..terminal.json_lines import check_formats, print_rows
 from ..terminal.opened import redactor, store
 from ..terminal.printing import shown, size
 from .complaints import complaint
@@ -33,22 +33,20 @@ _YIELDING: Final = (-1, -2)
 
 
 def sessions(
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
+    as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="List only those of this directory."),
 ) -> None:
     """List the sessions, most recently used first."""
+    check_formats(as_json, as_lines)
     with store() as opened:
         found = opened.rows(cwds=alike(opened.directories(), cwd) if cwd else None)
         hidden = redactor()
         rows = [replace(row, title=row.title and hidden.redact(row.title)) for row in found]
-    if rows:
-        # Written at once, because a call for each of thousands of lines costs more than all that is in them.
-        if as_json:
-            write_json(sys.stdout, b"".join(map(_json, rows)))
-        else:
-            typer.echo("\n".join(_table(rows)))
-    elif as_json:
-        return
+    if as_json or as_lines:
+        print_rows([json.dumps(_fields(row)).encode() for row in rows], as_lines=as_lines)
+    elif rows:
+        typer.echo("\n".join(_table(rows)))
     elif cwd:
         typer.echo(f"No sessions in {shown(cwd)}.")
     else:
@@ -73,10 +71,6 @@ def _cells(row: SessionRow) -> list[str]:
     session, directory, title = texts
     sizes = (size(count) for count in (row.size, row.contents_size, row.droppable_size))
     return [session, used, f"{row.events:,}", *sizes, directory, title]
-
-
-def _json(row: SessionRow) -> bytes:
-    return json.dumps(_fields(row)).encode() + b"\n"
 
 
 def _fields(row: SessionRow) -> dict[str, object]:

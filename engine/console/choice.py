@@ -9,6 +9,8 @@ from ..sessions.session import Session
 from ..terminal.printing import shown
 
 _MOST_NAMED = 5
+_UNUSED_EVENTS = 2
+"""How many a session has at most in which nothing was asked: it was opened, and its mode was set."""
 
 
 async def choose(
@@ -29,7 +31,8 @@ async def choose(
     if start is None and not goes_on:
         return await sessions.create(cwd), None, False
     if start is None:
-        rows = await sessions.rows(cwd=cwd, titled=True, limit=1)
+        # Also one without a title, which has only commands and statements of the user's.
+        rows = [row for row in await sessions.rows(cwd=cwd) if row.title is not None or row.events > _UNUSED_EVENTS]
         if not rows:
             raise InvalidRequestError(f"no session of {shown(cwd)} can go on; `rewindow run` begins one")
     else:

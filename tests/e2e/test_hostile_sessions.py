@@ -70,12 +70,12 @@ def test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_wor
 ) -> None:
     home, agent = place.home, place.agent
     (home.path / "it").write_bytes(file.make(Session(place.work)))
-    before = {json.loads(line)["session_id"] for line in home.run("sessions", "--json").stdout.splitlines()}
+    before = {json.loads(line)["session_id"] for line in home.run("sessions", "--jsonl").stdout.splitlines()}
     done = home.run("import", "it", "--cwd", str(place.work)) if not is_ours(home) else home.run("import", "it")
     assert done.returncode in (0, 1)
     assert is_sentences(done.stderr), done.stderr
     assert bool(done.returncode) <= bool(done.stderr)
-    rows = [json.loads(line)["session_id"] for line in home.run("sessions", "--json").stdout.splitlines()]
+    rows = [json.loads(line)["session_id"] for line in home.run("sessions", "--jsonl").stdout.splitlines()]
     new = set(rows) - before
     assert len(new) == (done.returncode == 0)
     assert set(OTHERS) <= listed(agent)

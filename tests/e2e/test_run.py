@@ -44,7 +44,7 @@ def processes_of(terminal: Terminal) -> list[psutil.Process]:
 
 
 def only_session(home: Home) -> str:
-    (row,) = home.run("sessions", "--json").stdout.splitlines()
+    (row,) = home.run("sessions", "--jsonl").stdout.splitlines()
     return json.loads(row)["session_id"]
 
 

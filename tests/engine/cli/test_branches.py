@@ -66,7 +66,7 @@ def test_a_session_goes_back_and_its_branches_are_listed_and_compared(empty: Hom
         "b1      main after 2  2",
         "b2      main          0           active",
     ]
-    rows = [json.loads(line) for line in empty.run("branches", session, "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in empty.run("branches", session, "--jsonl").stdout.splitlines()]
     assert rows[1] == {"branch": "b1", "parent": "main", "shared": 2, "statements": 2, "active": False}
     assert is_documented("branches", rows[1])
     lines = empty.run("diff", session, "main", "b1").stdout.splitlines()

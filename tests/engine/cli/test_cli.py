@@ -64,7 +64,7 @@ def test_sessions_are_listed_with_what_their_past_takes(home: Home) -> None:
     assert [("past" in column, "title" in column) for column in columns] == [(False, True), (True, True)]
     (line,) = (each for each in home.run("sessions").stdout.splitlines() if each.startswith("ses_past"))
     assert line.split()[6:10] == ["5.0", "kB", "3.0", "kB"]
-    rows = {each["session_id"]: each for each in map(json.loads, home.run("sessions", "--json").stdout.splitlines())}
+    rows = {each["session_id"]: each for each in map(json.loads, home.run("sessions", "--jsonl").stdout.splitlines())}
     found = rows["ses_past"]
     assert 5000 <= found["past_size"] <= 5100
     assert 3000 <= found["values_size"] <= 3050
@@ -82,7 +82,7 @@ def test_sessions_of_one_directory(home: Home) -> None:
 
 
 def test_sessions_as_json(home: Home) -> None:
-    rows = [json.loads(line) for line in home.run("sessions", "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in home.run("sessions", "--jsonl").stdout.splitlines()]
     assert [row["session_id"] for row in rows] == [B, A, "other"]
     assert (rows[2]["size"], rows[2]["events"], rows[2]["updated_at"]) == (bytes_of(home, "other"), 3, 1.0)
     assert rows[0]["title"] == f"red [bold]title{ESCAPE}[0m"
@@ -90,7 +90,8 @@ def test_sessions_as_json(home: Home) -> None:
 
 def test_without_sessions_the_list_says_what_to_do(empty: Home) -> None:
     assert "rewindow-acp" in empty.run("sessions").stdout
-    assert empty.run("sessions", "--json").stdout == ""
+    assert empty.run("sessions", "--json").stdout == "[]\n"
+    assert empty.run("sessions", "--jsonl").stdout == ""
 
 
 def test_an_export_is_imported_elsewhere_and_equals_it(home: Home, tmp_path: Path) -> None:

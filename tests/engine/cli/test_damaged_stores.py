@@ -47,7 +47,7 @@ def test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session(
         assert "Traceback" not in done.stdout + done.stderr
         assert done.returncode in (0, 1)
     listed = checked(home, "sessions")
-    rows = [json.loads(line) for line in checked(home, "sessions", "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in checked(home, "sessions", "--jsonl").stdout.splitlines()]
     if damage.harm != "store":
         assert listed.returncode == 0
         assert {row["session_id"] for row in rows} >= set(OTHERS)
@@ -65,7 +65,7 @@ def test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session(
     ):
         checked(home, *arguments)
     if damage.harm in ("nothing", "recording", "loading"):
-        left = [json.loads(line) for line in checked(home, "sessions", "--json").stdout.splitlines()]
+        left = [json.loads(line) for line in checked(home, "sessions", "--jsonl").stdout.splitlines()]
         assert {row["session_id"] for row in left} - {VICTIM} == set(OTHERS)
 
 

@@ -32,7 +32,7 @@ def report(home: Home, **variables: str) -> tuple[int, dict[str, list[tuple[str,
     done = home.run("doctor", "--json", **variables)
     assert done.stderr == ""
     found: dict[str, list[tuple[str, str]]] = {}
-    for line in map(json.loads, done.stdout.splitlines()):
+    for line in json.loads(done.stdout):
         found.setdefault(line["check"], []).append((line["grade"], line["text"]))
     return done.returncode, found
 

@@ -70,7 +70,7 @@ def test_an_interrupt_goes_back_to_where_it_was(empty: Home, tmp_path: Path, ses
         assert shown.ended() == 130
         assert shown.text == "Stopped; names, files and the conversation are as they were."
     (tmp_path / "project" / "gate").touch()
-    rows = map(json.loads, empty.run("branches", session, "--json").stdout.splitlines())
+    rows = map(json.loads, empty.run("branches", session, "--jsonl").stdout.splitlines())
     assert [row["branch"] for row in rows if row["active"]] == ["main"]
     assert anyio.run(_value_of_x, empty, session) == "3"
 

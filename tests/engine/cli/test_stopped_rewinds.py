@@ -63,7 +63,7 @@ def contents(project: Path) -> set[str]:
 
 
 def active(home: Home, session: str) -> list[str]:
-    rows = map(json.loads, home.run("branches", session, "--json").stdout.splitlines())
+    rows = map(json.loads, home.run("branches", session, "--jsonl").stdout.splitlines())
     return [row["branch"] for row in rows if row["active"]]
 
 

@@ -39,7 +39,7 @@ def test_a_conversation_becomes_a_session(empty: Home, name: str) -> None:
     assert counts.startswith("imported: ")
     assert prompt.startswith("system prompt: ")
     assert [line.split(":")[0] for line in rest] == ["turned into notes", "ignored"]
-    (listed,) = map(json.loads, empty.run("sessions", "--json").stdout.splitlines())
+    (listed,) = map(json.loads, empty.run("sessions", "--jsonl").stdout.splitlines())
     assert (listed["session_id"], listed["cwd"]) == (session, str(empty.path.resolve()))
     assert listed["title"]
     first = events(empty, session)[0]
@@ -74,7 +74,7 @@ def test_the_directory_and_the_id_can_be_given(empty: Home) -> None:
     (empty.path / "work").mkdir()
     arguments = ["import", str(DATA / "openai.json"), "--cwd", "work", "--as", "ses_mine"]
     assert empty.run(*arguments).returncode == 0
-    (listed,) = map(json.loads, empty.run("sessions", "--json").stdout.splitlines())
+    (listed,) = map(json.loads, empty.run("sessions", "--jsonl").stdout.splitlines())
     assert (listed["session_id"], listed["cwd"]) == ("ses_mine", str((empty.path / "work").resolve()))
     again = empty.run(*arguments)
     assert (again.returncode, again.stdout, again.stderr.count("\n"), "ses_mine" in again.stderr) == (1, "", 1, True)
@@ -100,7 +100,7 @@ def test_what_cannot_be_imported_is_said_with_its_place(
     done = empty.run("import", "f", *options)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith(f"rewindow: {reason}")
-    assert empty.run("sessions", "--json").stdout == ""
+    assert empty.run("sessions", "--jsonl").stdout == ""
 
 
 def test_a_format_that_there_is_not_is_wrong_usage(empty: Home) -> None:
@@ -141,7 +141,7 @@ def test_secrets_of_the_environment_do_not_enter_the_store(empty: Home) -> None:
     (empty.path / "f").write_text(json.dumps([{"role": "user", "content": f"use {secret}"}]))
     assert empty.run("import", "f", "--as", "ses_x", MY_API_KEY=secret).returncode == 0
     assert events(empty, "ses_x")[1]["text"] == "use ***"
-    assert json.loads(empty.run("sessions", "--json").stdout)["title"] == "use ***"
+    assert json.loads(empty.run("sessions", "--jsonl").stdout)["title"] == "use ***"
     for path in Path(empty.state).rglob("*"):
         assert path.is_dir() or secret.encode() not in path.read_bytes()
 
@@ -159,4 +159,4 @@ def test_a_file_of_which_nothing_belongs_to_a_conversation_is_refused(lines: lis
     (empty.path / "it").write_text("\n".join(map(json.dumps, lines)))
     done = empty.run("import", "it")
     assert (done.returncode, done.stderr) == (1, "rewindow: it: nothing in it belongs to a conversation\n")
-    assert empty.run("sessions", "--json").stdout == ""
+    assert empty.run("sessions", "--jsonl").stdout == ""

@@ -108,7 +108,7 @@ def test_json_is_of_the_same_value(nasty: Home) -> None:
     assert (events[0]["text"], events[4]["value"], events[6]["arguments"]) == (NASTY, NASTY, {NASTY: NASTY})
     model = json.loads(nasty.run("show", "ses_a", "--cycles", "--json").stdout)
     assert model["cycles"][0]["root"]["text"] == NASTY
-    (listed,) = map(json.loads, nasty.run("sessions", "--json").stdout.splitlines())
+    (listed,) = map(json.loads, nasty.run("sessions", "--jsonl").stdout.splitlines())
     assert listed["title"] == NASTY
 
 
