@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import AsyncGenerator
+from importlib.util import find_spec
 from typing import Final
 
 from ..events.conversation import ToolResult, UserMessage
@@ -17,7 +18,7 @@ from ..user_message import MAX_TEXT_CHARS, is_long_text
 
 _FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
-HELP: Final = """\
+_HELP: Final = """\
 That is not Python, and no language model is configured, so what you type runs as a statement.
 
     readme = view("README.md", tokens=800)      a window on a file
@@ -27,8 +28,17 @@ That is not Python, and no language model is configured, so what you type runs a
     read("pyproject.toml")                      a whole file as text
 
 Everything you run is on a timeline: /timeline. What a model would read: /context. More: /help.
-For a language model: pip install 'rewindow[providers]', its key, and REWINDOW_MODEL=provider:anthropic:MODEL (or
-openai, google). To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
+For a language model: its key, and REWINDOW_MODEL=provider:anthropic:MODEL (or openai, google).{extra}
+To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
+
+
+def _help() -> str:
+    """What this is, and how to configure a model."""
+    if find_spec("pydantic_ai") is not None:
+        return _HELP.format(extra="")
+    from ..installation import extra_command  # because hardly anybody gets here, and it reads files
+
+    return _HELP.format(extra=f"\nFirst install what it needs: {extra_command('providers')}")
 
 
 def statement_in(text: str) -> str | None:
@@ -63,9 +73,9 @@ class DirectModel:
                 yield TextDelta("/views lists what is open.")
             case UserMessage(text=text):
                 source = statement_in(text if prompt.typed is None else prompt.typed)
-                yield StatementAsked(source, typed=True) if source is not None else TextDelta(HELP)
+                yield StatementAsked(source, typed=True) if source is not None else TextDelta(_help())
             case _:
-                yield TextDelta(HELP)
+                yield TextDelta(_help())
         yield ReplyEnded()
 
     async def aclose(self) -> None:

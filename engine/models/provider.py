@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from ..errors import InvalidRequestError
+from ..installation import extra_command
 from ..ports.models import CallRetried, ModelError, ModelSignal, ModelUnusableError, Prompt
 from . import library
 from .provider_failure import ProviderFailure
@@ -27,7 +28,7 @@ from .routes import Route, route_to
 if TYPE_CHECKING:
     from .provider_stream import ProviderClient
 
-EXTRA: Final = "pip install 'rewindow[providers]'"
+EXTRA: Final = "providers"
 ATTEMPTS: Final = 5
 """How often one call is made at most."""
 FIRST_PAUSE: Final = 0.5
@@ -63,7 +64,7 @@ class ProviderModel:
         """Raises InvalidRequestError for a spec without provider and model, or where the extra is not installed."""
         route = route_to(spec, environ)
         if find_spec("pydantic_ai") is None:
-            raise InvalidRequestError(f"model `provider:{spec}` needs an extra: {EXTRA}")
+            raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`: {extra_command(EXTRA)}")
         return cls(route)
 
     @property
@@ -136,4 +137,4 @@ def _connect(route: Route) -> ProviderClient:
 
             return ProviderClient(route)
     except ImportError as error:
-        raise ModelUnusableError(f"{route.name} needs a package: {error}; {EXTRA}") from None
+        raise ModelUnusableError(f"{route.name} needs a package: {error}; {extra_command(EXTRA)}") from None

@@ -18,6 +18,7 @@ from engine.errors import InvalidRequestError
 from engine.events import Event
 from engine.events.conversation import UserMessage
 from engine.ids import MessageId
+from engine.installation import extra_command
 from engine.models import make_model
 from engine.models.provider import ATTEMPTS, ProviderModel
 from engine.models.routes import route_to
@@ -534,9 +535,8 @@ async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
         "try: make_model('provider:openai:gpt-5')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    assert (
-        _runs(code)
-        == "InvalidRequestError model `provider:openai:gpt-5` needs an extra: pip install 'rewindow[providers]'\n"
+    assert _runs(code) == (
+        f"InvalidRequestError model `provider:openai:gpt-5` needs the extra `providers`: {extra_command('providers')}\n"
     )
 
 
