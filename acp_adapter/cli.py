@@ -23,7 +23,7 @@ examples:
   a terminal client:    acpx --agent rewindow-acp exec "view('README.md')"
   scripted replies:     rewindow-acp --model scripted:replies.jsonl
 
-Every option can also be set by the variable in parentheses, or in a config file: docs/configuration.md.
+Every option can also be set by the variable in parentheses, or in a config file: `rewindow help configuration`.
 `rewindow sessions` lists the sessions.
 """
 

@@ -33,7 +33,7 @@ examples:
   rewindow-mcp --allow-run                clients may run Python, which can write only below these directories
   rewindow-mcp --allow-run=unsandboxed    clients may run Python, with your own rights
 
-Settings are read from the environment and a config file: docs/configuration.md.
+Settings are read from the environment and a config file: `rewindow help configuration`.
 """
 _UNSANDBOXED: Final = "unsandboxed"
 _NOT_STDIO: Final = ("--http", "--print-config")

@@ -14,7 +14,8 @@ examples:
   rewindow-conformance vectors -- rewindow vectors-adapter      Rewindow's own engine
 
 An adapter is a program of a few lines around the implementation: it reads questions from standard input and writes
-answers to standard output. docs/conformance-formats.md says how; `explain ID` shows where a vector and its outcome are.
+answers to standard output. `rewindow help conformance-formats` says how; `explain ID` shows where a vector and its
+outcome are.
 """
 
 

@@ -30,7 +30,7 @@ class Report:
 
 
 REPORTS: Final = {
-    "json": Report("JSON, described in docs/conformance-formats.md", json_report.render),
+    "json": Report("JSON, described by `rewindow help conformance-formats`", json_report.render),
     "junit": Report("JUnit's XML", junit_report.render),
     "markdown": Report("Markdown", markdown_report.render),
     "html": Report("HTML, one file", html_report.render),

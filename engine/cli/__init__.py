@@ -38,7 +38,7 @@ Exit codes:
 
 \b
 Editors start the agent themselves: configure the command `rewindow-acp`.
-Where sessions are kept, and everything else that can be set: docs/configuration.md.
+Where sessions are kept, and everything else that can be set: `rewindow help configuration`.
 """
 
 

@@ -46,7 +46,7 @@ Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line 
 new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
 changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
 With -p or a pipe nobody can be asked, so whatever would ask is refused. The answer is on
-standard output, everything else on standard error. More: docs/scripts.md.
+standard output, everything else on standard error. More: `rewindow help scripts`.
 
 \b
 Exit codes:
@@ -157,6 +157,7 @@ COMMANDS: Final = (
     ),
     Command("gc", ".gc", "gc", "Delete sessions that nobody has used for a while. Those in use stay."),
     Command("doctor", ".doctor", "doctor", "Check that sessions can be kept and statements can run."),
+    Command("help", ".help", "help_page", "Show a page of the documentation, or list the pages."),
     Command(
         "vectors-adapter",
         "..exchange.vectors.adapter",

@@ -34,7 +34,13 @@ def test_the_wheel_holds_our_packages_alone(names: set[str]) -> None:
 
 def test_the_wheel_holds_every_file_of_our_packages(names: set[str]) -> None:
     tracked = subprocess.run(["git", "ls-files", *sorted(OURS)], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {name for name in names if ".dist-info" not in name} == set(tracked.stdout.splitlines())
+    ours = {name for name in names if ".dist-info" not in name and not name.startswith("engine/pages/")}
+    assert ours == set(tracked.stdout.splitlines())
+
+
+def test_the_wheel_holds_every_page_of_the_documentation(names: set[str]) -> None:
+    pages = {f"engine/pages/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert {name for name in names if name.startswith("engine/pages/")} == pages
 
 
 def test_the_token_ranks_come_with_their_notice(names: set[str]) -> None:

@@ -41,7 +41,7 @@ def configuration() -> Iterator[Finding]:
         value: object = getattr(values, option.name)
         yield Finding("ok", f"{option.name} = {shown(_text(value))}  ({origin})")
     which = "the other" if unset < len(SETTINGS) else "all"
-    yield Finding("ok", f"{which} {unset} settings have their defaults (docs/configuration.md)")
+    yield Finding("ok", f"{which} {unset} settings have their defaults (`rewindow help configuration`)")
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,46 @@
+"""`rewindow help [TOPIC]`: the pages of the documentation, which are in the wheel. Must not know what they say."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ..cutting import cut_line
+from ..terminal.columns import aligned
+from ..text import visible
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_FOLDERS: Final = (_PACKAGE / "pages", _PACKAGE.parent / "docs")
+"""Where the pages are: in a wheel, and in a checkout."""
+_SHOWN_CHARS: Final = 60
+
+
+def help_page(
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="A page; default: the list of them.")] = None,
+) -> None:
+    """Show a page of the documentation, or list the pages."""
+    pages = topics()
+    if topic is None:
+        rows = [(name, path.read_text("utf-8").partition("\n")[0].removeprefix("# ")) for name, path in pages.items()]
+        typer.echo("\n".join(aligned(rows, None, ())))
+        return
+    path = pages.get(topic.removesuffix(".md"))
+    if path is None:
+        near = difflib.get_close_matches(topic, pages, 3)
+        meant = f"did you mean {', '.join(near)}?" if near else "`rewindow help` lists the pages"
+        raise typer.BadParameter(f"there is no page {cut_line(visible(topic), _SHOWN_CHARS)!r}; {meant}")
+    text = path.read_text("utf-8")
+    if sys.stdout.isatty():
+        typer.echo_via_pager(text)
+    else:
+        typer.echo(text, nl=False)
+
+
+def topics() -> dict[str, Path]:
+    """Return the pages by their names."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), _FOLDERS[0])
+    return {path.stem: path for path in sorted(folder.glob("*.md"))}
