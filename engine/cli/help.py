@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import pydoc
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -35,7 +36,7 @@ def help_page(
         raise typer.BadParameter(f"there is no page {cut_line(visible(topic), _SHOWN_CHARS)!r}; {meant}")
     text = path.read_text("utf-8")
     if sys.stdout.isatty():
-        typer.echo_via_pager(text)
+        pydoc.pager(text)
     else:
         typer.echo(text, nl=False)
 

@@ -30,6 +30,13 @@ def test_a_page_is_printed_whole(empty: Home) -> None:
     assert (done.returncode, done.stdout) == (0, (ROOT / "docs" / "scripts.md").read_text("utf-8"))
 
 
+def test_on_a_terminal_a_page_goes_through_the_pager(empty: Home) -> None:
+    seen = empty.path / "seen"
+    code, shown = empty.run_on_a_terminal("help", "scripts", PAGER=f"cat > {seen}", TERM="xterm")
+    assert (code, shown) == (0, b"")
+    assert seen.read_text("utf-8") == (ROOT / "docs" / "scripts.md").read_text("utf-8")
+
+
 def test_the_pages_are_listed_with_their_titles(empty: Home) -> None:
     lines = empty.run("help").stdout.splitlines()
     assert [line.split()[0] for line in lines] == [path.stem for path in sorted((ROOT / "docs").glob("*.md"))]
