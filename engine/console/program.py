@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
@@ -35,7 +36,6 @@ from .choice import choose
 from .markdown import shown_markdown
 from .one_prompt import OnePrompt
 from .past import heading, last_exchanges
-from .pump import Pump
 from .screen import Screen, can_move, shows_colours
 from .transcript import Reading, Transcript
 

@@ -22,6 +22,7 @@ from ..redaction import write_json
 from ..sessions.publishing.signals import (
     FilesPutBack,
     Item,
+    ModelRetried,
     OutputStreamed,
     ReasoningStreamed,
     StatementRerun,
@@ -43,6 +44,7 @@ SIGNALS: Final = {
     ReasoningStreamed: "reasoning",
     OutputStreamed: "output",
     StatementRerun: "rerun",
+    ModelRetried: "retry",
     FilesPutBack: "files_restored",
 }
 _TITLE_CHARS: Final = 100
