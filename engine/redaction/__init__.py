@@ -7,7 +7,8 @@ the log and the journal, the store's contents, imports and exports, the commands
 from __future__ import annotations
 
 from .marks import marked_line
-from .redactor import HIDDEN, NO_SECRETS, SHORTEST, Redactor, Storable
+from .needles import SHORTEST
+from .redactor import HIDDEN, NO_SECRETS, Redactor, Storable
 from .streams import RedactedStream, without_secrets, write_json
 from .structures import redact_event, redact_json, redact_struct, withheld
 

@@ -1,161 +1,147 @@
-r"""Texts as they read when what programs put into them is undone: colours, line breaks, escapes of URLs, JSON and HTML.
+r"""Bytes as they read when what programs put into them is undone: colours, line breaks, quoting, escapes.
 
 Pure. A value may be spelled in more ways than can be listed: which characters of a URL are escaped is each program's
-choice, a terminal's colours may begin anywhere, and base64 is broken into lines. So a text that has any of that is also
-searched as it reads without it, and what is found is replaced where it stands in the text. Called by `redactor`.
+choice, a terminal's colours may begin anywhere, and base64 is broken into lines. So nothing here knows a value. `fold`
+undoes all of that in any bytes, and **what is looked for is folded as well**: a slice of a text spells a value if both
+fold to the same. A value that looks spelled, such as `a%41b`, is found like any other.
 
-What is undone:
+A pass of folding undoes, in this order:
 
-- sequences for terminals, as they are and as `repr` and JSON spell their first character;
-- a line break, or its `\n`, after 16 characters of base64, as `base64` and e-mail have it after 64 or 76;
-- `%41`, `\u0041`, `\/` with any number of backslashes, because a text may be quoted several times; `&amp;`, `&#65;`.
+- NUL vanishes, so UTF-16 reads as ASCII;
+- sequences for terminals vanish; the text in one (a title, the address of a link) is set apart before the rest;
+- white space and quotation marks vanish, with a backslash before, so broken lines are whole;
+- `%41`, `\u0041`, `\x41`, `\101`, `&#65;` and `&amp;` become UTF-8; `\n` and other backslashes vanish.
+
+There are LEVELS passes, because JSON may stand in HTML, and that in a URL. Each rule looks at a bounded number of
+bytes, so that a text in pieces reads as the whole does. A rule may take the first bytes of a value for the end of an
+escape (`100%` before `abc`): SWALLOWED says how many.
 """
 
 from __future__ import annotations
 
-import html
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Final, NamedTuple
+from functools import lru_cache
+from html import unescape
+from typing import Final
 
-_RUN: Final = r"(?<!\\)\\+"
-"""All backslashes of a run, looked at once."""
-_ESCAPE: Final = rf"(?:\x1b|{_RUN}(?:x1[bB]|u001[bB]|033|e))"
-_SEQUENCE: Final = r"(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+x07)|[ -/]*[0-~])"
-CONTEXT: Final = 16
-"""Characters before a line break that tell whether it breaks base64, or something like it."""
-_BASE64: Final = f"[A-Za-z0-9+/_.=-]{{{CONTEXT}}}"
-_ENDS: Final = (r"[\r\n]", r"\\[rn]", r"\\\\[rn]")
-"""Of a line, as it is and quoted; each of one length, because what stands before it is looked at from behind."""
-_BROKEN: Final = "|".join(rf"{end}(?<={_BASE64}{end})(?:[\r\n]|\\+[rn])*[ \t>]*(?=[A-Za-z0-9+/=_.-])" for end in _ENDS)
-_UNIT: Final = "u(?!001[bB])[0-9A-Fa-f]{4}"
-"""An escape of JSON, but for that of a sequence."""
-_SPELLED: Final = re.compile(
-    rf"\x1b{_SEQUENCE}|\x9b[0-?]*[ -/]*[@-~]"
-    rf"|{_RUN}(?:x1[bB]|u001[bB]|033|e){_SEQUENCE}"
-    rf"|{_BROKEN}"
-    rf"|(?:%[0-9A-Fa-f]{{2}})+|{_RUN}{_UNIT}(?:\\+{_UNIT})*|{_RUN}[/\"']"
-    r"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+LEVELS: Final = 4
+"""Passes; each of a text's spellings takes one, and the last looks whether anything is left."""
+STRING_BYTES: Final = 2_000
+"""The longest text in a sequence for terminals."""
+_HEX: Final = b"[0-9A-Fa-f]"
+
+
+def _pattern(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern.replace(b"H", _HEX))
+
+
+_LAST_CHARACTER: Final = 0x10FFFF
+_CODE: Final = rb"[0-?]{0,64}[ -/]{0,8}[@-~]"
+_STRING: Final = rb"[\]P^_X](?:[0-9]{0,4};)?([^\x07\x1b\n]{0,%d})(?:\x07|\x1b\\)" % STRING_BYTES
+SEQUENCE: Final = _pattern(rb"\x1b(?:\[" + _CODE + rb"|" + _STRING + rb"|[ -/]{0,8}[0-~])|\xc2\x9b" + _CODE)
+APART: Final = b"\xff"
+"""Not a byte of UTF-8."""
+_INDENT: Final = rb"[ \t\r\n]*+(?:>[> \t]*+)?"
+GAP: Final = re.compile(
+    rb"\n" + _INDENT + rb"|\r" + _INDENT + rb"|\\(?<!\\\\)\\*+(?:[\r\nrn]" + _INDENT + rb"|[ \t'\"`])"
 )
-_SIGNS: Final = (
-    "\x1b",
-    "\x9b",
-    r"%[0-9A-Fa-f]{2}",
-    r"\\(?:[u/\"']|x1[bB]|033|e\[)",
-    r"&(?:#|[A-Za-z][A-Za-z0-9]{1,31};)",
-    *(rf"{end}(?<={_BASE64}{end})" for end in (r"\n", r"\r", *_ENDS[1:])),
+"""Between lines, also of a quotation, and what is quoted by a backslash and vanishes without it."""
+NOISE: Final = b" \t\r\n\v\f'\"`"
+NUL: Final = b"\0"
+_ESCAPE: Final = rb"UHHHHHHHH|u[dD][89abAB]HH\\+u[dD][c-fC-F]HH|uHHHH|xHH|[0-3][0-7]{2}|[tvfab]|e(?=\[)"
+_ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX]H{1,6}|[A-Za-z][A-Za-z0-9]{1,7});"
+_STRING_END: Final = rb"(?:u001[bB]|x1[bB]|033)\1\1\\\\(?!\\)"
+"""The end of a sequence's text, spelled: its backslash takes twice as many as the escape before it."""
+_OTHER_UNITS: Final = rb"|\\(\\*)(?:" + _STRING_END + rb"|" + _ESCAPE + rb")?|" + _ENTITY
+UNIT: Final = _pattern(rb"%HH" + _OTHER_UNITS)
+_UNITS: Final = _pattern(rb"%HH(?:%HH)*" + _OTHER_UNITS)
+"""Like that of sequences, these begin with single bytes, which `re` looks for at once."""
+_CONTROLS: Final = {b"a": b"\x07", b"b": b"\x08", b"e": b"\x1b"}
+"""What single letters after a backslash stand for, but for white space."""
+UNFINISHED_SEQUENCE: Final = re.compile(
+    rb"(?:(?:\x1b\[|\xc2\x9b)[0-?]{0,64}[ -/]{0,8}|\xc2|\x1b(?:[\]P^_X][^\x07\x1b\n]{0,%d}\x1b?|[ -/]{0,8}))\Z"
+    % (STRING_BYTES + 5)
 )
-"""Each begins with a character that `re` looks for at once: a text without any of it costs next to nothing."""
-_SIGNS_IN_TEXT: Final = tuple(map(re.compile, _SIGNS))
-_SIGNS_IN_JSON: Final = tuple(re.compile(sign.encode()) for sign in _SIGNS)
-_UNFINISHED: Final = re.compile(
-    rf"(?:(?<={_BASE64})[\r\n]+|{_ESCAPE}(?:\[[0-?]*[ -/]*|\][^\x07\x1b\\\n]{{0,2000}}(?:\x1b|\\+[x0]*)?|[(-/])?"
-    r"|(?:%[89A-Fa-f][0-9A-Fa-f])+%?[0-9A-Fa-f]?|%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x1?|0?3?)|&#?\w{0,6})\Z"
+UNFINISHED_UNIT: Final = _pattern(
+    rb"(?:%H?|\\(?:UH{0,7}|u[dD][89abAB]HH(?:\\+(?:u(?:[dD](?:[c-fC-F]H?)?)?)?)?|uH{0,3}|xH?|[0-3][0-7]?|e)?"
+    rb"|&(?:#(?:[0-9]{0,7}|[xX]H{0,6})|[A-Za-z][A-Za-z0-9]{0,7})?)\Z"
 )
-"""What may become one of these, when more of the text comes."""
+"""What may become one of these when more comes."""
+SWALLOWED: Final = tuple(
+    map(_pattern, (b"H", b"HH", b"HHH", b"HHHH", _CODE, rb"[ -/]{0,8}[0-~]", rb"\[" + _CODE, rb"[A-Za-z0-9#]{0,8};",
+                   rb"uHHHH|xHH|[nrtvfab]", rb">[> \t]*"))
+)  # fmt: skip
+"""What an escape, a sequence or the mark of a quoted line may take of the bytes after it."""
 
 
-class Reading(NamedTuple):
-    """How a text reads. `starts` are positions in `text`, and `places` where each of these stands in the original.
-
-    Where that is a reading itself, it is the one `below`, and the original is what that one is of.
-    """
-
-    text: str
-    starts: Sequence[int]
-    places: Sequence[int]
-    below: Reading | None = None
-
-    def place(self, position: int) -> int:
-        """Where a character of the reading stands in the original: what was undone stands where it begins."""
-        at = bisect_right(self.starts, position) - 1
-        is_undone = at % 2 == 1
-        place = self.places[at] + (0 if is_undone else position - self.starts[at])
-        return place if self.below is None else self.below.place(place)
-
-    def end(self, position: int) -> int:
-        """Where what is before a position of the reading ends in the original."""
-        at = bisect_right(self.starts, position - 1) - 1
-        is_undone = at % 2 == 1
-        end = self.places[at + 1] if is_undone else self.places[at] + position - self.starts[at]
-        return end if self.below is None else self.below.end(end)
-
-    def read_again(self) -> Reading:
-        """How the reading itself reads."""
-        return reading(self.text)._replace(below=self)
+def fold(data: bytes) -> bytes:
+    """The bytes as they read; slices of a text that fold to the same spell the same."""
+    for _ in range(LEVELS):
+        data = before = _without_gaps(data)
+        if has_units(data):
+            data = _UNITS.sub(lambda unit: undone(unit[0]), data)
+        elif not has_sequences(data):
+            break
+        if data == before:
+            break
+    return _without_gaps(data)
 
 
-def is_spelled(text: str) -> bool:
-    """Whether the text reads otherwise than it stands there; a cheap question, asked first."""
-    return any(sign.search(text) for sign in _SIGNS_IN_TEXT)
+def has_sequences(data: bytes) -> bool:
+    """Whether there may be a sequence for terminals."""
+    return b"\x1b" in data or b"\xc2\x9b" in data
 
 
-def is_spelled_in_json(data: bytes) -> bool:
-    """The same for JSON, whose strings spell some of it once more."""
-    return any(sign.search(data) for sign in _SIGNS_IN_JSON)
+def has_gaps(data: bytes) -> bool:
+    """Whether there may be a gap that is more than white space and quotation marks."""
+    return b"\\" in data or b">" in data
 
 
-def spelled_parts(text: str, reach: int) -> Iterator[tuple[int, int]]:
-    """Where the text reads otherwise, with `reach` characters around it: starts and ends, in order, apart."""
-    first = last = -1
-    for at in sorted(found.start() for sign in _SIGNS_IN_TEXT for found in sign.finditer(text)):
-        if last < 0:
-            first = max(0, at - reach)
-        elif at - reach > last:
-            yield first, last
-            first = at - reach
-        last = min(len(text), at + reach)
-    if last >= 0:
-        yield first, last
+def has_units(data: bytes) -> bool:
+    """Whether there may be an escape."""
+    return b"%" in data or b"\\" in data or b"&" in data
 
 
-def reading(text: str) -> Reading:
-    """How the text reads; stretches that stand as they are alternate with what was undone, the former first."""
-    parts: list[str] = []
-    starts, places = [0], [0]
-    length = last = 0
-    for found in _SPELLED.finditer(text):
-        for part, place in ((text[last : found.start()], found.start()), (_undone(found[0]), found.end())):
-            parts.append(part)
-            length += len(part)
-            starts.append(length)
-            places.append(place)
-        last = found.end()
-    return Reading("".join([*parts, text[last:]]), starts, places)
+def _without_gaps(data: bytes) -> bytes:
+    if NUL in data:
+        data = data.translate(None, NUL)
+    if has_sequences(data):
+        data = b"".join([*map(_apart, SEQUENCE.findall(data)), SEQUENCE.sub(b"", data)])
+    if has_gaps(data):
+        data = GAP.sub(b"", data)
+    return data.translate(None, NOISE)
 
 
-def as_it_stands(text: str) -> Reading:
-    """The reading of a text of which that is known."""
-    return Reading(text, (0,), (0,))
+def _apart(text: bytes) -> bytes:
+    return text and text + APART
 
 
-def without_unfinished(text: str) -> str:
-    """The text without an end that nobody can read yet."""
-    return _UNFINISHED.sub("", text)
-
-
-def _undone(spelled: str) -> str:
-    match spelled[0], spelled.lstrip("\\")[:1]:
-        case "%", _:
-            data = bytes.fromhex(spelled.replace("%", ""))
-            try:
-                return data.decode()
-            except UnicodeDecodeError:
-                return data.decode("latin-1")
-        case "&", _:
-            return html.unescape(spelled)
-        case "\\", "u" if "\x1b" not in (decoded := _units(spelled)):
-            return decoded
-        case "\\", "/" | '"' | "'" as sign:
-            return sign
+@lru_cache(maxsize=4_096)
+def undone(spelled: bytes) -> bytes:
+    """The bytes that an escape, or a run of backslashes, stands for."""
+    if spelled.endswith(b"\\") and spelled.strip(b"\\"):
+        return b"\x1b\\"
+    match spelled[:1], (escape := spelled.lstrip(b"\\"))[:1]:
+        case b"%", _:
+            return bytes.fromhex(spelled.replace(b"%", b"").decode())
+        case b"&", _ if spelled[1:2] == b"#":
+            digits = spelled[2:-1].decode()
+            return _character(int(digits[1:], 16) if digits[0] in "xX" else int(digits))
+        case b"&", _:
+            return unescape(spelled.decode()).encode("utf-8", "surrogatepass")
+        case _, b"U":
+            return _character(int(escape[1:], 16))
+        case _, b"u":
+            units = re.split(rb"\\+u", escape[1:])
+            wide = b"".join(int(unit, 16).to_bytes(2, "big") for unit in units)
+            return wide.decode("utf-16-be", "surrogatepass").encode("utf-8", "surrogatepass")
+        case _, b"x":
+            return bytes.fromhex(escape[1:].decode())
+        case _, digit if digit.isdigit():
+            return bytes([int(escape, 8)])
         case _:
-            return ""
+            return _CONTROLS.get(escape, b"")
 
 
-def _units(spelled: str) -> str:
-    units: Iterator[str] = (unit for unit in re.split(r"\\+u", spelled) if unit)
-    hexadecimal: Callable[[str], int] = partial(int, base=16)
-    data = b"".join(number.to_bytes(2, "big") for number in map(hexadecimal, (unit[:4] for unit in units)))
-    return data.decode("utf-16-be", "replace")
+def _character(code: int) -> bytes:
+    return (chr(code) if code <= _LAST_CHARACTER else "").encode("utf-8", "surrogatepass")
