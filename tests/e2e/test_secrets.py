@@ -56,6 +56,7 @@ PLANTED: Final = {
     "object": ("Y_CREDENTIALS", '{"robot": "r2-d2", "pin": [1977]}'),
 }
 """The variable that has it, and its value."""
+ARMOUR: Final = ("-----BEGIN KEY-----", "-----END KEY-----")
 WORDS: Final = ("statement", "completed", "tool_call_id", "json")
 """The kinds that are words of ours."""
 SAMPLE: Final = ("quotes", "completed")
@@ -175,7 +176,8 @@ def found(kind: str, texts: Iterable[str]) -> set[str]:
             shown.update(piece for piece in pieces if len(piece) >= PIECE and piece in whole)
         else:
             shown |= pieces & {whole[at : at + size] for at in range(len(whole) - size + 1)}
-    return shown
+    # The armour of a key in PEM is the same for all, so it is no secret where a line stands by itself.
+    return {piece for piece in shown if not any(piece.strip("\n") in line for line in ARMOUR)}
 
 
 def command(state: Path, env: Mapping[str, str], *arguments: str) -> bytes:

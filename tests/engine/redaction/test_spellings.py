@@ -186,6 +186,8 @@ def test_what_looks_like_the_beginning_of_an_escape_swallows_no_value(before: st
         text = f"x {before}{spelled} y"
         assert redactor.redact(text).endswith("*** y")
         assert shown_in_pieces(redactor, list(text)).endswith("*** y")
+        for at in range(len(text)):
+            assert shown_in_pieces(redactor, (text[:at], text[at:])).endswith("*** y")
 
 
 @pytest.mark.parametrize("key", ["abcdefgh-x%", "abcdefgh-x%4", "abcdefgh-x&am"])
@@ -305,6 +307,7 @@ def _floods() -> dict[str, str]:
         "%252541",
     )
     more = (
+        "\\" * 18_000 + "x\\/",
         "\\u0041",
         "&amp;",
         "\x1b[",
