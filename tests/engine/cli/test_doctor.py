@@ -53,7 +53,7 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert "max_rounds = 7  (from REWINDOW_MAX_ROUNDS)" in options
     assert "models_without_tools = openai:llama*, mine  (from REWINDOW_MODELS_WITHOUT_TOOLS)" in options
     others = len(SETTINGS) - sum(" = " in text for text in options)
-    assert f"the other {others} settings have their defaults (docs/configuration.md)" in options
+    assert f"the other {others} settings have their defaults (`rewindow help configuration`)" in options
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
     assert found["secrets"][1] == ("note", "shown where they occur, as they are shorter than 8 characters: DB_PASSWORD")
     assert found["secrets"][2][1].endswith(
