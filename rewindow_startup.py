@@ -56,7 +56,7 @@ def _without_keys(stream: TextIO) -> TextIO:
 
 def _hidden_names() -> tuple[str, ...]:
     from engine import load_settings
-    from engine.errors import InvalidRequestError
+    from engine.core.errors import InvalidRequestError
 
     with suppress(InvalidRequestError):  # which whoever needs the settings will say
         return load_settings(os.environ).hidden_names
@@ -122,7 +122,7 @@ def _conformance_output() -> Output:
     _open_streams()
     from conformance.cli.streams import Output
     from engine import redactor_of, without_secrets
-    from engine.config.command_lines import command_line_secrets
+    from engine.log.command_lines import command_line_secrets
 
     names = _hidden_names()
     redactor = redactor_of(os.environ, names).knowing(command_line_secrets(sys.argv[1:], os.environ, names))
@@ -170,7 +170,7 @@ def _run_command() -> int:
     _open_streams()
     _begin()
     from engine.cli import main  # only after the check
-    from engine.worker.processes.ending import end_left_behind
+    from engine.runtime.worker.processes.ending import end_left_behind
 
     code = main(sys.argv[1:])
     with suppress(OSError):

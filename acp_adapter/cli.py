@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
     from engine import Zygote, load_settings  # only now, because `divert` comes before everything that could print
-    from engine.errors import InvalidRequestError
+    from engine.core.errors import InvalidRequestError
 
     try:
         settings = load_settings(os.environ, overrides)

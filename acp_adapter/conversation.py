@@ -30,11 +30,11 @@ from acp_adapter.pump import Pump
 from acp_adapter.rpc.methods import Remote
 from acp_adapter.wire.codec import Codec, Json
 from engine import Session, Ticket, TurnEnd
-from engine.errors import SessionReadOnlyError
-from engine.events import UNSTAMPED
-from engine.events.branches import HeadMoved
-from engine.events.conversation import Attachment, PromptKind
-from engine.events.rewinding import Rewound
+from engine.core.errors import SessionReadOnlyError
+from engine.log.events import UNSTAMPED
+from engine.log.events.branches import HeadMoved
+from engine.log.events.conversation import Attachment, PromptKind
+from engine.log.events.rewinding import Rewound
 
 
 class State(Enum):

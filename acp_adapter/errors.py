@@ -21,7 +21,13 @@ from acp_adapter.rpc.errors import (
     WireError,
     one_sentence,
 )
-from engine.errors import EngineError, InvalidRequestError, SessionBusyError, SessionInUseError, SessionNotFoundError
+from engine.core.errors import (
+    EngineError,
+    InvalidRequestError,
+    SessionBusyError,
+    SessionInUseError,
+    SessionNotFoundError,
+)
 
 RESOURCE_NOT_FOUND: Final = -32002
 AUTH_REQUIRED: Final = -32000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # of the session stage
     from engine import CycleSummary, OptionValues, StatementId
-    from engine.events.execution import StatementRecorded
+    from engine.log.events.execution import StatementRecorded
 
 
 class Facts(Protocol):

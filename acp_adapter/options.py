@@ -10,7 +10,7 @@ from typing import Final
 
 from acp_adapter.replies import Choice, Option, Options
 from engine import MODES, OPTIONS, OptionValues, cut_line
-from engine.errors import InvalidRequestError
+from engine.core.errors import InvalidRequestError
 
 MODE: Final = "mode"
 """The option that is the session's mode; the one id that the protocol defines."""

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from acp_adapter.requests import Binary, Content, Document, Link, Media, Text
 from acp_adapter.rpc.errors import Code, ProtocolError
-from engine.events.conversation import Attachment, PromptKind
+from engine.log.events.conversation import Attachment, PromptKind
 
 _LARGEST: Final = 1 << 63
 """Sizes from here on are left out, because no log can hold them."""

@@ -34,8 +34,8 @@ from engine import (
     TextStreamed,
     path_of,
 )
-from engine.events import AnyEvent, Event
-from engine.events.session import ConfigChanged, ModeChanged, TitleChanged
+from engine.log.events import AnyEvent, Event
+from engine.log.events.session import ConfigChanged, ModeChanged, TitleChanged
 
 FRAME_SECONDS: Final = 1 / 60
 _OF_ALL_BRANCHES: Final = (ModeChanged, ConfigChanged, TitleChanged)

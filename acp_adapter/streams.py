@@ -12,9 +12,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from engine import MessageId, OutputStreamed, ReasoningStreamed, TextStreamed, ToolCallId, between, printed_text
-from engine.events import AnyEvent
-from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
-from engine.events.execution import CommandEnded, ExecutionFinished
+from engine.log.events import AnyEvent
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
+from engine.log.events.execution import CommandEnded, ExecutionFinished
 
 LIVE_OUTPUT_CHARS: Final = 4_096
 """How much of a stream is shown while its statement runs, of a longer one both ends; the whole follows at the end."""

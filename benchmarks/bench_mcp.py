@@ -19,7 +19,7 @@ from benchmarks.clients import Client, WebClient, held
 from benchmarks.environments import NODE, OURS, ROOT, peer_package
 from benchmarks.measuring import Figures, Setting, duration, in_turns, row
 from benchmarks.report import Row
-from engine.tokens import count
+from engine.core.tokens import count
 
 BARE: Final = "bare"
 FILES: Final = "filesystem"

@@ -28,7 +28,7 @@ MILLION: Final = 1_000_000
 
 _FIRST_ROWS: Final = (
     "import sys, time; from pathlib import Path\n"
-    "from engine.store.sqlite import SqliteStore\n"
+    "from engine.log.store.sqlite import SqliteStore\n"
     "class Clock: now = staticmethod(time.time)\n"
     "start = time.perf_counter(); SqliteStore(Path(sys.argv[1]), Clock()).rows()\n"
     "print(time.perf_counter() - start)"

@@ -22,7 +22,7 @@ from benchmarks.clients import Client
 from benchmarks.environments import Checkout
 from benchmarks.measuring import Figures, Setting, row
 from benchmarks.report import Row
-from engine.tokens import count
+from engine.core.tokens import count
 from tests.support.coding_tasks import CodingTask, Reply, coding_task, environment, texts
 
 TASKS: Final = ("mru", "rename", "check")

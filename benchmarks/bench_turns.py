@@ -22,7 +22,7 @@ from benchmarks.measuring import Figures, Program, Setting, duration, programs, 
 from benchmarks.model_server import Call, ModelServer, model_server
 from benchmarks.prompts import shared_tokens, text_of, tools_of
 from benchmarks.report import Row
-from engine.tokens import count
+from engine.core.tokens import count
 
 GOOSE: Final = "@aaif/goose-binary-linux-x64@1.52.0"
 LIBRARY: Final = "OpenAI's library"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.prompts import shared_tokens, text_of
-from engine.tokens import count
+from engine.core.tokens import count
 from tests.support.agents import Agent
 from tests.support.llm_answers import chat
 from tests.support.llm_server import llm_server

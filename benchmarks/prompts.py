@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from engine.tokens import count
+from engine.core.tokens import count
 
 
 def text_of(body: dict[str, Any]) -> str:

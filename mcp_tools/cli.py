@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         if reason := cannot_hold():
             return _refused(_NO_SANDBOX.format(reason=reason), is_client=is_client)
     from engine import Zygote, load_settings
-    from engine.errors import InvalidRequestError
+    from engine.core.errors import InvalidRequestError
     from mcp_tools.access import AccessError
     from mcp_tools.roots import RootsError
 

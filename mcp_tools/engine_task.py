@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from engine.errors import EngineError, EnvironmentUnavailableError
+from engine.core.errors import EngineError, EnvironmentUnavailableError
 
 if TYPE_CHECKING:
     from engine import Host, Redactor, Sessions

@@ -25,7 +25,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 from mcp_tools.sessions import BenchPool
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer

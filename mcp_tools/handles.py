@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from engine import INJECTED, StatementId, cut_line, legible_line, original
-from engine.events import Event
-from engine.events.execution import ExecutionFinished, StatementRecorded
-from engine.events.session import EnvironmentRestored
+from engine.log.events import Event
+from engine.log.events.execution import ExecutionFinished, StatementRecorded
+from engine.log.events.session import EnvironmentRestored
 from mcp_tools.arguments import ArgumentError
 
 Kind = Literal["view", "group"]

@@ -27,7 +27,7 @@ from uvicorn import Config
 from uvicorn import Server as HttpServer
 
 from engine import session_named
-from engine.errors import InvalidRequestError
+from engine.core.errors import InvalidRequestError
 from mcp_tools.access import PATH, Access
 from mcp_tools.places import DEFAULT_SESSION
 from mcp_tools.serving import Service, composed

@@ -16,7 +16,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:  # it is loaded when the client has its first answer
-    from engine.events import Event
+    from engine.log.events import Event
 
 Context = ServerRequestContext[Any, Any]
 _LEVELS: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
@@ -60,7 +60,7 @@ class Logs:
 
 
 def _messages(events: Iterable[Event]) -> Iterable[tuple[types.LoggingLevel, str]]:
-    from engine.events.session import EnvironmentRestored, WorkStopped  # as above
+    from engine.log.events.session import EnvironmentRestored, WorkStopped  # as above
 
     for event in events:
         match event:

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from engine.errors import EngineError, SessionReadOnlyError
+from engine.core.errors import EngineError, SessionReadOnlyError
 from mcp_tools import resources
 from mcp_tools.arguments import ArgumentError, checked
 from mcp_tools.errors import CallError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 from mcp_tools.errors import CallError
 from mcp_tools.roots import Roots, RootsError
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # of the session stage
     from acp_adapter.facts import Facts
     from acp_adapter.wire.shown import Shown
     from engine import PermissionAnswer, PermissionQuestion, ReasoningStreamed, StatementRerun, TextStreamed, ToolCallId
-    from engine.events import AnyEvent
+    from engine.log.events import AnyEvent
 
 Json = dict[str, Any]
 

@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from engine import StatementId, ToolCallId
-from engine.events.conversation import ToolCall
-from engine.events.execution import CommandEnded, FileWritten
-from engine.events.nodes import FileChanged
+from engine.log.events.conversation import ToolCall
+from engine.log.events.execution import CommandEnded, FileWritten
+from engine.log.events.nodes import FileChanged
 
 
 class BegunStatement(Struct, frozen=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from engine.ports.tails import FeedItem, News
+from engine.files.tails import FeedItem, News
 from tests.support.boards import Desk
 
 NEWS = News(items=tuple(FeedItem(f"view-1.{number}", "2 lines changed\n-a\n+b") for number in range(1, 30)))

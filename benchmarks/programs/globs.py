@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from engine.tokens import load
+from engine.core.tokens import load
 from tests.support.boards import Desk
 
 _EACH = 50

@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from serving import serve
 
-from engine.nodes.outline.indentation import IndentationOutliner
-from engine.nodes.page_index import PAGE
-from engine.tokens import count
-from engine.worker.handles.board import Board
-from engine.worker.handles.files import DirectFiles
+from engine.core.tokens import count
+from engine.files.outline.indentation import IndentationOutliner
+from engine.files.page_index import PAGE
+from engine.runtime.worker.handles.board import Board
+from engine.runtime.worker.handles.files import DirectFiles
 
 LINE = b"2026-11-22 08:00:00 INFO worker[%09d] handled a request in 12 ms, status 200, path /api/v1/items\n"
 AT_ONCE = 10_000

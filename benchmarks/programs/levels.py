@@ -7,11 +7,11 @@ from time import process_time
 
 from serving import serve
 
-from engine.nodes.lod import LEVELS
-from engine.nodes.lod.scene import Scene
-from engine.nodes.position import Place
-from engine.nodes.revision import Revision, from_text
-from engine.tokens import count
+from engine.core.tokens import count
+from engine.files.detail import LEVELS
+from engine.files.detail.scene import Scene
+from engine.files.position import Place
+from engine.files.revision import Revision, from_text
 
 _BUDGET = 2_000
 

@@ -18,17 +18,17 @@ from time import perf_counter, sleep
 import anyio
 from serving import serve
 
-from engine.environment.zygote import Zygote
-from engine.nodes.lod import LEVELS
-from engine.nodes.lod.scene import Scene
-from engine.nodes.outline.model import Outline
-from engine.nodes.position import Place
-from engine.nodes.revision import decoded
-from engine.tokens import count
-from engine.tokens.counter import Counter
-from engine.tokens.ranks import encoding
-from engine.worker.handles.outlines import Outlines
-from engine.worker.processes.proc import children_of
+from engine.core.tokens import count
+from engine.core.tokens.counter import Counter
+from engine.core.tokens.ranks import encoding
+from engine.files.detail import LEVELS
+from engine.files.detail.scene import Scene
+from engine.files.outline.model import Outline
+from engine.files.position import Place
+from engine.files.revision import decoded
+from engine.runtime.worker.handles.outlines import Outlines
+from engine.runtime.worker.processes.proc import children_of
+from engine.runtime.zygote import Zygote
 
 ALL = 10**9
 KIB = 1024

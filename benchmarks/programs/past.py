@@ -19,10 +19,10 @@ import anyio
 import anyio.from_thread
 from serving import serve
 
-from engine.config.settings import Settings
-from engine.events import EVENTS
-from engine.host import Host
-from engine.ids import Seq
+from engine.core.ids import Seq
+from engine.core.settings import Settings
+from engine.log.events import EVENTS
+from engine.session.host import Host
 
 LINES = "".join(f"line {number} of a file that somebody works on\n" for number in range(100))
 KEEPS_VALUES = "values_kept" in {each.kind for each in EVENTS}

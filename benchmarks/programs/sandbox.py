@@ -15,13 +15,13 @@ from time import perf_counter
 from anyio.from_thread import start_blocking_portal
 from serving import serve
 
-from engine.domain import Domain
-from engine.environment.worker_environment import WorkerEnvironment
-from engine.environment.zygote import Zygote
-from engine.ids import ExecutionId
-from engine.ports.environment import EnvironmentSpec
-from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
-from engine.redaction import NO_SECRETS
+from engine.core.domain import Domain
+from engine.core.ids import ExecutionId
+from engine.log.redaction import NO_SECRETS
+from engine.log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from engine.runtime.environment import EnvironmentSpec
+from engine.runtime.worker_environment import WorkerEnvironment
+from engine.runtime.zygote import Zygote
 
 
 class Workers:

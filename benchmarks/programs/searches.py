@@ -26,10 +26,10 @@ class Engine:
     def __init__(self, stack: ExitStack, ripgrep: str | None) -> None:
         from anyio.from_thread import start_blocking_portal
 
-        from engine.environment.worker_environment import WorkerEnvironment
-        from engine.environment.zygote import Zygote
-        from engine.ports.environment import EnvironmentSpec
-        from engine.redaction import NO_SECRETS
+        from engine.log.redaction import NO_SECRETS
+        from engine.runtime.environment import EnvironmentSpec
+        from engine.runtime.worker_environment import WorkerEnvironment
+        from engine.runtime.zygote import Zygote
 
         self._ripgrep = ripgrep
         environment = WorkerEnvironment(Zygote.spawn())
@@ -41,8 +41,8 @@ class Engine:
         self._command = environment.command
 
     def search(self, root: str, tool: str, arguments: dict[str, object]) -> object:
-        from engine.tool_values import value_of
-        from engine.tools import OPERATIONS, Workspace
+        from engine.runtime.results import value_of
+        from engine.session.tools import OPERATIONS, Workspace
 
         row = OPERATIONS[tool]
         program = row.perform(Workspace(root, ripgrep=self._ripgrep), row.arguments(**arguments))

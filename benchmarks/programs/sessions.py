@@ -13,13 +13,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from engine.events import Event
-from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.events.session import SessionOpened, TitleChanged, UsageReported
-from engine.ids import EventId, ExecutionId, LlmResponseId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports.store import SessionRow
-from engine.store.sqlite import SqliteStore
+from engine.core.ids import EventId, ExecutionId, LlmResponseId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.events import Event
+from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.session import SessionOpened, TitleChanged, UsageReported
+from engine.log.store.sqlite import SqliteStore
+from engine.log.store_protocol import SessionRow
 
 LONG = SessionId("ses_" + "3" * 24)
 AGE = 60 * 86_400

@@ -16,13 +16,13 @@ from time import perf_counter
 
 from serving import serve
 
-from engine.events import Event
-from engine.events.codec import encode
-from engine.events.conversation import AgentText
-from engine.ids import EventId, MessageId, Seq, SessionId
-from engine.ports.store import SessionRow
-from engine.store.schema import MIGRATIONS
-from engine.store.sqlite import SqliteStore
+from engine.core.ids import EventId, MessageId, Seq, SessionId
+from engine.log.events import Event
+from engine.log.events.codec import encode
+from engine.log.events.conversation import AgentText
+from engine.log.store.schema import MIGRATIONS
+from engine.log.store.sqlite import SqliteStore
+from engine.log.store_protocol import SessionRow
 
 SESSION = SessionId("ses_0123456789ab0123456789ab")
 TEXT = "The tests in tests/engine pass; two of them were slow, so they moved behind the marker. " * 3

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from serving import serve
 
-from engine.nodes.outline.indentation import IndentationOutliner
-from engine.tokens import count
-from engine.worker.handles.board import Board
-from engine.worker.handles.files import DirectFiles
+from engine.core.tokens import count
+from engine.files.outline.indentation import IndentationOutliner
+from engine.runtime.worker.handles.board import Board
+from engine.runtime.worker.handles.files import DirectFiles
 
 LINES = "".join(f"def function_{number}(value):\n    return value + {number}\n\n" for number in range(100))
 

@@ -20,16 +20,16 @@ import anyio.from_thread
 import psutil
 from serving import serve
 
-from engine.config.settings import Settings
-from engine.environment.worker_environment import WorkerEnvironment
-from engine.environment.zygote import Zygote
-from engine.execution import Ending
-from engine.host import Host
-from engine.ids import ExecutionId
-from engine.ports.environment import EnvironmentSpec, Limits
-from engine.ports.past import Differences, PastExecution, RestorePlan
-from engine.ports.statements import EffectAnswer, EffectRequest, RunRequest
-from engine.redaction import NO_SECRETS
+from engine.core.execution import Ending
+from engine.core.ids import ExecutionId
+from engine.core.settings import Settings
+from engine.log.past_values import Differences, PastExecution, RestorePlan
+from engine.log.redaction import NO_SECRETS
+from engine.log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from engine.runtime.environment import EnvironmentSpec, Limits
+from engine.runtime.worker_environment import WorkerEnvironment
+from engine.runtime.zygote import Zygote
+from engine.session.host import Host
 
 MEMORY = 8 << 30
 TRIVIAL = "count = {}"

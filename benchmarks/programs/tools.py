@@ -31,7 +31,7 @@ def text_of(size: int) -> str:
 
 class Engine:
     def __init__(self, root: Path) -> None:
-        from engine.tools import OPERATIONS, Seen, Workspace, changes_of, land
+        from engine.session.tools import OPERATIONS, Seen, Workspace, changes_of, land
 
         self._tool = OPERATIONS["edit"]
         self._workspace = Workspace(str(root), records=str(root / "records"))

@@ -51,8 +51,8 @@ def forgotten_positions(length: int) -> list[int]:
 
 class Engine:
     def __init__(self) -> None:
-        from engine.events import conversation
-        from engine.view import View
+        from engine.context.view import View
+        from engine.log.events import conversation
 
         self._kinds = conversation
         self._view = View

@@ -1,4 +1,4 @@
-"""The page of the public API, `docs/api.md`: every name of `engine.__all__`, `engine.events` and `engine.errors`."""
+"""The page of the public API, `docs/api.md`: the names of `engine.__all__`, the kinds of event and the errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import NamedTuple
 
 import engine
-import engine.errors
-import engine.events
+import engine.core.errors
+import engine.log.events
 
 from .source import (
     Definition,
@@ -40,83 +40,83 @@ AREAS = (
         "Begin here: load the settings, make a `Host`, and enter it. `Zygote` and `open_store` are for programs that"
         " bring their own. A program with keys in its environment calls `harden_process` first.",
         (
-            "host",
-            "config.settings",
-            "models.setup",
-            "environment.zygote",
-            "environment.hardening",
-            "environment.holding",
-            "store",
+            "session.host",
+            "core.settings",
+            "context.models.setup",
+            "runtime.zygote",
+            "runtime.hardening",
+            "runtime.holding",
+            "log.store",
         ),
     ),
     Area(
         "Sessions",
         "`Host.sessions` makes, loads, lists and deletes sessions; a `Session` takes prompts and statements.",
         (
-            "sessions.lifecycle.naming",
-            "mcp_servers",
-            "sessions.lifecycle.registry",
-            "sessions.session",
-            "sessions.tickets",
-            "sessions.policy",
-            "sessions.past.replay_report",
-            "sessions.commands.replay",
-            "sessions.commands.table",
-            "sessions.model_calls.projector",
-            "sessions.branch_rows",
-            "branches",
-            "timeline.cells",
-            "cycles",
+            "session.lifecycle.naming",
+            "core.mcp_servers",
+            "session.lifecycle.registry",
+            "session.session",
+            "session.tickets",
+            "session.policy",
+            "session.past.replay_report",
+            "session.commands.replay",
+            "session.commands.table",
+            "session.model_calls.projector",
+            "session.branch_rows",
+            "log.branches",
+            "log.timeline.cells",
+            "log.cycles",
         ),
     ),
     Area(
         "What a session publishes",
         "A `Subscription` gives every event once it is durable, and between events the pieces of what is streamed.",
-        ("sessions.publishing.subscription", "sessions.publishing.signals", "sessions.progress"),
+        ("session.publishing.subscription", "session.publishing.signals", "session.progress"),
     ),
     Area(
         "Ports",
         "What the engine needs from outside, as Protocols: a program that embeds the engine may bring its own.",
         (
-            "ports.system",
-            "ports.files",
-            "ports.store",
-            "ports.statements",
-            "ports.programs",
-            "ports.ticks",
-            "ports.tails",
-            "ports.past",
-            "ports.environment",
-            "ports.permissions",
-            "ports.models",
-            "domain",
+            "core.clock",
+            "files.sources_protocol",
+            "log.store_protocol",
+            "log.statements_values",
+            "core.programs",
+            "log.ticks_values",
+            "files.tails",
+            "log.past_values",
+            "runtime.environment",
+            "log.permissions_values",
+            "context.model_protocol",
+            "core.domain",
         ),
     ),
-    Area("What a statement leaves behind", "Parts of an `ExecutionFinished` event.", ("execution",)),
+    Area("What a statement leaves behind", "Parts of an `ExecutionFinished` event.", ("core.execution",)),
     Area(
         "Texts and tools",
         "What adapters show: texts as a model reads them, and the tools of a statement.",
         (
-            "projection.prompt",
-            "projection.entered",
-            "projection.feed",
-            "projection.results",
-            "projection.written",
-            "redaction",
-            "config.secrets",
-            "search.path_completion",
-            "tools",
-            "toolbox",
-            "timeline.changed",
-            "timeline.rewound",
-            "text",
-            "cutting",
-            "legible",
-            "search.path_completion",
-            "user_message",
+            "context.tail.prompt",
+            "context.tail.entered",
+            "context.tail.feed",
+            "context.tail.results",
+            "context.tail.written",
+            "log.redaction",
+            "log.secrets",
+            "files.search.path_completion",
+            "session.tools",
+            "core.toolbox",
+            "core.changed",
+            "log.timeline.rewound",
+            "core.text",
+            "core.cutting",
+            "core.legible",
+            "files.search.path_completion",
+            "log.user_message",
         ),
     ),
-    Area("Identifiers", "Distinct types, so that a type checker tells them apart.", ("ids",)),
+    Area("Identifiers", "Distinct types, so that a type checker tells them apart.", ("core.ids",)),
 )
 
 _HEAD = """\
@@ -125,8 +125,8 @@ _HEAD = """\
 *Generated from the docstrings by `make docs`; a test fails when it is out of date.*
 
 What this page lists is what an adapter, an embedding program or a test may import: the names of `engine`, the kinds of
-event in `engine.events` ([events](events.md)) and the errors in `engine.errors`. `acp_adapter` imports nothing else of
-the engine. Everything behind these names may change without notice.
+event in `engine.log.events` ([events](events.md)) and the errors in `engine.core.errors`. `acp_adapter` imports nothing
+else of the engine. Everything behind these names may change without notice.
 """
 
 
@@ -139,7 +139,9 @@ def page() -> str:
         if names:
             parts.append(f"## {area.title}\n\n{area.about}\n")
             parts += [part for name in names for part in _entry(name, owners[name])]
-    parts += _own_names(engine.events, "engine.events", "The kinds themselves are on [a page of their own](events.md).")
+    parts += _own_names(
+        engine.log.events, "engine.log.events", "The kinds themselves are on [a page of their own](events.md)."
+    )
     parts += _errors()
     return "\n".join(parts)
 
@@ -251,8 +253,9 @@ def _union(value: object) -> str:
 
 
 def _errors() -> Iterator[str]:
-    yield f"## `engine.errors`\n\n{first_paragraph(engine.errors.__doc__ or '')} Each says in its message what to do.\n"
-    for name, found in definitions(engine.errors).items():
+    about = first_paragraph(engine.core.errors.__doc__ or "")
+    yield f"## `engine.core.errors`\n\n{about} Each says in its message what to do.\n"
+    for name, found in definitions(engine.core.errors).items():
         if isinstance(found.node, ast.ClassDef):
             base = ", ".join(map(ast.unparse, found.node.bases))
             yield f"- `{name}({base})`: {prose(found.doc)}"

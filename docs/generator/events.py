@@ -9,46 +9,47 @@ from importlib import import_module
 from types import ModuleType
 from typing import cast
 
-import engine.events.base
-import engine.events.branches
-import engine.events.conversation
-import engine.events.execution
-import engine.events.nodes
-import engine.events.replays
-import engine.events.rewinding
-import engine.events.session
-import engine.execution
-from engine.events import EVENTS, Event
+import engine.core.execution
+import engine.log.events.base
+import engine.log.events.branches
+import engine.log.events.conversation
+import engine.log.events.execution
+import engine.log.events.nodes
+import engine.log.events.replays
+import engine.log.events.rewinding
+import engine.log.events.session
+from engine.log.events import EVENTS, Event
 
 from .source import Field, definitions, fields, meaning, prose
 
 GROUPS = (
-    engine.events.session,
-    engine.events.conversation,
-    engine.events.execution,
-    engine.events.nodes,
-    engine.events.rewinding,
-    engine.events.branches,
-    engine.events.replays,
+    engine.log.events.session,
+    engine.log.events.conversation,
+    engine.log.events.execution,
+    engine.log.events.nodes,
+    engine.log.events.rewinding,
+    engine.log.events.branches,
+    engine.log.events.replays,
 )
 """The modules of the groups, in the order in which a reader needs them."""
-_VALUES = (*GROUPS, engine.execution)
+_VALUES = (*GROUPS, engine.core.execution)
 _HEAD = """\
 # Events
 
-*Generated from `engine/events/` by `make docs`; a test fails when it is out of date.*
+*Generated from `engine/log/events/` by `make docs`; a test fails when it is out of date.*
 
 Everything that happens in a session is an event on its log, and nothing that is not on the log survives the process.
-An event is a frozen value in the past tense. `EventLog.append` (`engine/log.py`) stamps it, the journal makes it
-durable, and everything else that the program knows about a session is a fold over these kinds
+An event is a frozen value in the past tense. `EventLog.append` (`engine/log/event_log.py`) stamps it, the journal makes
+it durable, and everything else that the program knows about a session is a fold over these kinds
 ([architecture](architecture.md)).
 
-On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}` (`engine/events/codec.py`).
+On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}`
+(`engine/log/events/codec.py`).
 `kind` never changes. `v` grows when the meaning of a field does; a program refuses an event of a later version than it
 knows. A field that is added later has a default, so that older logs still load.
 
 The process that runs statements is not trusted: an event of a kind that it may not report ends it
-(`engine/worker/framing.py`). The column *worker* says which it may.
+(`engine/runtime/worker/framing.py`). The column *worker* says which it may.
 """
 
 
@@ -58,7 +59,7 @@ def page() -> str:
 
 
 def _stamp() -> Iterator[str]:
-    found = definitions(engine.events.base)["Event"]
+    found = definitions(engine.log.events.base)["Event"]
     yield "## The stamp\n\nEvery kind has these fields; the log fills them in.\n"
     yield from _table(tuple(fields(cast("ast.ClassDef", found.node))), found.doc)
 
@@ -118,8 +119,8 @@ def _words() -> Iterator[str]:
             if isinstance(found.node, ast.Assign) and ast.unparse(found.node.value).startswith("Literal["):
                 words = ", ".join(f"`{word}`" for word in re.findall(r"'([^']*)'", ast.unparse(found.node.value)))
                 yield f"| `{name}` | {words} |"
-    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/minter.py`.\n"
-    identifiers = definitions(import_module("engine.ids"))
+    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/core/minter.py`.\n"
+    identifiers = definitions(import_module("engine.core.ids"))
     for name, found in identifiers.items():
         if "NewType" in found.text:
             yield f"- `{name}`" + (f": {' '.join(found.doc.split())}" if found.doc else "")

@@ -14,11 +14,11 @@ from typing import Final
 import typer
 
 from .. import __version__
-from ..errors import EngineError
-from ..terminal.exit_codes import ExitCode, exit_code_lines
-from ..terminal.output import abandon_output
+from ..core.errors import EngineError
 from .commands import COMMANDS
 from .complaints import complaint
+from .output.exit_codes import ExitCode, exit_code_lines
+from .output.output import abandon_output
 
 EXAMPLES: Final = f"""\b
 Examples:
@@ -75,7 +75,7 @@ def _root(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit code, one of `terminal.exit_codes`."""
+    """Runs a command line; returns the exit code, one of `cli.output.exit_codes`."""
     _prepare_streams(arguments)
     if not arguments and sys.stdin.isatty() and sys.stdout.isatty():
         arguments = ("run",)
@@ -110,8 +110,8 @@ def _prepare_streams(arguments: Sequence[str]) -> None:
             stream.reconfigure(errors="backslashreplace")
     if any(command.name in arguments for command in COMMANDS):
         # Here, because a help text waits for nothing of the engine.
-        from ..redaction import without_secrets
-        from ..terminal.opened import redactor
+        from ..log.redaction import without_secrets
+        from .output.opened import redactor
 
         hidden = redactor()
         sys.stdout, sys.stderr = without_secrets(sys.stdout, hidden), without_secrets(sys.stderr, hidden)

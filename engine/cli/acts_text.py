@@ -10,15 +10,15 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from ..console.changes import diff
-from ..cutting import more
-from ..events import Event
-from ..events.conversation import ToolCall
-from ..events.execution import CommandEnded, EffectRequested, FileWritten
-from ..ids import ExecutionId, ToolCallId
-from ..terminal.printing import shown_line
-from ..toolbox import ROUTED, call_title
+from ..core.cutting import more
+from ..core.ids import ExecutionId, ToolCallId
+from ..core.toolbox import ROUTED, call_title
+from ..log.events import Event
+from ..log.events.conversation import ToolCall
+from ..log.events.execution import CommandEnded, EffectRequested, FileWritten
 from .calls import WIDTH
+from .output.printing import shown_line
+from .terminal.changes import diff
 
 SHOWN_LINES: Final = 60
 """Of one diff."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from ..branches import branches_of
-from ..sessions.branch_rows import BranchRow, BranchStatements, branch_rows
-from ..terminal.columns import aligned
-from ..terminal.json_lines import check_formats, print_json_rows
-from ..terminal.opened import find, store
-from ..terminal.printing import shown
+from ..log.branches import branches_of
+from ..session.branch_rows import BranchRow, BranchStatements, branch_rows
+from .output.columns import aligned
+from .output.json_lines import check_formats, print_json_rows
+from .output.opened import find, store
+from .output.printing import shown
 
 _COLUMNS = ("branch", "from", "statements", "")
 

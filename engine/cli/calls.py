@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from ..events.conversation import ToolCall
-from ..terminal.printing import shown_line
+from ..log.events.conversation import ToolCall
+from .output.printing import shown_line
 
 WIDTH: Final = 100
 """Characters of a line that stands for something longer."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from ..terminal.exit_codes import exit_code_lines
+from .output.exit_codes import exit_code_lines
 
 _SHOW_EXAMPLES: Final = """\b
 Examples:
@@ -138,13 +138,13 @@ COMMANDS: Final = (
     ),
     Command(
         "export",
-        "..exchange.commands.export_session",
+        ".transfer.commands.export_session",
         "export_session",
         "Write a session as JSON lines, for `rewindow import`. Everything it refers to is included.",
     ),
     Command(
         "import",
-        "..exchange.commands.import_session",
+        ".transfer.commands.import_session",
         "import_session",
         "Add an exported session or another program's conversation. If anything is wrong with it, nothing is added.",
         _IMPORT_EXAMPLES,
@@ -160,7 +160,7 @@ COMMANDS: Final = (
     Command("help", ".help", "help_page", "Show a page of the documentation, or list the pages."),
     Command(
         "vectors-adapter",
-        "..exchange.vectors.adapter",
+        ".transfer.vectors.adapter",
         "vectors_adapter",
         "Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles.",
         hidden=True,

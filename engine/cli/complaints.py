@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import typer
 
-from ..cutting import cut_line
-from ..text import visible
+from ..core.cutting import cut_line
+from ..core.text import visible
 
 Choice = TypeVar("Choice", bound=str)
 _SHOWN_CHARS: Final = 60

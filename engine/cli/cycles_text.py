@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cycles import Cycles, RequestCycle, steps_of
-from ..cycles.model import ANOMALIES, Item
-from ..cycles.steps import AiBlock, Call, Step
-from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from ..terminal.printing import shown, shown_line
+from ..log.cycles import Cycles, RequestCycle, steps_of
+from ..log.cycles.model import ANOMALIES, Item
+from ..log.cycles.steps import AiBlock, Call, Step
+from ..log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from .calls import WIDTH, call_line
+from .output.printing import shown, shown_line
 
 _OPEN: Final = "open"
 """The status of a call that has no result."""

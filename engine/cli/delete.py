@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..errors import EngineError
-from ..ports.store import SessionRow
-from ..sessions.scratch import Scratch
-from ..terminal.opened import find, settings, store
-from ..terminal.printing import shown, size
+from ..core.errors import EngineError
+from ..log.store_protocol import SessionRow
+from ..session.scratch import Scratch
 from .complaints import complaint
+from .output.opened import find, settings, store
+from .output.printing import shown, size
 
 
 def delete(

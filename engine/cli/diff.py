@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ..branches import branches_of
-from ..redaction import redact_event
-from ..sessions.commands.diff import diff_lines
-from ..sessions.past.branch_diff import Differing, Side
-from ..sessions.past.branch_diff import diff as compare
-from ..terminal.json_lines import print_json
-from ..terminal.opened import find, redactor, store
-from ..text import visible
-from ..timeline.cells import Cell
+from ..core.text import visible
+from ..log.branches import branches_of
+from ..log.redaction import redact_event
+from ..log.timeline.cells import Cell
+from ..session.commands.diff import diff_lines
+from ..session.past.branch_diff import Differing, Side
+from ..session.past.branch_diff import diff as compare
+from .output.json_lines import print_json
+from .output.opened import find, redactor, store
 
 
 def diff(

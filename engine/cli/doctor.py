@@ -7,12 +7,12 @@ from typing import Final
 
 import typer
 
-from ..errors import EngineError
-from ..terminal.json_lines import check_formats, print_json, print_json_rows
-from ..terminal.opened import working_directory
-from ..text import visible
+from ..core.errors import EngineError
+from ..core.text import visible
 from .checks import CHECKS
 from .checks.finding import Finding
+from .output.json_lines import check_formats, print_json, print_json_rows
+from .output.opened import working_directory
 
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 

@@ -9,12 +9,12 @@ from typing import Final
 
 import typer
 
-from ..cutting import plural
-from ..sessions.scratch import sweep
-from ..store import DATABASE
-from ..store.locks import owners
-from ..terminal.opened import settings, store
-from ..terminal.printing import size
+from ..core.cutting import plural
+from ..log.store import DATABASE
+from ..log.store.locks import owners
+from ..session.scratch import sweep
+from .output.opened import settings, store
+from .output.printing import size
 
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 _AGE: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])")

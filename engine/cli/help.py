@@ -10,9 +10,9 @@ from typing import Annotated, Final
 
 import typer
 
-from ..cutting import cut_line
-from ..terminal.columns import aligned
-from ..text import visible
+from ..core.cutting import cut_line
+from ..core.text import visible
+from .output.columns import aligned
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _FOLDERS: Final = (_PACKAGE / "pages", _PACKAGE.parent / "docs")

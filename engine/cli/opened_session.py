@@ -14,13 +14,13 @@ from typing import TypeVar
 import anyio
 import typer
 
-from ..environment.zygote import Zygote
-from ..errors import EngineError
-from ..host import Host
-from ..sessions.session import Session
-from ..terminal.opened import find, settings, store
-from ..text import visible
-from ..timeline.rewound import finished_lines
+from ..core.errors import EngineError
+from ..core.text import visible
+from ..log.timeline.rewound import finished_lines
+from ..runtime.zygote import Zygote
+from ..session.host import Host
+from ..session.session import Session
+from .output.opened import find, settings, store
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from ..cutting import cut_line
-from ..sessions.progress import Progress, with_progress
-from ..sessions.session import Session
+from ..core.cutting import cut_line
+from ..session.progress import Progress, with_progress
+from ..session.session import Session
 
 T = TypeVar("T")
 _ECHO: Final = "^C"

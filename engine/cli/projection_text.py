@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ..branches import branches_of
-from ..console.fragments import painted
-from ..console.markdown import shown_markdown
-from ..errors import InvalidRequestError, StoreError
-from ..event_list import lookup_in
-from ..events import Event
-from ..events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
-from ..ids import BlobDigest
-from ..ports.models import Prompt
-from ..projection.account import Account
-from ..projection.prompt import message_text
-from ..projection.sent import SentProjections, prompt_of
-from ..sessions.model_calls.context_text import breakdown_text
-from ..sessions.model_calls.sent import breakdown_of
-from ..timeline.index import Timeline
-from ..view.entries import Summary
+from ..context.model_protocol import Prompt
+from ..context.tail.account import Account
+from ..context.tail.prompt import message_text
+from ..context.tail.sent import SentProjections, prompt_of
+from ..context.view.entries import Summary
+from ..core.errors import InvalidRequestError, StoreError
+from ..core.ids import BlobDigest
+from ..log.branches import branches_of
+from ..log.event_list import lookup_in
+from ..log.events import Event
+from ..log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ..log.timeline.index import Timeline
+from ..session.model_calls.context_text import breakdown_text
+from ..session.model_calls.sent import breakdown_of
+from .terminal.fragments import painted
+from .terminal.markdown import shown_markdown
 
 
 class PastCall:

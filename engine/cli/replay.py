@@ -6,14 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from ..events.replays import Diverged
-from ..sessions.commands.replay import MODES, replay_text
-from ..sessions.past.replay_report import EDIT_MODES, ReplayReport
-from ..sessions.session import Session
-from ..terminal.json_lines import print_json
-from ..text import visible
+from ..core.text import visible
+from ..log.events.replays import Diverged
+from ..session.commands.replay import MODES, replay_text
+from ..session.past.replay_report import EDIT_MODES, ReplayReport
+from ..session.session import Session
 from .complaints import chosen
 from .opened_session import in_session
+from .output.json_lines import print_json
 from .progress_line import shown
 
 _NOT_ENDED: Final = 1

@@ -9,13 +9,13 @@ from typing import Annotated, Final
 import anyio
 import typer
 
-from ..events.rewinding import FileLeft, FileToRestore, Rewound
-from ..ids import BranchId
-from ..sessions.session import Session
-from ..terminal.json_lines import print_json
-from ..text import visible
-from ..timeline.rewound import rewound_lines
+from ..core.ids import BranchId
+from ..core.text import visible
+from ..log.events.rewinding import FileLeft, FileToRestore, Rewound
+from ..log.timeline.rewound import rewound_lines
+from ..session.session import Session
 from .opened_session import in_session
+from .output.json_lines import print_json
 from .progress_line import shown
 
 _STOPPED: Final = "Stopped; names, files and the conversation are as they were."

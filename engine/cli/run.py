@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..config.settings import load_settings
-from ..cutting import cut_line
-from ..errors import EngineError
-from ..terminal.opened import working_directory
+from ..core.cutting import cut_line
+from ..core.errors import EngineError
+from ..core.settings import load_settings
 from .complaints import chosen
+from .output.opened import working_directory
 
 if TYPE_CHECKING:
-    from ..console.one_prompt import OnePrompt
+    from .terminal.one_prompt import OnePrompt
 
 LONGEST_PROMPT: Final = 50 << 20
 """Bytes that are read from a pipe, as many as an editor may send in one message."""
 FORMATS: Final = ("text", "json", "stream-json")
-"""Those of `console.prompt_output`, which is loaded when a prompt is to be carried out."""
+"""Those of `cli.terminal.prompt_output`, which is loaded when a prompt is to be carried out."""
 
 
 def run(
@@ -59,9 +59,9 @@ def run(
     if text is None and (verbose or output_format != FORMATS[0]):
         raise typer.BadParameter("--output-format and --verbose are for one prompt; give it with -p TEXT or a pipe")
 
-    from ..console.one_prompt import OnePrompt  # only now, because a wrong usage waits for nothing
-    from ..console.prompt_output import FORMATS as MAKERS
-    from ..sessions.policy import MODES
+    from ..session.policy import MODES
+    from .terminal.one_prompt import OnePrompt  # only now, because a wrong usage waits for nothing
+    from .terminal.prompt_output import FORMATS as MAKERS
 
     if mode is not None:
         chosen("--mode", mode, MODES)
@@ -81,8 +81,8 @@ def run(
 def _carry_out(
     one: OnePrompt | None, session: str | None, goes_on: bool, cwd: str | None, mode: str | None, model: str | None
 ) -> int:
-    from ..console.program import Wanted  # as above
-    from ..console.program import run as run_program
+    from .terminal.program import Wanted  # as above
+    from .terminal.program import run as run_program
 
     directory = _directory(cwd)
     moved_to = directory if session and cwd else None

@@ -12,14 +12,14 @@ from typing import Final
 import typer
 from msgspec.structs import replace
 
-from ..cutting import cut_line
-from ..ports.store import SessionRow
-from ..sessions.directories import alike
-from ..terminal.columns import aligned
-from ..terminal.json_lines import check_formats, print_rows
-from ..terminal.opened import redactor, store
-from ..terminal.printing import shown, size
+from ..core.cutting import cut_line
+from ..log.store_protocol import SessionRow
+from ..session.directories import alike
 from .complaints import complaint
+from .output.columns import aligned
+from .output.json_lines import check_formats, print_rows
+from .output.opened import redactor, store
+from .output.printing import shown, size
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""

@@ -8,30 +8,30 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
-from ..branches import path_of
-from ..cutting import plural
-from ..cycles import cycles_of, to_json
-from ..event_list import lookup_in
-from ..events import Event
-from ..events.branches import HeadMoved
-from ..events.codec import encode
-from ..events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
-from ..events.execution import ExecutionFinished, StatementRecorded
-from ..events.nodes import FileChanged
-from ..events.replays import Diverged, ReplayEnded
-from ..events.session import DomainEntered, EnvironmentRestored
-from ..ids import ToolCallId
-from ..projection.entered import entered_sentence
-from ..projection.feed import divergence_phrase, moved_sentence
-from ..projection.results import result_text
-from ..redaction import redact_event, write_json
-from ..terminal.opened import find, redactor, store
-from ..terminal.printing import shown, visible_json
-from ..text import visible
-from ..timeline.index import Timeline
+from ..context.tail.entered import entered_sentence
+from ..context.tail.feed import divergence_phrase, moved_sentence
+from ..context.tail.results import result_text
+from ..core.cutting import plural
+from ..core.ids import ToolCallId
+from ..core.text import visible
+from ..log.branches import path_of
+from ..log.cycles import cycles_of, to_json
+from ..log.event_list import lookup_in
+from ..log.events import Event
+from ..log.events.branches import HeadMoved
+from ..log.events.codec import encode
+from ..log.events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
+from ..log.events.execution import ExecutionFinished, StatementRecorded
+from ..log.events.nodes import FileChanged
+from ..log.events.replays import Diverged, ReplayEnded
+from ..log.events.session import DomainEntered, EnvironmentRestored
+from ..log.redaction import redact_event, write_json
+from ..log.timeline.index import Timeline
 from .acts_text import Acts
 from .calls import call_line
 from .cycles_text import cycles_text
+from .output.opened import find, redactor, store
+from .output.printing import shown, visible_json
 from .projection_text import PastCall
 
 

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from mcp_types import ResourceUpdatedNotification
 
-from engine.tokens import count
+from engine.core.tokens import count
 from tests.support.mcp_clients import ERAS, Caller, Era, process
 from tests.support.mcp_http import web_process
 

@@ -9,12 +9,12 @@ import pytest
 from acp_adapter.streams import Streams
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.updates.commands import TERMINAL_CHARS
-from engine.events.conversation import ToolCall, ToolResult
-from engine.events.execution import CommandEnded
-from engine.events.session import PermissionAnswered
-from engine.execution import Captured
-from engine.ids import ExecutionId, ToolCallId
-from engine.sessions.publishing.signals import OutputStreamed
+from engine.core.execution import Captured
+from engine.core.ids import ExecutionId, ToolCallId
+from engine.log.events.conversation import ToolCall, ToolResult
+from engine.log.events.execution import CommandEnded
+from engine.log.events.session import PermissionAnswered
+from engine.session.publishing.signals import OutputStreamed
 from tests.support.scripts import transcript
 from tests.support.shown import CODEC, LoggedFacts, screen, stamped, updates_of
 

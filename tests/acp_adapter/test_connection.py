@@ -11,8 +11,8 @@ import pytest
 
 from acp_adapter.handlers import METHODS
 from acp_adapter.serving import DRAIN_SECONDS
-from engine.config.system import SystemClock
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import transcript
 from tests.support.transcripts import Message, asks_permission, selected

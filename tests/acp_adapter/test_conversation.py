@@ -16,8 +16,8 @@ from acp_adapter.documents import Documents
 from acp_adapter.editor_files import EditorFiles
 from acp_adapter.wire.negotiation import codec_for
 from engine import Sessions
-from engine.events.conversation import RunStop
-from engine.redaction import NO_SECRETS
+from engine.log.events.conversation import RunStop
+from engine.log.redaction import NO_SECRETS
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from acp_adapter.requests import DocumentChange, Position
 from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.wire.negotiation import codec_for
 from engine import Redactor
-from engine.redaction import NO_SECRETS
+from engine.log.redaction import NO_SECRETS
 
 pytestmark = pytest.mark.anyio
 R = TypeVar("R")

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
-from engine.events.conversation import ToolCall
-from engine.events.execution import FileWritten, StatementRecorded
-from engine.execution import LeftOut, TextChange
-from engine.ids import ExecutionId, Seq, StatementId, ToolCallId
-from engine.tools.changes import changes_of
+from engine.core.execution import LeftOut, TextChange
+from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
+from engine.log.events.conversation import ToolCall
+from engine.log.events.execution import FileWritten, StatementRecorded
+from engine.session.tools.changes import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone
 from tests.support.shown import CODEC, LoggedFacts, updates_of
 

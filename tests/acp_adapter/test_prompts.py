@@ -8,7 +8,7 @@ from acp_adapter.prompts import read_prompt
 from acp_adapter.requests import Content
 from acp_adapter.rpc.errors import ProtocolError
 from acp_adapter.wire.negotiation import codec_for
-from engine.events.conversation import Attachment
+from engine.log.events.conversation import Attachment
 
 TEXT = {"type": "text", "text": "look"}
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from acp_adapter.pump import Pump, merged
 from acp_adapter.streams import LIVE_OUTPUT_CHARS
-from engine.events import UNSTAMPED
-from engine.events.conversation import AgentText, UserMessage
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.events.session import SessionOpened
-from engine.execution import Captured
-from engine.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.log import EventLog
-from engine.ports.store import SessionRow
-from engine.sessions.publishing.journal import Journal
-from engine.sessions.publishing.signals import OutputStreamed, ReasoningStreamed, TextStreamed
-from engine.sessions.publishing.subscription import Subscription
-from engine.store.memory import MemoryStore
+from engine.core.execution import Captured
+from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.event_log import EventLog
+from engine.log.events import UNSTAMPED
+from engine.log.events.conversation import AgentText, UserMessage
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.session import SessionOpened
+from engine.log.store.memory import MemoryStore
+from engine.log.store_protocol import SessionRow
+from engine.session.publishing.journal import Journal
+from engine.session.publishing.signals import OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.session.publishing.subscription import Subscription
 from tests.support.fixed import FixedClock
 from tests.support.shown import CODEC, LoggedFacts, screen, updates_of
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from acp_adapter.wire.shown import NOTHING_SHOWN
 from engine import CycleSummary
-from engine.events import AnyEvent
-from engine.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.events.session import TitleChanged, UsageReported
-from engine.ids import ExecutionId, MessageId, Seq, StatementId, ToolCallId
+from engine.core.ids import ExecutionId, MessageId, Seq, StatementId, ToolCallId
+from engine.log.events import AnyEvent
+from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.session import TitleChanged, UsageReported
 from tests.support.scripts import transcript
 from tests.support.shown import CODEC, LoggedFacts
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.events import Event
-from engine.events.conversation import (
+from engine.core.execution import Captured, ExceptionInfo, Location, TextChange
+from engine.core.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
+from engine.log.events import Event
+from engine.log.events.conversation import (
     AgentText,
     Condensation,
     CondensationRequest,
@@ -18,11 +20,9 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.execution import ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
-from engine.events.nodes import FileChanged, GroupRecomputed, NodeChanged
-from engine.events.session import PromptQueued, TitleChanged, UsageReported
-from engine.execution import Captured, ExceptionInfo, Location, TextChange
-from engine.ids import EventId, ExecutionId, MessageId, ObjId, StatementId, ToolCallId
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
+from engine.log.events.nodes import FileChanged, GroupRecomputed, NodeChanged
+from engine.log.events.session import PromptQueued, TitleChanged, UsageReported
 from tests.support.scripts import transcript
 from tests.support.shown import updates_of
 

@@ -10,10 +10,10 @@ import pytest
 
 from acp_adapter.wire.shown import NOTHING_SHOWN
 from engine import TOOLS
-from engine.events import EVENTS, AnyEvent, Event
-from engine.events.conversation import CondensationRequest, RunStop, ToolCall
-from engine.events.nodes import FileChanged
-from engine.sessions.publishing.signals import (
+from engine.log.events import EVENTS, AnyEvent, Event
+from engine.log.events.conversation import CondensationRequest, RunStop, ToolCall
+from engine.log.events.nodes import FileChanged
+from engine.session.publishing.signals import (
     FilesPutBack,
     OutputStreamed,
     ReasoningStreamed,

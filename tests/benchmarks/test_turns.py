@@ -9,7 +9,7 @@ import pytest
 from benchmarks import bench_turns
 from benchmarks.measuring import Setting
 from benchmarks.prompts import shared_tokens, text_of, tools_of
-from engine.tokens import count
+from engine.core.tokens import count
 
 
 def test_what_a_prompt_shares_with_the_one_before_is_counted_from_its_first_token_on() -> None:

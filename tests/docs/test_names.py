@@ -12,11 +12,11 @@ import pytest
 
 from engine import COMMANDS, MODES, SETTINGS, TOOLS
 from engine.cli import COMMANDS as COMMAND_LINES
-from engine.console.local_commands import LOCAL_COMMANDS
-from engine.nodes.group_handle import GroupHandle
-from engine.nodes.view_handle import ViewHandle
-from engine.projection.instructions import instructions
-from engine.worker.handles.node_names import NodeNames
+from engine.cli.terminal.local_commands import LOCAL_COMMANDS
+from engine.context.tail.instructions import instructions
+from engine.files.group_handle import GroupHandle
+from engine.files.view_handle import ViewHandle
+from engine.runtime.worker.handles.node_names import NodeNames
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

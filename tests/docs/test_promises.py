@@ -13,82 +13,80 @@ PAGES = ("README.md", "docs/promises.md")
 
 HELD_BY: dict[str, tuple[str, ...]] = {
     "What an editor is shown is on disk first.": (
-        "tests/engine/sessions/test_journal.py::test_events_wait_for_their_commit_and_signals_for_the_events_before_them",
+        "tests/engine/session/test_journal.py::test_events_wait_for_their_commit_and_signals_for_the_events_before_them",
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
     "A session can be loaded again.": (
-        "tests/engine/nodes/test_looks.py::test_what_is_too_much_for_one_step_is_recorded_and_not_sent",
-        "tests/engine/environment/test_contract_seen.py::"
+        "tests/engine/files/test_looks.py::test_what_is_too_much_for_one_step_is_recorded_and_not_sent",
+        "tests/engine/runtime/test_contract_seen.py::"
         "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
         "tests/e2e/test_past_findings.py::test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now",
         "tests/e2e/test_past_kills.py::test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were",
-        "tests/engine/sessions/test_seen_again.py::"
+        "tests/engine/session/test_seen_again.py::"
         "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
         "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
         "tests/acp_adapter/test_updates_golden.py::"
         "test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed",
-        "tests/engine/environment/test_worker_restore.py::"
+        "tests/engine/runtime/test_worker_restore.py::"
         "test_every_execution_that_ends_its_worker_is_left_out_however_many",
-        "tests/engine/sessions/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
+        "tests/engine/session/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
     ),
     "A session is reversible.": (
-        "tests/engine/sessions/test_rewinder.py::test_conversation_namespace_and_files_go_back_together_and_over_again",
-        "tests/engine/sessions/test_rewinder.py::"
+        "tests/engine/session/test_rewinder.py::test_conversation_namespace_and_files_go_back_together_and_over_again",
+        "tests/engine/session/test_rewinder.py::"
         "test_a_kill_anywhere_in_a_rewind_is_finished_when_the_session_is_opened",
-        "tests/engine/sessions/test_rewinder.py::test_a_cancel_while_files_go_back_leaves_all_as_it_was",
-        "tests/engine/sessions/test_rewinding.py::test_whoever_opens_the_session_after_a_kill_finishes_it",
-        "tests/engine/sessions/test_rewinding.py::test_files_that_cannot_go_back_are_named_and_the_others_do",
-        "tests/engine/sessions/test_rewinding.py::"
+        "tests/engine/session/test_rewinder.py::test_a_cancel_while_files_go_back_leaves_all_as_it_was",
+        "tests/engine/session/test_rewinding.py::test_whoever_opens_the_session_after_a_kill_finishes_it",
+        "tests/engine/session/test_rewinding.py::test_files_that_cannot_go_back_are_named_and_the_others_do",
+        "tests/engine/session/test_rewinding.py::"
         "test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not",
-        "tests/engine/tools/test_restoring.py::test_a_change_that_comes_between_the_look_and_the_act_is_kept",
-        "tests/engine/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
-        "tests/engine/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
+        "tests/engine/session/tools/test_restoring.py::test_a_change_that_comes_between_the_look_and_the_act_is_kept",
+        "tests/engine/session/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
+        "tests/engine/log/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
     ),
     "An earlier statement can be another one.": (
-        "tests/engine/sessions/test_editing.py::"
+        "tests/engine/session/test_editing.py::"
         "test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers",
-        "tests/engine/sessions/test_editing.py::test_the_same_question_gets_the_recorded_answer_once",
-        "tests/engine/sessions/test_editing.py::test_an_edit_leaves_a_conversation_without_anomalies",
-        "tests/engine/sessions/test_editing.py::test_a_cancelled_edit_goes_back_to_where_it_was",
-        "tests/engine/sessions/test_editing.py::test_a_live_edit_acts_again",
+        "tests/engine/session/test_editing.py::test_the_same_question_gets_the_recorded_answer_once",
+        "tests/engine/session/test_editing.py::test_an_edit_leaves_a_conversation_without_anomalies",
+        "tests/engine/session/test_editing.py::test_a_cancelled_edit_goes_back_to_where_it_was",
+        "tests/engine/session/test_editing.py::test_a_live_edit_acts_again",
     ),
     "A rebuild touches nothing outside.": (
         "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
         "tests/e2e/test_rebuild_effects.py::test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening",
-        "tests/engine/environment/test_contract_rebuilt_work.py::"
+        "tests/engine/runtime/test_contract_rebuilt_work.py::"
         "test_what_was_started_stays_guarded_and_what_is_handed_to_it_is_free",
-        "tests/engine/environment/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
+        "tests/engine/runtime/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
     "What a re-run cannot bring back is set from a copy": (
         "tests/e2e/test_past_findings.py::test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back",
         "tests/e2e/test_past_bad_input.py::test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back",
         "tests/e2e/test_past_planted.py::test_what_a_re_run_sees_otherwise_is_reported_once_and_nothing_else_is",
-        "tests/engine/sessions/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
-        "tests/engine/sessions/test_rebuilt_values.py::"
+        "tests/engine/session/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
+        "tests/engine/session/test_rebuilt_values.py::"
         "test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing",
-        "tests/engine/sessions/test_kept_values.py::"
+        "tests/engine/session/test_kept_values.py::"
         "test_a_name_of_a_statement_that_cannot_run_again_is_there_after_a_load",
-        "tests/engine/environment/test_contract_keeping.py::test_what_a_stopped_statement_left_is_there_again",
-        "tests/engine/environment/test_contract_keeping.py::"
-        "test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
-        "tests/engine/environment/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
+        "tests/engine/runtime/test_contract_keeping.py::test_what_a_stopped_statement_left_is_there_again",
+        "tests/engine/runtime/test_contract_keeping.py::test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
+        "tests/engine/runtime/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
     ),
     "What a model was not allowed cannot happen.": (
         "tests/e2e/test_mcp_sandbox.py::test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone",
         "tests/e2e/test_coding_task.py::test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once",
-        "tests/engine/sessions/test_confinement.py::"
+        "tests/engine/session/test_confinement.py::"
         "test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_with_fewer",
     ),
     "A statement cannot take the session down.": (
         "tests/e2e/test_hostile_statements.py::test_statements_that_end_their_worker_are_recorded_and_names_come_back",
-        "tests/engine/environment/test_worker_memory.py::"
-        "test_a_statement_whose_processes_hold_too_much_memory_is_ended",
+        "tests/engine/runtime/test_worker_memory.py::test_a_statement_whose_processes_hold_too_much_memory_is_ended",
         "tests/e2e/test_session.py::test_a_flood_of_output_is_bounded_and_counted",
-        "tests/engine/environment/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
-        "tests/engine/environment/test_fork_bombs.py::test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back",
-        "tests/engine/environment/test_fork_bombs.py::test_a_tree_of_too_many_processes_is_found_with_the_reason",
+        "tests/engine/runtime/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
+        "tests/engine/runtime/test_fork_bombs.py::test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back",
+        "tests/engine/runtime/test_fork_bombs.py::test_a_tree_of_too_many_processes_is_found_with_the_reason",
     ),
     "Cancelling works": (
         "tests/e2e/test_cancel_races.py::test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back",
@@ -109,15 +107,15 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_secrets.py::test_nothing_of_a_secret_leaves_whatever_statements_do_with_it",
         "tests/e2e/test_secrets.py::test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is",
         "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
-        "tests/engine/config/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
+        "tests/engine/log/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
     ),
     "What a rebuild needs and may not be kept is named": (
-        "tests/engine/sessions/test_seen_again.py::"
+        "tests/engine/session/test_seen_again.py::"
         "test_a_content_that_holds_a_secret_is_not_kept_and_seen_again_only_where_it_is_still_there",
-        "tests/engine/sessions/test_kept_values.py::test_a_group_that_holds_a_secret_is_not_stored_but_named",
-        "tests/engine/sessions/test_secrets.py::"
+        "tests/engine/session/test_kept_values.py::test_a_group_that_holds_a_secret_is_not_stored_but_named",
+        "tests/engine/session/test_secrets.py::"
         "test_an_answer_with_a_secret_is_not_kept_and_stops_the_statement_that_needs_it",
-        "tests/engine/sessions/test_secrets.py::"
+        "tests/engine/session/test_secrets.py::"
         "test_a_statement_with_a_secret_in_it_does_not_run_again_as_something_else",
     ),
     "A question shows every line of what would run": (
@@ -141,107 +139,105 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_coding_task.py::test_what_was_done_is_on_the_log_shown_again_and_not_done_again",
     ),
     "An answer for always covers what it names": (
-        "tests/engine/sessions/test_scopes.py::test_an_answer_covers_what_it_names_and_no_more",
-        "tests/engine/sessions/test_scopes.py::"
-        "test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone",
+        "tests/engine/session/test_scopes.py::test_an_answer_covers_what_it_names_and_no_more",
+        "tests/engine/session/test_scopes.py::test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone",
     ),
     "No change lands that you did not allow, or on a file that is not as it was seen": (
         "tests/e2e/test_asking_about_acts.py::"
         "test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown",
-        "tests/engine/sessions/test_writing.py::test_a_file_changed_since_it_was_read_written_or_viewed_is_left_alone",
-        "tests/engine/tools/test_landing.py::test_a_file_that_somebody_saves_during_the_act_is_left_alone",
+        "tests/engine/session/test_writing.py::test_a_file_changed_since_it_was_read_written_or_viewed_is_left_alone",
+        "tests/engine/session/tools/test_landing.py::test_a_file_that_somebody_saves_during_the_act_is_left_alone",
     ),
     "A file that a tool writes is as before or as after": (
         "tests/e2e/test_killed_writes.py::"
         "test_writes_killed_at_100_instants_leave_each_file_whole_and_nothing_beside_it",
-        "tests/engine/tools/test_landing_on_disks.py::"
+        "tests/engine/session/tools/test_landing_on_disks.py::"
         "test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there",
-        "tests/engine/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
-        "tests/engine/environment/test_contract_opening.py::"
+        "tests/engine/session/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
+        "tests/engine/runtime/test_contract_opening.py::"
         "test_a_write_lands_before_the_next_line_and_an_open_file_with_the_statement",
     ),
     "What a statement's own code writes is recorded and shown": (
-        "tests/engine/environment/test_contract_writes.py::"
-        "test_each_way_to_write_is_noticed_with_what_was_there_before",
-        "tests/engine/sessions/test_own_writes.py::"
+        "tests/engine/runtime/test_contract_writes.py::test_each_way_to_write_is_noticed_with_what_was_there_before",
+        "tests/engine/session/test_own_writes.py::"
         "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
-        "tests/engine/sessions/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
+        "tests/engine/session/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
         "tests/e2e/test_own_writes.py::test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load",
         "tests/e2e/test_own_writes.py::"
         "test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_became_of_it",
-        "tests/engine/sessions/test_own_writes.py::test_a_file_that_is_too_large_is_named_without_its_content",
-        "tests/engine/sessions/test_own_writes.py::"
+        "tests/engine/session/test_own_writes.py::test_a_file_that_is_too_large_is_named_without_its_content",
+        "tests/engine/session/test_own_writes.py::"
         "test_what_happens_between_statements_and_in_forked_processes_is_nobodys",
     ),
     "The record of a statement names all that it changed": (
-        "tests/engine/worker/test_namespace.py::test_a_change_shows_in_every_name_that_shares_the_part",
-        "tests/engine/worker/test_namespace_random.py::test_every_changed_name_is_shown_and_no_other",
-        "tests/engine/worker/test_unknown.py::"
+        "tests/engine/runtime/worker/test_namespace.py::test_a_change_shows_in_every_name_that_shares_the_part",
+        "tests/engine/runtime/worker/test_namespace_random.py::test_every_changed_name_is_shown_and_no_other",
+        "tests/engine/runtime/worker/test_unknown.py::"
         "test_what_cannot_be_compared_is_unknown_under_every_name_where_it_is_used",
     ),
     "What the past takes on disk is shown and bounded": (
         "tests/engine/cli/test_cli.py::test_sessions_are_listed_with_what_their_past_takes",
         "tests/engine/cli/test_doctor.py::test_what_the_past_takes_is_counted_once_for_all_sessions",
-        "tests/engine/sessions/test_past_bound.py::test_the_oldest_values_go_and_the_log_says_so",
-        "tests/engine/sessions/test_past_bound.py::test_what_is_no_value_stays_however_much_it_is",
+        "tests/engine/session/test_past_bound.py::test_the_oldest_values_go_and_the_log_says_so",
+        "tests/engine/session/test_past_bound.py::test_what_is_no_value_stays_however_much_it_is",
     ),
     "A command ends with all that it started": (
-        "tests/engine/environment/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
+        "tests/engine/runtime/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
         "tests/e2e/test_left_processes.py::"
         "test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours",
         "tests/e2e/test_bash.py::test_what_a_statement_planted_in_its_environment_is_not_what_a_command_runs",
     ),
     "`grep` and `find` look at what git would": (
-        "tests/engine/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
-        "tests/engine/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
-        "tests/engine/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
+        "tests/engine/files/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
+        "tests/engine/session/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
+        "tests/engine/files/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
     ),
     "A view, a group and a prompt's last part never take more than their budget": (
-        "tests/engine/nodes/test_levels.py::test_no_render_passes_its_budget_and_each_is_exact_and_pure",
-        "tests/engine/nodes/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
-        "tests/engine/nodes/test_group_summary.py::test_no_summary_is_above_its_budget_and_its_tokens_are_exact",
-        "tests/engine/projection/test_sections.py::"
+        "tests/engine/files/test_levels.py::test_no_render_passes_its_budget_and_each_is_exact_and_pure",
+        "tests/engine/files/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
+        "tests/engine/files/test_group_summary.py::test_no_summary_is_above_its_budget_and_its_tokens_are_exact",
+        "tests/engine/context/tail/test_sections.py::"
         "test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget",
         "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
     ),
     "A file of up to 1 GB is viewed a window at a time": (
-        "tests/engine/nodes/test_paged_views.py::test_a_window_is_the_same_as_if_the_text_were_held",
-        "tests/engine/nodes/test_paged_views.py::test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost",
-        "tests/engine/nodes/test_paged_views.py::test_what_is_appended_is_told_with_its_lines",
-        "tests/engine/nodes/test_paged_views.py::test_what_needs_all_of_the_text_is_one_line_that_says_what_works",
-        "tests/engine/nodes/test_paged_views.py::test_binary_empty_and_larger_files_are_one_line",
-        "tests/engine/sessions/test_large_files.py::"
+        "tests/engine/files/test_paged_views.py::test_a_window_is_the_same_as_if_the_text_were_held",
+        "tests/engine/files/test_paged_views.py::test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost",
+        "tests/engine/files/test_paged_views.py::test_what_is_appended_is_told_with_its_lines",
+        "tests/engine/files/test_paged_views.py::test_what_needs_all_of_the_text_is_one_line_that_says_what_works",
+        "tests/engine/files/test_paged_views.py::test_binary_empty_and_larger_files_are_one_line",
+        "tests/engine/session/test_large_files.py::"
         "test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_kept",
     ),
     "A view can stand at a symbol": (
-        "tests/engine/nodes/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
-        "tests/engine/nodes/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",
+        "tests/engine/files/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
+        "tests/engine/files/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",
     ),
     "No text harms anything by being outlined": (
-        "tests/engine/environment/test_outlines.py::"
+        "tests/engine/runtime/test_outlines.py::"
         "test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process",
-        "tests/engine/environment/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
+        "tests/engine/runtime/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
     ),
     "A group is always a summary of what its members are now": (
         "tests/acceptance/test_groups.py::"
         "test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows",
-        "tests/engine/nodes/test_group_globs.py::"
+        "tests/engine/files/test_group_globs.py::"
         "test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out",
-        "tests/engine/nodes/test_group_globs.py::test_files_come_change_and_go_at_ticks_alone",
+        "tests/engine/files/test_group_globs.py::test_files_come_change_and_go_at_ticks_alone",
         "tests/acceptance/test_groups.py::test_many_files_are_listed_until_an_overview_by_references_is_prepared",
     ),
     "Views and groups change in statements and at ticks only": (
-        "tests/engine/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
+        "tests/engine/runtime/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
         "tests/acceptance/test_ticks.py::test_running_views_follow_their_files_at_ticks_alone_and_twice_alike",
-        "tests/engine/projection/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
+        "tests/engine/context/tail/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
         "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",
         "tests/e2e/test_reading.py::test_a_change_that_nobody_has_read_is_told_after_a_reload",
     ),
     "What each model call was sent can be shown again exactly": (
-        "tests/engine/sessions/test_sent.py::test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet",
+        "tests/engine/session/test_sent.py::test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet",
         "tests/e2e/test_projections.py::test_a_call_during_which_the_agent_is_killed_can_be_shown",
         "tests/e2e/test_projections.py::test_what_a_server_received_is_made_again_from_the_log",
-        "tests/engine/sessions/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
+        "tests/engine/session/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
     ),
     "The editor's text wins over the disk.": (
         "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
@@ -257,25 +253,25 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_unsaved_changes_are_not_overwritten_where_the_client_cannot_write",
         "tests/acp_adapter/sessions/test_buffers.py::"
         "test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing",
-        "tests/engine/nodes/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
+        "tests/engine/files/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
     ),
     "A call of an MCP server's tool is an act like any other": (
-        "tests/engine/sessions/test_servers.py::test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it",
-        "tests/engine/sessions/test_servers.py::test_a_rebuild_and_a_load_call_nobody",
-        "tests/engine/sessions/test_servers.py::test_a_server_that_is_dead_is_told_once_and_fails_nothing",
-        "tests/engine/sessions/test_servers.py::test_a_flood_holds_nobody_up",
-        "tests/engine/tools/test_mcp_listing.py::test_help_has_our_words_first_and_says_whose_the_others_are",
+        "tests/engine/session/test_servers.py::test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it",
+        "tests/engine/session/test_servers.py::test_a_rebuild_and_a_load_call_nobody",
+        "tests/engine/session/test_servers.py::test_a_server_that_is_dead_is_told_once_and_fails_nothing",
+        "tests/engine/session/test_servers.py::test_a_flood_holds_nobody_up",
+        "tests/engine/session/tools/test_mcp_listing.py::test_help_has_our_words_first_and_says_whose_the_others_are",
         "tests/e2e/test_mcp_servers.py::test_the_sdk_client_names_servers_and_no_call_is_made_twice_after_a_kill",
         "tests/e2e/test_mcp_servers.py::test_no_server_outlives_the_agent_however_that_ends",
         "tests/e2e/test_mcp_servers.py::test_what_a_server_is_given_is_in_no_file_and_in_no_message",
-        "tests/engine/config/test_server_secrets.py::test_what_is_plainly_no_secret_stays",
+        "tests/engine/log/test_server_secrets.py::test_what_is_plainly_no_secret_stays",
     ),
     "Only regular files are opened": (
-        "tests/engine/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
-        "tests/engine/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",
-        "tests/engine/test_confinement.py::test_a_hard_link_is_where_it_is",
-        "tests/engine/tools/test_landing.py::test_nothing_lands_outside_while_links_are_swapped",
-        "tests/engine/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
+        "tests/engine/files/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
+        "tests/engine/files/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",
+        "tests/engine/files/test_confinement.py::test_a_hard_link_is_where_it_is",
+        "tests/engine/session/tools/test_landing.py::test_nothing_lands_outside_while_links_are_swapped",
+        "tests/engine/session/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
     ),
     "A session can move": (
         "tests/acp_adapter/sessions/test_moves.py::"
@@ -295,19 +291,19 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     ),
     "A conversation may outgrow its budget.": (
         "tests/e2e/test_condensation.py::test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well",
-        "tests/engine/sessions/test_condensation.py::"
+        "tests/engine/session/test_condensation.py::"
         "test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened",
     ),
     "A model that cannot call tools works by statements in its text": (
         "tests/e2e/test_provider.py::test_a_model_without_tools_writes_its_statements_and_reads_their_results",
-        "tests/engine/sessions/test_without_tools.py::"
+        "tests/engine/session/test_without_tools.py::"
         "test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back",
-        "tests/engine/models/test_blocks.py::test_all_else_is_shown_as_it_is",
+        "tests/engine/context/models/test_blocks.py::test_all_else_is_shown_as_it_is",
     ),
     "Nothing that a model, a file or a program prints controls your terminal": (
         "tests/e2e/test_run.py::test_nothing_that_is_printed_read_or_said_controls_the_terminal",
         "tests/e2e/test_run.py::test_a_question_shows_the_whole_statement_and_each_key_is_an_answer",
-        "tests/engine/console/test_transcript.py::test_nothing_that_is_shown_holds_a_control_character",
+        "tests/engine/cli/terminal/test_transcript.py::test_nothing_that_is_shown_holds_a_control_character",
     ),
     "Without a usable model everything else works": (
         "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
@@ -316,12 +312,12 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     "The first reply of a provider's model does not wait for its library": (
         "tests/e2e/test_provider.py::"
         "test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it",
-        "tests/engine/models/test_library.py::test_no_step_begins_while_a_session_works",
+        "tests/engine/context/models/test_library.py::test_no_step_begins_while_a_session_works",
     ),
     "A turn costs the same however long the session is.": (
-        "tests/engine/view/test_enforcement.py::"
+        "tests/engine/context/view/test_enforcement.py::"
         "test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once",
-        "tests/engine/sessions/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
+        "tests/engine/session/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
     ),
     "Over HTTP nobody comes in without the token": (
         "tests/mcp_tools/test_http.py::test_nobody_comes_in_without_the_token",
@@ -346,9 +342,8 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_acp_defects.py::test_a_defect_fails_its_requirement_and_nothing_else_in_its_scenario",
     ),
     "Your project's packages are importable": (
-        "tests/engine/environment/test_worker_environment.py::"
-        "test_a_projects_own_engine_package_is_what_statements_import",
-        "tests/engine/config/test_project.py::test_another_minor_version_is_not_used_and_said_in_one_sentence",
+        "tests/engine/runtime/test_worker_environment.py::test_a_projects_own_engine_package_is_what_statements_import",
+        "tests/engine/session/test_project.py::test_another_minor_version_is_not_used_and_said_in_one_sentence",
     ),
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.environment.worker_environment import WorkerEnvironment
+from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.memory import in_memory
 from tests.support.workers import shared_zygote
 

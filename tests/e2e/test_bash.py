@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.tools.bash import KEPT_BYTES
+from engine.session.tools.bash import KEPT_BYTES
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import workers
 from tests.support.workers import processes_in

@@ -19,8 +19,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from engine import open_store, session_named
-from engine.config.system import SystemClock
-from engine.events.execution import StatementRecorded
+from engine.core.system import SystemClock
+from engine.log.events.execution import StatementRecorded
 from tests.support.mcp_clients import SCRIPT, process
 
 pytestmark = pytest.mark.slow

@@ -23,11 +23,11 @@ ATTACKS: Final = (
     "tests/e2e/test_mcp_swapping.py",
     "tests/e2e/test_planted_programs.py",
     "tests/e2e/test_hostile_statements.py",
-    "tests/engine/environment/test_contract_checkpoints.py",
-    "tests/engine/environment/test_ending.py",
-    "tests/engine/environment/test_fork_bombs.py",
-    "tests/engine/environment/test_realms.py",
-    "tests/engine/environment/test_worker_deaths.py",
+    "tests/engine/runtime/test_contract_checkpoints.py",
+    "tests/engine/runtime/test_ending.py",
+    "tests/engine/runtime/test_fork_bombs.py",
+    "tests/engine/runtime/test_realms.py",
+    "tests/engine/runtime/test_worker_deaths.py",
 )
 
 

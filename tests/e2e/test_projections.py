@@ -17,15 +17,15 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.config.system import SystemClock
-from engine.events import Event
-from engine.events.conversation import Condensation
-from engine.events.session import ProjectionSent
-from engine.ids import SessionId
-from engine.models.provider import ProviderModel
-from engine.models.routes import route_to
-from engine.projection.sent import SentProjections, prompt_of
-from engine.store import open_store
+from engine.context.models.provider import ProviderModel
+from engine.context.models.routes import route_to
+from engine.context.tail.sent import SentProjections, prompt_of
+from engine.core.ids import SessionId
+from engine.core.system import SystemClock
+from engine.log.events import Event
+from engine.log.events.conversation import Condensation
+from engine.log.events.session import ProjectionSent
+from engine.log.store import open_store
 from tests.support.agents import SECONDS, Agent
 from tests.support.llm_answers import ANSWERS
 from tests.support.llm_server import Answer, llm_server

@@ -94,7 +94,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root; tests/engine/store has the same without a mount")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="mounting needs root; tests/engine/log/store has the same without a mount"
+)
 def test_a_full_disk_is_said_and_what_was_acknowledged_stays(small_disk: Path, tmp_path: Path) -> None:
     with Agent(small_disk) as agent:
         session = agent.open(tmp_path)

@@ -167,7 +167,7 @@ def test_an_agent_that_starts_while_somebody_has_the_store_for_himself_uses_it_l
 @pytest.mark.slow
 def test_a_full_disk_lets_sessions_be_read_and_new_ones_live_in_memory(tmp_path: Path, work: Path) -> None:
     if not can_mount():
-        return  # `tests/engine/store` fills a quota where nothing can be mounted
+        return  # `tests/engine/log/store` fills a quota where nothing can be mounted
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     with mounted(state, "-t", "tmpfs", "-o", "size=2m", "none"):

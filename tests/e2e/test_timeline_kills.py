@@ -19,16 +19,16 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from engine.branches import branches_of
-from engine.config.system import SystemClock
-from engine.cycles import cycles_of
-from engine.events import Event
-from engine.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.execution import ExecutionFinished, ExecutionStarted
-from engine.events.replays import ReplayBegun, ReplayEnded
-from engine.events.rewinding import RewindBegun, Rewound
-from engine.ids import SessionId
-from engine.store import open_store
+from engine.core.ids import SessionId
+from engine.core.system import SystemClock
+from engine.log.branches import branches_of
+from engine.log.cycles import cycles_of
+from engine.log.events import Event
+from engine.log.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted
+from engine.log.events.replays import ReplayBegun, ReplayEnded
+from engine.log.events.rewinding import RewindBegun, Rewound
+from engine.log.store import open_store
 from tests.e2e.test_crashes import finish, started_in
 from tests.support.agents import Agent, NoAnswerError
 from tests.support.llm_answers import chat

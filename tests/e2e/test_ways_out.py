@@ -36,7 +36,7 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from acp_adapter.handlers import METHODS
 from engine.cli.commands import COMMANDS
-from engine.redaction import NO_SECRETS
+from engine.log.redaction import NO_SECRETS
 from mcp_tools.completions import COMPLETED
 from mcp_tools.logs import Logs
 from mcp_tools.prompts import PROMPTS

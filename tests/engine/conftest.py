@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.ports.store import Store
-from engine.ports.system import Clock
-from engine.store import STORES
+from engine.core.clock import Clock
+from engine.log.store import STORES
+from engine.log.store_protocol import Store
 from tests.support.archives import kept
 from tests.support.commands import Home
 from tests.support.stores import A, B, CountingClock, message, row

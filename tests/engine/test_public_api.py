@@ -41,8 +41,8 @@ from engine import (
     ignore_touched,
     result_text,
 )
-from engine.events.conversation import ToolResult
-from engine.events.execution import ExecutionFinished
+from engine.log.events.conversation import ToolResult
+from engine.log.events.execution import ExecutionFinished
 
 SECONDS = 20.0
 
@@ -186,7 +186,7 @@ def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
     script = "import sys; from engine import Settings\nprint(sorted(m for m in sys.modules if m.startswith('engine.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
     assert done.stdout.strip() == (
-        "['engine.config', 'engine.config.settings', 'engine.cutting', 'engine.errors', 'engine.ids']"
+        "['engine.core', 'engine.core.cutting', 'engine.core.errors', 'engine.core.ids', 'engine.core.settings']"
     )
 
 

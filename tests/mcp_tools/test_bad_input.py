@@ -11,8 +11,8 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from engine.config.system import SystemClock
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.store.memory import MemoryStore
 from mcp_tools.bench import MOST_WAITING
 from mcp_tools.handles import MOST_HANDLES
 from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine import BranchId, ExecutionId, Looked, NamespaceDiff, Seq, StatementId
-from engine.events import Event
-from engine.events.branches import HeadMoved
-from engine.events.execution import ExecutionFinished
-from engine.execution import TypeInfo
+from engine.core.execution import TypeInfo
+from engine.log.events import Event
+from engine.log.events.branches import HeadMoved
+from engine.log.events.execution import ExecutionFinished
 from mcp_tools.bench import Bench
 
 pytestmark = pytest.mark.anyio

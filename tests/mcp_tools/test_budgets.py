@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.tokens import count
+from engine.core.tokens import count
 from tests.support.mcp_clients import served, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from mcp_types import TextResourceContents
 
 from engine import session_named
-from engine.config.system import SystemClock
-from engine.events.execution import StatementRecorded
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.events.execution import StatementRecorded
+from engine.log.store.memory import MemoryStore
 from mcp_tools.handles import identifier
 from mcp_tools.tools import TOOLS
 from tests.support.mcp_clients import Caller, served, text_of

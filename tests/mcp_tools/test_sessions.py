@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 from mcp_tools import sessions
 from mcp_tools.bench import Bench
 from mcp_tools.errors import CallError

@@ -10,11 +10,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from engine import session_named
-from engine.config.system import SystemClock
-from engine.events.execution import StatementRecorded
-from engine.events.session import SessionOpened
-from engine.store.memory import MemoryStore
-from engine.tokens import count
+from engine.core.system import SystemClock
+from engine.core.tokens import count
+from engine.log.events.execution import StatementRecorded
+from engine.log.events.session import SessionOpened
+from engine.log.store.memory import MemoryStore
 from mcp_tools.replies import CURSOR, HANDLE
 from mcp_tools.roots import Roots
 from mcp_tools.server import INSTRUCTIONS

@@ -44,4 +44,4 @@ def test_the_wheel_holds_every_page_of_the_documentation(names: set[str]) -> Non
 
 
 def test_the_token_ranks_come_with_their_notice(names: set[str]) -> None:
-    assert {"engine/tokens/data/o200k_base.bin.z", "engine/tokens/data/NOTICE", "engine/py.typed"} <= names
+    assert {"engine/core/tokens/data/o200k_base.bin.z", "engine/core/tokens/data/NOTICE", "engine/py.typed"} <= names

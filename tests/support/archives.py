@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.events import Event
-from engine.events.execution import EffectAnswered, ValuesDropped, ValuesKept
-from engine.execution import KeptGroup
-from engine.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
-from engine.ports.store import Store
+from engine.core.execution import KeptGroup
+from engine.core.ids import BlobDigest, EventId, ExecutionId, Seq, SessionId
+from engine.log.events import Event
+from engine.log.events.execution import EffectAnswered, ValuesDropped, ValuesKept
+from engine.log.store_protocol import Store
 from tests.support.stores import A, Recorder, message, row
 
 

@@ -35,10 +35,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.domain import Domain, Layer
-from engine.protected import Protection
-from engine.worker.sandbox.entering import enter
-from engine.worker.sandbox.system_calls import AARCH64, X86_64
+from engine.core.domain import Domain, Layer
+from engine.files.protected import Protection
+from engine.runtime.sandbox.entering import enter
+from engine.runtime.sandbox.system_calls import AARCH64, X86_64
 from tests.support.attacks import Attack
 
 ORDINARY_USER: Final = 12345

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from engine.domain import Layer
+from engine.core.domain import Layer
 
 Holder = Layer | Literal["privileges"]
 """`privileges` are what every process in a domain has given up: capabilities, and gaining new ones."""

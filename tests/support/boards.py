@@ -9,8 +9,17 @@ from pathlib import Path
 
 from msgspec.structs import replace as replace_struct
 
-from engine.events import Event
-from engine.events.nodes import (
+from engine.core.ids import PayloadId
+from engine.core.tokens import count
+from engine.files.base import NodeBase
+from engine.files.buffers import AskEditor, nobody
+from engine.files.disk import Sizes
+from engine.files.outline.indentation import IndentationOutliner
+from engine.files.outline.model import Outliner
+from engine.files.revision import digest_of
+from engine.files.tails import FeedItem, News, StandingRender
+from engine.log.events import Event
+from engine.log.events.nodes import (
     FileChanged,
     GroupRecomputed,
     MethodCalled,
@@ -22,18 +31,9 @@ from engine.events.nodes import (
     TickApplied,
     seen_in,
 )
-from engine.ids import PayloadId
-from engine.nodes.base import NodeBase
-from engine.nodes.buffers import AskEditor, nobody
-from engine.nodes.disk import Sizes
-from engine.nodes.outline.indentation import IndentationOutliner
-from engine.nodes.outline.model import Outliner
-from engine.nodes.revision import digest_of
-from engine.ports.tails import FeedItem, News, StandingRender
-from engine.ports.ticks import UpdatePayload
-from engine.tokens import count
-from engine.worker.handles.board import Board
-from engine.worker.handles.shown import BoardReport
+from engine.log.ticks_values import UpdatePayload
+from engine.runtime.worker.handles.board import Board
+from engine.runtime.worker.handles.shown import BoardReport
 from tests.support.files import DiskFiles
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from unittest import mock
 
 from engine.cli import main
-from engine.store import open_store
-from engine.store.sqlite import SqliteStore
+from engine.log.store import open_store
+from engine.log.store.sqlite import SqliteStore
 from tests.support.stores import ROOT, CountingClock
 
 SECONDS = 60

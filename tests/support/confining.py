@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.config.settings import SandboxRule
-from engine.ids import SessionId
-from engine.log import EventLog
-from engine.ports.permissions import Permissions
-from engine.protected import Protection
-from engine.redaction import Redactor
-from engine.sessions.acts.questions import Questions
-from engine.sessions.confining import Confinement
-from engine.sessions.policy import Policy
-from engine.sessions.scratch import Scratch
-from engine.timeline.domains import Domains
-from engine.timeline.provenance import Provenance
+from engine.core.ids import SessionId
+from engine.core.settings import SandboxRule
+from engine.files.protected import Protection
+from engine.log.event_log import EventLog
+from engine.log.permissions_values import Permissions
+from engine.log.redaction import Redactor
+from engine.log.timeline.domains import Domains
+from engine.log.timeline.provenance import Provenance
+from engine.session.acts.questions import Questions
+from engine.session.confining import Confinement
+from engine.session.policy import Policy
+from engine.session.scratch import Scratch
 
 ROOTS = ("/work",)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.events import EVENTS, Event
-from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.session import PromptQueued, PromptWithdrawn
-from engine.exchange.vectors.cycle_rows import OTHERS, event_of, stamped
+from engine.cli.transfer.vectors.cycle_rows import OTHERS, event_of, stamped
+from engine.log.events import EVENTS, Event
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.session import PromptQueued, PromptWithdrawn
 
 _PATH = Path(__file__).parents[2] / "conformance" / "specification" / "vectors" / "cycles.json"
 IN_CYCLES = (UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn)

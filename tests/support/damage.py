@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from engine.config.system import SystemClock
-from engine.events.execution import EffectAnswered
-from engine.ids import EventId, ExecutionId, Seq, SessionId
-from engine.ports.store import SessionRow
-from engine.store import DATABASE, open_store
+from engine.core.ids import EventId, ExecutionId, Seq, SessionId
+from engine.core.system import SystemClock
+from engine.log.events.execution import EffectAnswered
+from engine.log.store import DATABASE, open_store
+from engine.log.store_protocol import SessionRow
 from tests.support.stores import message
 
 FIRST, VICTIM, LAST = SessionId("ses_first"), SessionId("ses_victim"), SessionId("ses_last")

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 import anyio
 import msgspec
 
-from engine.errors import StoreError
-from engine.execution import Ending, ExceptionInfo, ExecutionStatus
-from engine.ids import BlobDigest, ExecutionId
-from engine.ports.environment import Environment, EnvironmentSpec, Limits
-from engine.ports.past import (
+from engine.core.errors import StoreError
+from engine.core.execution import Ending, ExceptionInfo, ExecutionStatus
+from engine.core.ids import BlobDigest, ExecutionId
+from engine.core.programs import CommandOutcome, CommandRequest
+from engine.log.past_values import (
     Differences,
     Divergence,
     PastAnswer,
@@ -28,10 +28,10 @@ from engine.ports.past import (
     Restored,
     RestorePlan,
 )
-from engine.ports.programs import CommandOutcome, CommandRequest
-from engine.ports.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
-from engine.redaction import NO_SECRETS
-from engine.store.blobs import digest_of
+from engine.log.redaction import NO_SECRETS
+from engine.log.statements_values import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
+from engine.log.store.blobs import digest_of
+from engine.runtime.environment import Environment, EnvironmentSpec, Limits
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
@@ -173,7 +173,7 @@ def kept(data: bytes) -> BlobDigest:
 
 
 async def contents(digests: Collection[BlobDigest]) -> Mapping[BlobDigest, bytes | StoreError]:
-    """`ports.past.Contents` of what tests keep."""
+    """`log.past_values.Contents` of what tests keep."""
     return {digest: _KEPT[digest] for digest in digests if digest in _KEPT}
 
 

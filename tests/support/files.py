@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from engine.ports.files import FileStamp, OpenFile
-from engine.worker.handles.files import DirectFiles
+from engine.files.sources_protocol import FileStamp, OpenFile
+from engine.runtime.worker.handles.files import DirectFiles
 
 
 class DiskFiles:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.events import Event
-from engine.exchange.foreign import Imported, Writer, read
-from engine.minter import Minter
+from engine.cli.transfer.foreign import Imported, Writer, read
+from engine.core.minter import Minter
+from engine.log.events import Event
 from tests.support.fixed import CountingEntropy, FixedClock
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"

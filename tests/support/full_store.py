@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.config.system import SystemClock
-from engine.errors import StoreError
-from engine.events import Event
-from engine.ids import Seq, SessionId
-from engine.ports.store import CommitListener
-from engine.store.memory import MemoryStore
+from engine.core.errors import StoreError
+from engine.core.ids import Seq, SessionId
+from engine.core.system import SystemClock
+from engine.log.events import Event
+from engine.log.store.memory import MemoryStore
+from engine.log.store_protocol import CommitListener
 from tests.support.sessions import LentStore
 
 

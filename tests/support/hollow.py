@@ -7,15 +7,15 @@ from typing import Literal
 
 import anyio.lowlevel
 
-from engine.domain import Layer
-from engine.ids import ExecutionId
-from engine.ports.environment import EnvironmentSpec
-from engine.ports.files import Buffers
-from engine.ports.past import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
-from engine.ports.programs import CommandOutcome, CommandRequest
-from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from engine.ports.tails import FeedItem, Looked, News, ProjectionPart
-from engine.ports.ticks import TickOutcome, UpdatePayload
+from engine.core.domain import Layer
+from engine.core.ids import ExecutionId
+from engine.core.programs import CommandOutcome, CommandRequest
+from engine.files.sources_protocol import Buffers
+from engine.files.tails import FeedItem, Looked, News, ProjectionPart
+from engine.log.past_values import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
+from engine.log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.log.ticks_values import TickOutcome, UpdatePayload
+from engine.runtime.environment import EnvironmentSpec
 
 Moment = Literal["start", "restore", "run", "command", "tick", "project"]
 MOMENTS: tuple[Moment, ...] = ("start", "restore", "tick", "project", "run")

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from engine.events.codec import encode
+from engine.log.events.codec import encode
 from tests.support.rich_log import events_of, rich_items
 
 HOSTILE: Final = "ses_hostile"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-from engine.ports.past import ValueGroup
-from engine.worker.guarding.guard import OutsideGuard
-from engine.worker.keeping.loader import Loader
-from engine.worker.keeping.pickler import Surroundings
-from engine.worker.keeping.writing import SMALL_BYTES, GroupWriter
+from engine.log.past_values import ValueGroup
+from engine.runtime.worker.guarding.guard import OutsideGuard
+from engine.runtime.worker.keeping.loader import Loader
+from engine.runtime.worker.keeping.pickler import Surroundings
+from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
 
 Namespace = dict[str, Any]
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.nodes.budget import UNBOUNDED
-from engine.nodes.lod import LEVELS
-from engine.nodes.lod.scene import Scene
-from engine.nodes.position import Place
-from engine.nodes.rendered import RenderedView
-from engine.nodes.revision import decoded
-from engine.tokens import count
+from engine.core.tokens import count
+from engine.files.budget import UNBOUNDED
+from engine.files.detail import LEVELS
+from engine.files.detail.scene import Scene
+from engine.files.position import Place
+from engine.files.rendered import RenderedView
+from engine.files.revision import decoded
 from tests.support.outlines import outlined, samples
 
 FOLDER = Path(__file__).parents[1] / "data" / "levels"

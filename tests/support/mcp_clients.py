@@ -15,10 +15,10 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import CallToolResult, TextContent
 
 from engine import Host, Settings, Store
-from engine.config.system import SystemClock
-from engine.environment.factory import workers
-from engine.redaction import NO_SECRETS
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.redaction import NO_SECRETS
+from engine.log.store.memory import MemoryStore
+from engine.runtime.factory import workers
 from mcp_tools.roots import Roots
 from mcp_tools.serving import Service, serve_streams
 from tests.support.sessions import LentStore

@@ -16,10 +16,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from engine import Host, Settings, Store
-from engine.config.system import SystemClock
-from engine.environment.factory import workers
-from engine.redaction import NO_SECRETS
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.redaction import NO_SECRETS
+from engine.log.store.memory import MemoryStore
+from engine.runtime.factory import workers
 from mcp_tools.access import Access, Token, address_of
 from mcp_tools.http import serve_http
 from mcp_tools.roots import Roots

@@ -20,10 +20,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from acp_adapter.rpc.framing import Line, LineDecoder
 from acp_adapter.serving import serve
 from engine import Environment, Host, SessionId, Settings, Store
-from engine.config.system import SystemClock
-from engine.environment.in_process import InProcessEnvironment
-from engine.events.codec import encode
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.events.codec import encode
+from engine.log.store.memory import MemoryStore
+from engine.runtime.in_process import InProcessEnvironment
 from tests.support.acp_schema import Coverage
 from tests.support.fake_editor import FakeEditor
 from tests.support.fixed import CountingEntropy

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.nodes.outline.grammars import GrammarError, outline_by_grammar
-from engine.nodes.outline.indentation import outline_by_indentation
-from engine.nodes.outline.languages import language_of
-from engine.nodes.outline.model import Outline
+from engine.files.outline.grammars import GrammarError, outline_by_grammar
+from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.languages import language_of
+from engine.files.outline.model import Outline
 
 FOLDER = Path(__file__).parents[1] / "data" / "outlines"
 KEPT = ".outline"

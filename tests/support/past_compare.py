@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from engine.cycles import cycles_of
-from engine.cycles.plain import to_plain
-from engine.events.codec import decode
+from engine.log.cycles import cycles_of
+from engine.log.cycles.plain import to_plain
+from engine.log.events.codec import decode
 from tests.support.past import names_in
 from tests.support.transcripts import Message
 

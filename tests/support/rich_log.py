@@ -10,9 +10,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.events import Event
-from engine.events.branches import BranchCreated, HeadMoved
-from engine.events.conversation import (
+from engine.core.execution import (
+    Captured,
+    ChangeInfo,
+    Display,
+    ExceptionInfo,
+    KeptGroup,
+    Location,
+    NamespaceDiff,
+    TextChange,
+    TypeInfo,
+)
+from engine.core.ids import (
+    MAIN_BRANCH,
+    BranchId,
+    EventId,
+    ExecutionId,
+    MessageId,
+    ObjId,
+    PayloadId,
+    Seq,
+    StatementId,
+    ToolCallId,
+)
+from engine.log.events import Event
+from engine.log.events.branches import BranchCreated, HeadMoved
+from engine.log.events.conversation import (
     AgentReasoning,
     AgentText,
     Attachment,
@@ -26,7 +49,7 @@ from engine.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from engine.events.execution import (
+from engine.log.events.execution import (
     CheckpointDropped,
     CheckpointTaken,
     CommandEnded,
@@ -42,7 +65,7 @@ from engine.events.execution import (
     ValuesDropped,
     ValuesKept,
 )
-from engine.events.nodes import (
+from engine.log.events.nodes import (
     AdoptedContent,
     AsyncPayloadApplied,
     AsyncPayloadDropped,
@@ -61,9 +84,9 @@ from engine.events.nodes import (
     StatementTicked,
     TickApplied,
 )
-from engine.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
-from engine.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
-from engine.events.session import (
+from engine.log.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
+from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.events.session import (
     ConfigChanged,
     ContextMeasured,
     DomainEntered,
@@ -88,30 +111,7 @@ from engine.events.session import (
     ViewEnforced,
     WorkStopped,
 )
-from engine.execution import (
-    Captured,
-    ChangeInfo,
-    Display,
-    ExceptionInfo,
-    KeptGroup,
-    Location,
-    NamespaceDiff,
-    TextChange,
-    TypeInfo,
-)
-from engine.ids import (
-    MAIN_BRANCH,
-    BranchId,
-    EventId,
-    ExecutionId,
-    MessageId,
-    ObjId,
-    PayloadId,
-    Seq,
-    StatementId,
-    ToolCallId,
-)
-from engine.sessions.publishing.signals import (
+from engine.session.publishing.signals import (
     FilesPutBack,
     Item,
     OutputStreamed,

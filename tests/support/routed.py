@@ -10,12 +10,12 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from engine.domain import Domain, Layer
-from engine.environment.worker_environment import WorkerEnvironment
-from engine.execution import ExceptionInfo
-from engine.ports.statements import EffectAnswer, EffectRequest
-from engine.sessions.acts.act_events import failure
-from engine.tools import OPERATIONS, Change, TreeAct, Workspace, land
+from engine.core.domain import Domain, Layer
+from engine.core.execution import ExceptionInfo
+from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.runtime.worker_environment import WorkerEnvironment
+from engine.session.acts.act_events import failure
+from engine.session.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for
 from tests.support.workers import shared_zygote
 

@@ -10,10 +10,10 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from engine.ports.programs import CommandOutcome, CommandOutput, CommandRequest
-from engine.search.walk.search import search
-from engine.tools import OPERATIONS, Workspace
-from engine.tools.program import Program
+from engine.core.programs import CommandOutcome, CommandOutput, CommandRequest
+from engine.files.search.walk.search import search
+from engine.session.tools import OPERATIONS, Workspace
+from engine.session.tools.program import Program
 
 RIPGREP = str(Path(sysconfig.get_path("scripts"), "rg"))
 """Of the development requirement `ripgrep`."""

@@ -10,10 +10,10 @@ from typing import cast
 import anyio
 
 from engine import Clock, Entropy, Environment, Host, Model, Sessions, Settings, Store
-from engine.config.system import SystemClock
-from engine.environment.factory import workers
-from engine.environment.server_program import ServerProgram
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.store.memory import MemoryStore
+from engine.runtime.factory import workers
+from engine.runtime.server_program import ServerProgram
 from tests.support.fixed import CountingEntropy
 from tests.support.workers import PATIENCE, shared_zygote
 

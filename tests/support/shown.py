@@ -14,11 +14,11 @@ from acp_adapter.wire.codec import Codec
 from acp_adapter.wire.negotiation import codec_for
 from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Seq, StatementId, Subscription
-from engine.cycles import CycleFold
-from engine.events import AnyEvent, Event
-from engine.events.execution import StatementRecorded
-from engine.sessions.policy import Policy
-from engine.timeline.index import Timeline
+from engine.log.cycles import CycleFold
+from engine.log.events import AnyEvent, Event
+from engine.log.events.execution import StatementRecorded
+from engine.log.timeline.index import Timeline
+from engine.session.policy import Policy
 
 SECONDS = 10.0
 CODEC = codec_for(1)

@@ -18,10 +18,10 @@ from typing import IO, TypeVar
 
 from msgspec import structs
 
-from engine.events import Event
-from engine.events.conversation import UserMessage
-from engine.ids import EventId, MessageId, Seq, SessionId
-from engine.ports.store import SessionRow, Store
+from engine.core.ids import EventId, MessageId, Seq, SessionId
+from engine.log.events import Event
+from engine.log.events.conversation import UserMessage
+from engine.log.store_protocol import SessionRow, Store
 
 PATIENCE = 20.0
 """Seconds after which a test gives up on something that ought to happen at once."""
@@ -137,10 +137,10 @@ PRELUDE = """
 import os, resource, signal, sys, threading
 sys.path.insert(0, os.environ["REWINDOW_ROOT"])
 from pathlib import Path
-from engine.errors import *
-from engine.ids import SessionId
-from engine.config.system import SystemClock
-from engine.store.sqlite import SqliteStore
+from engine.core.errors import *
+from engine.core.ids import SessionId
+from engine.core.system import SystemClock
+from engine.log.store.sqlite import SqliteStore
 from tests.support.stores import A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 
 def say(*words):

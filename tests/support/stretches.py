@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import anyio
 from msgspec.structs import replace
 
-from engine.execution import Ending
-from engine.ports.environment import Environment
-from engine.ports.past import Differences, PastExecution, PastStep, PastValues, Restored, RestorePlan
-from engine.ports.statements import RunOutcome
-from engine.timeline.divergence import bound_names, differences
+from engine.core.execution import Ending
+from engine.log.past_values import Differences, PastExecution, PastStep, PastValues, Restored, RestorePlan
+from engine.log.statements_values import RunOutcome
+from engine.log.timeline.divergence import bound_names, differences
+from engine.runtime.environment import Environment
 from tests.support.environments import PATIENCE, Bench, contents, kept, past, preserved
 
 AnyBench = Bench[Environment]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from engine.events.session import DomainEntered
+from engine.log.events.session import DomainEntered
 from tests.support.coding_tasks import CodingTask, texts
 from tests.support.scripts import transcript
 

@@ -17,16 +17,16 @@ from typing import Any, Literal, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from engine import Session, Sessions
-from engine.environment.connected_environment import ConnectedEnvironment
-from engine.environment.in_process import InProcessEnvironment
-from engine.environment.worker_environment import WorkerEnvironment
-from engine.events import Event
-from engine.ids import ExecutionId, Seq, SessionId
-from engine.ports.models import ModelSignal, Prompt, StatementAsked, TextDelta
-from engine.ports.past import Comparison, Contents, Differences, PastExecution, Restored, RestorePlan
-from engine.ports.permissions import PermissionAnswer, PermissionQuestion
-from engine.ports.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from engine.store.memory import MemoryStore
+from engine.context.model_protocol import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.core.ids import ExecutionId, Seq, SessionId
+from engine.log.events import Event
+from engine.log.past_values import Comparison, Contents, Differences, PastExecution, Restored, RestorePlan
+from engine.log.permissions_values import PermissionAnswer, PermissionQuestion
+from engine.log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.log.store.memory import MemoryStore
+from engine.runtime.connected_environment import ConnectedEnvironment
+from engine.runtime.in_process import InProcessEnvironment
+from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import AnsweringModel
 from tests.support.sessions import sessions_of

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.execution import WORKER_DIED
+from engine.core.execution import WORKER_DIED
 from tests.support.timeline_space import OWN, REFUSED, Ask, Outcome, Space
 from tests.support.timeline_world import World
 

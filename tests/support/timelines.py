@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.event_list import lookup_in
-from engine.events import Event
-from engine.timeline.index import Timeline
+from engine.log.event_list import lookup_in
+from engine.log.events import Event
+from engine.log.timeline.index import Timeline
 
 
 def timeline_of(events: Iterable[Event] = ()) -> Timeline:

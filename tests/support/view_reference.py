@@ -1,4 +1,4 @@
-"""The View by definition: slow, obvious, from scratch, and sharing nothing with `engine.view`.
+"""The View by definition: slow, obvious, from scratch, and sharing nothing with `engine.context.view`.
 
 Every function takes whole sequences and asks of each gap, event or subset whether the definitions of the design hold.
 Nothing is maintained from one event to the next. Used as the oracle of property-based tests and of the fuzzer.
@@ -12,8 +12,8 @@ from itertools import combinations
 
 from msgspec.structs import replace
 
-from engine.events import Event
-from engine.events.conversation import (
+from engine.log.events import Event
+from engine.log.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.events import Event
-from engine.exchange.vectors.view_rows import event_of
+from engine.cli.transfer.vectors.view_rows import event_of
+from engine.log.events import Event
 
 _PATH = Path(__file__).parents[2] / "conformance" / "specification" / "vectors" / "view.json"
 

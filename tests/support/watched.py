@@ -6,8 +6,8 @@ import ast
 from contextlib import suppress
 from typing import Any
 
-from engine.execution import NamespaceDiff
-from engine.worker.namespaces.namespace import NamespaceWatch
+from engine.core.execution import NamespaceDiff
+from engine.runtime.worker.namespaces.namespace import NamespaceWatch
 
 
 class Space:

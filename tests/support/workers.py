@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import psutil
 
-from engine.environment.worker_environment import WorkerEnvironment
-from engine.environment.zygote import Zygote
+from engine.runtime.worker_environment import WorkerEnvironment
+from engine.runtime.zygote import Zygote
 from tests.support.environments import PATIENCE, Bench, opened
 
 

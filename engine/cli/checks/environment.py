@@ -9,12 +9,12 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from ...config.secrets import find_secrets
-from ...config.settings import SETTINGS, config_path
-from ...models import make_model
-from ...redaction import SHORTEST
-from ...terminal.opened import settings
-from ...terminal.printing import shown
+from ...context.models import make_model
+from ...core.settings import SETTINGS, config_path
+from ...log.redaction import SHORTEST
+from ...log.secrets import find_secrets
+from ..output.opened import settings
+from ..output.printing import shown
 from .finding import Finding
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...nodes.outline.grammars import missing
-from ...nodes.outline.languages import LANGUAGES
-from ...worker.forking.outlining import ctags_program
+from ...files.outline.grammars import missing
+from ...files.outline.languages import LANGUAGES
+from ...runtime.worker.forking.outlining import ctags_program
 from .finding import Finding
 
 

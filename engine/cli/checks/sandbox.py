@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from ...config.secrets import allowed_variables
-from ...domain import LAYERS, PARTS, Domain, Layer, is_held
-from ...environment.worker_environment import WorkerEnvironment
-from ...environment.zygote import Zygote
-from ...ports.environment import EnvironmentSpec
-from ...terminal.opened import redactor, settings
-from ...worker.processes.memory import MOST_PROCESSES, most_tasks
-from ...worker.processes.privileges import hides_processes
-from ...worker.processes.proc import read
-from ...worker.sandbox import landlock
-from ...worker.sandbox.entering import MISSING
+from ...core.domain import LAYERS, PARTS, Domain, Layer, is_held
+from ...log.secrets import allowed_variables
+from ...runtime.environment import EnvironmentSpec
+from ...runtime.sandbox import landlock
+from ...runtime.sandbox.entering import MISSING
+from ...runtime.worker.processes.memory import MOST_PROCESSES, most_tasks
+from ...runtime.worker.processes.privileges import hides_processes
+from ...runtime.worker.processes.proc import read
+from ...runtime.worker_environment import WorkerEnvironment
+from ...runtime.zygote import Zygote
+from ..output.opened import redactor, settings
 from .finding import Finding
 from .worker import START_SECONDS
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ...cutting import plural
-from ...store import DATABASE
-from ...store.inspection import contents_taken, faults, open_to_others
-from ...store.locks import owners
-from ...terminal.opened import settings, store
-from ...terminal.printing import shown, size
+from ...core.cutting import plural
+from ...log.store import DATABASE
+from ...log.store.inspection import contents_taken, faults, open_to_others
+from ...log.store.locks import owners
+from ..output.opened import settings, store
+from ..output.printing import shown, size
 from .finding import Finding, Grade
 
 LITTLE: Final = 200_000_000

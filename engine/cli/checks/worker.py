@@ -10,19 +10,19 @@ from typing import Final
 
 import anyio
 
-from ...config.project import find_project_environment
-from ...config.secrets import allowed_variables
-from ...environment.worker_environment import WorkerEnvironment
-from ...environment.zygote import Zygote
-from ...ids import ExecutionId
-from ...ports.environment import EnvironmentSpec
-from ...ports.statements import EffectAnswer, EffectRequest, RunRequest
-from ...search.ripgrep import find_ripgrep
-from ...terminal.opened import redactor, settings
-from ...terminal.printing import shown
-from ...tokens.ranks import encoding
-from ...worker.processes.ending import left_behind
-from ...worker.processes.proc import read
+from ...core.ids import ExecutionId
+from ...core.tokens.ranks import encoding
+from ...files.search.ripgrep import find_ripgrep
+from ...log.secrets import allowed_variables
+from ...log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from ...runtime.environment import EnvironmentSpec
+from ...runtime.worker.processes.ending import left_behind
+from ...runtime.worker.processes.proc import read
+from ...runtime.worker_environment import WorkerEnvironment
+from ...runtime.zygote import Zygote
+from ...session.project import find_project_environment
+from ..output.opened import redactor, settings
+from ..output.printing import shown
 from .finding import Finding
 
 START_SECONDS: Final = 30.0

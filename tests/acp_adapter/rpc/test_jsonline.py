@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_adapter.rpc.jsonline import ParseError, decode, encode, mended
-from engine.text import valid_text
+from engine.core.text import valid_text
 
 TEXT = st.text(alphabet=st.characters(codec=None, exclude_categories=[]))
 JSON = st.recursive(

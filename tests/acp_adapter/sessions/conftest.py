@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.system import SystemClock
-from engine.store.memory import MemoryStore
+from engine.core.system import SystemClock
+from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
 from tests.support.memory import Client, in_memory, logged
 

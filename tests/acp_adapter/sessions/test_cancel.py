@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import (

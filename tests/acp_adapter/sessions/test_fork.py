@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import in_memory
 from tests.support.scripts import last_value
 

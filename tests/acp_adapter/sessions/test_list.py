@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine import SessionId
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.events.rewinding import FileLeft, RewindBegun
-from engine.ids import Seq, SessionId
-from engine.store.memory import MemoryStore
+from engine.core.ids import Seq, SessionId
+from engine.log.events.rewinding import FileLeft, RewindBegun
+from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import (

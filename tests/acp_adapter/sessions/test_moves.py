@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import last_value
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import ASKED_CHARS
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import in_memory
 from tests.support.scripts import (
     asks_permission,

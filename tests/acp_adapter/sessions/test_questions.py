@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import asks_permission, last_value, reason, scripted, transcript
 from tests.support.transcripts import selected

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.sessions.commands.table import COMMANDS
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
+from engine.session.commands.table import COMMANDS
 from tests.support.memory import Client, in_memory, logged
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from acp_adapter.handlers import METHODS
 from acp_adapter.wire.model import WireModel
 from acp_adapter.wire.v1 import updates
 from engine import TOOLS
-from engine.store.memory import MemoryStore
+from engine.log.store.memory import MemoryStore
 from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory

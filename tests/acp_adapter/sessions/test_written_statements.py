@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.projection.written import CLOSING, OPENING, REST_LEFT_OUT
-from engine.store.memory import MemoryStore
-from engine.view import View
+from engine.context.tail.written import CLOSING, OPENING, REST_LEFT_OUT
+from engine.context.view import View
+from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import asks_permission, scripted, transcript
 

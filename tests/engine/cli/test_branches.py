@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.config.system import SystemClock
-from engine.ids import SessionId
-from engine.store import open_store
+from engine.core.ids import SessionId
+from engine.core.system import SystemClock
+from engine.log.store import open_store
 from tests.support.commands import Home
 from tests.support.sessions import sessions_of
 

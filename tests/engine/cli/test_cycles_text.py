@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cli.cycles_text import cycles_text
-from engine.cycles import cycles_of, to_plain
-from engine.events import Event
-from engine.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
-from engine.events.session import PromptQueued, PromptWithdrawn
-from engine.ids import MessageId, Seq, ToolCallId
+from engine.core.ids import MessageId, Seq, ToolCallId
+from engine.log.cycles import cycles_of, to_plain
+from engine.log.events import Event
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.session import PromptQueued, PromptWithdrawn
 from tests.support.commands import Home
 from tests.support.foreign import DATA, sample
 

@@ -17,10 +17,10 @@ from engine.cli.checks import environment, outlines, storage, worker
 from engine.cli.checks.finding import Finding
 from engine.cli.checks.sandbox import processes_of, said_of
 from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
-from engine.config.settings import SETTINGS
-from engine.domain import LAYERS, Layer, is_held
-from engine.store.inspection import contents_taken, faults
-from engine.terminal.printing import size
+from engine.cli.output.printing import size
+from engine.core.domain import LAYERS, Layer, is_held
+from engine.core.settings import SETTINGS
+from engine.log.store.inspection import contents_taken, faults
 from tests.support.archives import answered, kept, values_kept
 from tests.support.commands import Home
 from tests.support.searching import RIPGREP

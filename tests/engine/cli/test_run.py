@@ -21,8 +21,7 @@ import sys
 import anyio, anyio.to_thread
 from acp_adapter import serving
 from acp_adapter.handlers import METHODS
-from engine.config import stages
-from engine import host
+from engine.session import host, stages
 for stage in ("answering", "session", "prompt"):
     stages.load(stage)
 list(METHODS)

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.console.prompt_output import FORMATS
-from engine.console.prompt_result import PromptResult
-from engine.terminal.exit_codes import ExitCode
+from engine.cli.output.exit_codes import ExitCode
+from engine.cli.terminal.prompt_output import FORMATS
+from engine.cli.terminal.prompt_result import PromptResult
 from tests.support.commands import Home
 from tests.support.scripts import Gate, scripted
 

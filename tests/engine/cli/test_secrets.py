@@ -8,13 +8,13 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from engine.events import Event
-from engine.events.conversation import AgentText, ToolCall, ToolResult, UserMessage
-from engine.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
-from engine.events.session import SessionOpened, TitleChanged
-from engine.execution import Captured
-from engine.ids import EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.ports.store import SessionRow
+from engine.core.execution import Captured
+from engine.core.ids import EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.events import Event
+from engine.log.events.conversation import AgentText, ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import EffectAnswered, ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.session import SessionOpened, TitleChanged
+from engine.log.store_protocol import SessionRow
 from tests.support.commands import Home
 
 SECRET = "k3y-of 'mine'\n" + 'and a "zweite" line'

@@ -15,15 +15,21 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cli import main
-from engine.events import Event
-from engine.events.branches import BranchCreated, HeadMoved
-from engine.events.conversation import ToolCall, UserMessage
-from engine.events.execution import CommandEnded, ExecutionFinished, ExecutionStarted, FileWritten, StatementRecorded
-from engine.events.nodes import NodeMade
-from engine.events.session import ModelCallEnded, ProjectionSent
-from engine.execution import TextChange
-from engine.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
-from engine.log import EventLog
+from engine.core.execution import TextChange
+from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.event_log import EventLog
+from engine.log.events import Event
+from engine.log.events.branches import BranchCreated, HeadMoved
+from engine.log.events.conversation import ToolCall, UserMessage
+from engine.log.events.execution import (
+    CommandEnded,
+    ExecutionFinished,
+    ExecutionStarted,
+    FileWritten,
+    StatementRecorded,
+)
+from engine.log.events.nodes import NodeMade
+from engine.log.events.session import ModelCallEnded, ProjectionSent
 from tests.support.commands import SECONDS, Home
 from tests.support.fixed import FixedClock
 from tests.support.stores import row

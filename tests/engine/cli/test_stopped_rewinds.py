@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.config.system import SystemClock
-from engine.store import open_store
+from engine.core.system import SystemClock
+from engine.log.store import open_store
 from tests.support.commands import COMMAND, Home
 from tests.support.sessions import sessions_of
 from tests.support.terminal import CTRL_C, Terminal

@@ -18,7 +18,7 @@ from acp_adapter.wire.v1.updates.replay import Replay
 from acp_adapter.wire.v1.updates.session import commands_update
 from acp_adapter.wire.v1.updates.steps import step
 from acp_adapter.wire.v1.updates.streams import message_update, output_updates, rerun_update
-from engine.events import AnyEvent
+from engine.log.events import AnyEvent
 
 __all__ = ["commands_update", "event_updates", "message_update", "output_updates", "replay", "rerun_update"]
 

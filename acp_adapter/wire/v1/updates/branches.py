@@ -10,8 +10,8 @@ from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall
 from acp_adapter.wire.v1.updates.parts import Step, text_block
 from engine import moved_sentence
-from engine.events import BranchEvent
-from engine.events.branches import BranchCreated, HeadMoved
+from engine.log.events import BranchEvent
+from engine.log.events.branches import BranchCreated, HeadMoved
 
 
 def step(event: BranchEvent, shown: Shown, is_live: bool) -> Step:

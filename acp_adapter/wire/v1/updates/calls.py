@@ -23,9 +23,9 @@ from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.changes import change_content, change_locations, change_title
 from acp_adapter.wire.v1.updates.parts import Step, ended_statement, location, relative, text_block
 from engine import TOOLS, ToolCallId, call_title, tool_named
-from engine.events.conversation import ToolCall, ToolResult
-from engine.events.execution import CommandEnded, FileWritten
-from engine.events.session import PermissionAnswered
+from engine.log.events.conversation import ToolCall, ToolResult
+from engine.log.events.execution import CommandEnded, FileWritten
+from engine.log.events.session import PermissionAnswered
 
 _NONE: Final = "None"
 """What older logs have as the result of an act on the file tree."""

@@ -28,8 +28,8 @@ from acp_adapter.wire.v1.updates.parts import (
     text_block,
 )
 from engine import TOOLS, cut_middle, printed_text
-from engine.events.conversation import ToolCall
-from engine.events.execution import CommandEnded
+from engine.log.events.conversation import ToolCall
+from engine.log.events.execution import CommandEnded
 
 TERMINAL_CHARS: Final = 16_384
 """Of what is new in a terminal at once; nobody reads faster than it scrolls."""

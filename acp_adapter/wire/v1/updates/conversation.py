@@ -21,8 +21,8 @@ from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, ended_call, text_block
 from engine import blocks_of, is_long_text
-from engine.events import ConversationEvent
-from engine.events.conversation import (
+from engine.log.events import ConversationEvent
+from engine.log.events.conversation import (
     AgentReasoning,
     AgentText,
     Attachment,

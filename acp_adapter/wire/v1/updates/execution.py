@@ -23,8 +23,8 @@ from acp_adapter.wire.v1.updates.parts import (
     source_input,
 )
 from engine import cut_line, given_text, output_text, result_text
-from engine.events import ExecutionEvent
-from engine.events.execution import (
+from engine.log.events import ExecutionEvent
+from engine.log.events.execution import (
     CheckpointDropped,
     CheckpointTaken,
     CommandEnded,

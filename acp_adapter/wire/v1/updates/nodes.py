@@ -16,8 +16,8 @@ from acp_adapter.wire.legible import title_line
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallLocation
 from acp_adapter.wire.v1.updates.parts import Step, relative, text_block
-from engine.events import AnyEvent, NodeEvent
-from engine.events.nodes import (
+from engine.log.events import AnyEvent, NodeEvent
+from engine.log.events.nodes import (
     AsyncPayloadApplied,
     AsyncPayloadDropped,
     AsyncPayloadPrepared,

@@ -26,10 +26,10 @@ from acp_adapter.wire.v1.shapes.updates import ConfigOptionUpdate, CurrentModeUp
 from acp_adapter.wire.v1.updates import commands
 from acp_adapter.wire.v1.updates.steps import step
 from engine import CycleSummary, OptionValues, StatementId
-from engine.events import AnyEvent
-from engine.events.conversation import RunStop
-from engine.events.execution import StatementRecorded
-from engine.events.session import ContextMeasured, ModelCallEnded, UsageReported
+from engine.log.events import AnyEvent
+from engine.log.events.conversation import RunStop
+from engine.log.events.execution import StatementRecorded
+from engine.log.events.session import ContextMeasured, ModelCallEnded, UsageReported
 
 M = TypeVar("M", bound=WireModel)
 

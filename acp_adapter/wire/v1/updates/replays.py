@@ -15,9 +15,9 @@ from acp_adapter.wire.shown import BegunReplay, BegunStatement, Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall, ToolCallContent
 from acp_adapter.wire.v1.updates.parts import SOURCE_CHARS, Step, asked_content, source_input, text_block
 from engine import ToolCallId, divergence_phrase
-from engine.events import ReplayEvent
-from engine.events.execution import ExecutionStarted, StatementRecorded
-from engine.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
+from engine.log.events import ReplayEvent
+from engine.log.events.execution import ExecutionStarted, StatementRecorded
+from engine.log.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
 
 
 def step(event: ReplayEvent, shown: Shown) -> Step:

@@ -9,8 +9,8 @@ from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.shapes.tools import ToolCall
 from acp_adapter.wire.v1.updates.parts import Step, location, relative, text_block
 from engine import rewound_lines
-from engine.events import RewindingEvent
-from engine.events.rewinding import RewindBegun, Rewound
+from engine.log.events import RewindingEvent
+from engine.log.events.rewinding import RewindBegun, Rewound
 
 _FOLLOWED: Final = 20
 """Files that an editor is sent to."""

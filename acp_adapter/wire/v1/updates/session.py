@@ -26,8 +26,8 @@ from acp_adapter.wire.v1.times import timestamp
 from acp_adapter.wire.v1.updates import calls
 from acp_adapter.wire.v1.updates.parts import Step, count, text_block
 from engine import COMMANDS, Seq, connected_sentence, entered_sentence, lost_sentence, plural
-from engine.events import SessionEvent
-from engine.events.session import (
+from engine.log.events import SessionEvent
+from engine.log.events.session import (
     ConfigChanged,
     ContextMeasured,
     DomainEntered,

@@ -6,7 +6,7 @@ from acp_adapter.facts import Facts
 from acp_adapter.wire.shown import Shown
 from acp_adapter.wire.v1.updates import branches, conversation, execution, nodes, replays, rewinding, session
 from acp_adapter.wire.v1.updates.parts import Step
-from engine.events import (
+from engine.log.events import (
     AnyEvent,
     BranchEvent,
     ConversationEvent,

@@ -1,0 +1,211 @@
+"""A person at a terminal and a session: a line is read, its turn is shown, the next line is read.
+
+Owns what Ctrl-C and Ctrl-D mean at each moment. A turn that runs when the person leaves is cancelled and ends before
+the session is closed; nothing is asked. Must not know what an event looks like (`transcript`) nor how keys come
+(`keyboard`, `line_editor`). Called by `program`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from anyio.abc import TaskGroup
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
+
+from ...core.errors import EngineError
+from ...core.text import visible
+from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
+from ...log.redaction import Redactor
+from ...session.policy import MODES
+from ...session.publishing.signals import Item
+from ...session.session import Session
+from ...session.tickets import Ticket
+from ..output.printing import shown
+from . import highlighting
+from .fragments import Fragment
+from .greeting import greeting, model_name
+from .history import TypedHistory
+from .keyboard import Keyboard
+from .line_editor import LineEditor
+from .local_commands import LOCAL_COMMANDS, local_command_in, local_help
+from .mentions import with_mentions
+from .permissions import AskingPermissions
+from .pump import Pump
+from .screen import Screen
+from .transcript import Transcript
+from .waiting import FRAME_SECONDS, Waiting
+from .wrapping import Line, wrapped
+
+Usage = ProjectionSent | ModelCallEnded | ContextMeasured | UsageReported
+"""The events that say how full the context is."""
+
+
+class Interaction:
+    """One session on one terminal, until the person leaves.
+
+    Args:
+        model: what the model is called; `direct` where what is typed runs as it is.
+        lost: called when nothing can be shown any more.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        screen: Screen,
+        transcript: Transcript,
+        *,
+        source: Input,
+        output: Output,
+        model: str,
+        state_dir: Path,
+        redactor: Redactor,
+        in_colour: bool,
+        lost: Callable[[OSError], None],
+    ) -> None:
+        highlight = highlighting.python if in_colour else None
+        self._session = session
+        self._screen = screen
+        self._transcript = transcript
+        self._output = output
+        self._model = model
+        self._is_python = model == "direct"
+        self._is_leaving = False
+        self._ticket: Ticket | None = None
+        self._usage = _last_usage(session)
+        self._waiting = Waiting(model_name(model))
+        self._timer: asyncio.TimerHandle | None = None
+        self._lost = lost
+        self._keyboard = Keyboard(source, self.interrupt, self._leave)
+        self._pump = Pump(session.subscribe(), self._show, lost)
+        self._editor = LineEditor(
+            source,
+            output,
+            history=TypedHistory(state_dir, redactor),
+            facts=session,
+            is_python=self._is_python,
+            highlight=highlight,
+            status=self._status,
+            next_mode=self._next_mode,
+            open_folded=self._open_folded,
+        )
+        session.attach(AskingPermissions(self._keyboard, screen, transcript, self._pump))
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """Until the person leaves; the session stays open, and is shown in `tasks`."""
+        self._say(wrapped(greeting(self._model), self._screen.columns))
+        tasks.start_soon(self._pump.run)
+        while not self._is_leaving:
+            text = await self._editor.read(self._prompt)
+            if text is None:
+                break
+            if text.strip():
+                await self._carry_out(text)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: ends the turn that runs; where none does, forgets what is being typed."""
+        if self._ticket is None:
+            self._editor.clear()
+        else:
+            self._session.cancel()
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        self._session.cancel()
+
+    # --- one turn -----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, text: str) -> None:
+        self._transcript.begin()
+        try:
+            command, argument = local_command_in(text)
+            if command is None:
+                await self._turn(text)
+                if text.strip() == "/help":
+                    self._say(self._transcript.answer(local_help()))
+                return
+            answer = command.run(self._session, argument)
+            self._is_leaving = answer is None
+            self._say(self._transcript.answer(answer) if answer else [])
+        except EngineError as error:
+            told = wrapped([("error", f"rewindow: {visible(str(error))}\n")], self._screen.columns, "  ")
+            self._say([*self._transcript.finish_line(), *told])
+
+    async def _turn(self, text: str) -> None:
+        """Raises EngineError where the turn cannot be carried out or recorded."""
+        self._ticket = self._session.accept(text if self._is_python else with_mentions(text, self._session.cwd))
+        self._waiting.begin(time.monotonic())
+        self._animate()
+        try:
+            with self._keyboard.watched(self._output), self._screen.below(self._below):
+                end = await self._ticket.end()
+                await self._pump.finished(self._session, end)
+        finally:
+            self._ticket = None
+            if self._timer is not None:
+                self._timer.cancel()
+        self._say(self._transcript.finish_line())
+        if end.failure is not None:
+            raise end.failure
+
+    def _show(self, item: Item) -> None:
+        if isinstance(item, Usage):
+            self._usage = item
+        self._waiting.see(item, time.monotonic())
+        self._say(self._transcript.show(item))
+
+    def _say(self, fragments: list[Fragment]) -> None:
+        self._screen.write(fragments)
+
+    # --- what is drawn below while a turn runs ------------------------------------------------------------------------
+
+    def _below(self) -> list[Line]:
+        width = self._screen.columns
+        waited = self._waiting.line(time.monotonic(), width)
+        room = max(self._screen.lines - 2, 1)
+        return [*self._transcript.tail()[-room:], *([waited] if waited else [])]
+
+    def _animate(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._animate)
+        try:
+            self._screen.refresh()
+        except OSError as error:
+            self._timer.cancel()
+            self._lost(error)
+
+    def _open_folded(self) -> None:
+        number = self._transcript.last_folded
+        if number is None:
+            return
+        self._transcript.begin()
+        self._say(self._transcript.answer(LOCAL_COMMANDS["open"].run(self._session, str(number)) or ""))
+
+    # --- the line -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _prompt(self) -> str:
+        """In a session without a model the number that the statement will have on the timeline."""
+        return f"{len(self._session.cells) + 1}> " if self._is_python else "> "
+
+    def _status(self) -> str:
+        usage = self._usage
+        tokens = f"{usage.used:,} of {usage.size:,} tokens" if usage is not None else "no tokens used yet"
+        directory = shown(self._session.cwd)
+        home = os.path.expanduser("~")
+        short = f"~{directory.removeprefix(home)}" if directory.startswith(f"{home}/") else directory
+        return f" {self._session.options.mode} (Shift-Tab) | {tokens} | {model_name(self._model)} | {short}"
+
+    def _next_mode(self) -> None:
+        modes = list(MODES)
+        following = modes[(modes.index(self._session.options.mode) + 1) % len(modes)]
+        with suppress(EngineError):
+            self._session.set_mode(following)
+
+
+def _last_usage(session: Session) -> Usage | None:
+    return next((event for event in reversed(session.path) if isinstance(event, Usage)), None)

@@ -1,0 +1,152 @@
+"""A question for permission as a person reads it in a terminal, and the keys that answer it.
+
+What would happen is shown before its question, because a person decides by what is on the screen. Whatever is no
+key of an option is no answer. Pure; the asking is in `permissions`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from ...context.tail.entered import rebuild_sentence
+from ...core.changed import is_cut
+from ...core.cutting import plural
+from ...core.legible import legible_line, source_text
+from ...log.permissions_values import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    PermissionSubject,
+    RebuildSubject,
+    ServerCallSubject,
+    StatementSubject,
+    TreeSubject,
+)
+from .changes import diff
+from .fragments import Fragment
+from .highlighting import Highlight
+
+
+class Option(Struct, frozen=True):
+    """One answer: the key that gives it, what it is called, and what it means."""
+
+    key: str
+    label: str
+    answer: PermissionAnswer
+
+
+_REST: Final = "yes, and all other files that this statement changes"
+EXPLAIN: Final = "?"
+REFUSE: Final = "n"
+"""The option that takes a reason."""
+_MEANINGS: Final = {
+    "y": "Allows this once. The next one asks again.",
+    "s": "Allows this, and all further changes of files by the same statement.",
+    "a": "Allows this and whatever the label names, in this session.",
+    "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
+    "N": "Refuses this and whatever the label names, in this session, without asking again.",
+}
+_KEY_NAMES: Final = {"c-m": "Enter", "c-i": "Tab", "<bracketed-paste>": "Pasted text", " ": "Space"}
+DISMISSED: Final = PermissionAnswer(outcome="cancelled")
+"""The answer of somebody who gives none: the turn is given up."""
+
+
+def options(question: PermissionQuestion) -> tuple[Option, ...]:
+    """The answers that the question has, the most cautious last."""
+    once = Option("y", "yes, this once", PermissionAnswer(outcome="allowed"))
+    no = Option("n", "no", PermissionAnswer(outcome="rejected"))
+    rest = (Option("s", _REST, PermissionAnswer(outcome="allowed", rest=True)),) if question.rest else ()
+    if not question.always:
+        return once, *rest, no
+    phrase = legible_line(question.always)
+    return (
+        once,
+        *rest,
+        Option("a", f"always allow {phrase}", PermissionAnswer(outcome="allowed", remember=True)),
+        no,
+        Option("N", f"never allow {phrase}", PermissionAnswer(outcome="rejected", remember=True)),
+    )
+
+
+def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Fragment]:
+    """What would happen; of a long change of a file the beginning, and how much more there is."""
+    match subject:
+        case RebuildSubject():
+            return [("", f"{rebuild_sentence(subject)}\n")]
+        case StatementSubject(source=source, note=note):
+            return [*highlight(source_text(source, ASKED_CHARS)), ("", f"\n{note}\n" if note else "\n")]
+        case FileSubject(path=path, changes=changes, note=note):
+            return diff(path, changes, note)
+        case TreeSubject(act=act, paths=paths, changes=changes, note=note):
+            said: list[Fragment] = [("strong", legible_line(act) + "\n")]
+            return [*said, *diff(paths[-1], changes, note)] if changes or note else said
+        case CommandSubject(command=command):
+            return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
+        case ServerCallSubject(tool=tool, arguments=arguments):
+            return [("strong", f"{legible_line(tool)} "), ("", source_text(arguments, ASKED_CHARS) + "\n")]
+
+
+def asked(question: PermissionQuestion) -> list[Fragment]:
+    """What is asked about what is shown above, and with which keys it is answered."""
+    rows = [
+        fragment
+        for option in options(question)
+        for fragment in (("strong", f"  {option.key}"), ("", f"    {option.label}\n"))
+    ]
+    more: list[Fragment] = [("strong", "  ?"), ("", "    explain the keys\n")]
+    given_up: list[Fragment] = [("strong", "  Esc"), ("", "  give the turn up\n")]
+    return [("notice", f"{_sentence(question.subject)}\n"), *rows, *more, *given_up]
+
+
+def explained(question: PermissionQuestion) -> list[Fragment]:
+    """What each key of the question does."""
+    rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
+    rows += [("Esc", "Ends the turn as cancelled, as Ctrl-C does. Nothing of what is asked is done.")]
+    return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
+
+
+def unknown(question: PermissionQuestion, key: str) -> list[Fragment]:
+    """That a key answers nothing, and which do."""
+    name = key if len(key) == 1 and key.isprintable() else _KEY_NAMES.get(key, "This key")
+    keys = ", ".join(option.key for option in options(question))
+    return [("quiet", f"  {name} is no answer. The keys are {keys} and Esc; ? explains them.\n")]
+
+
+def _sentence(subject: PermissionSubject) -> str:
+    match subject:
+        case RebuildSubject(statements=statements):
+            return f"Run {len(statements):,} earlier {plural(len(statements), 'statement')} again?"
+        case StatementSubject(source=source):
+            return f"Run this statement? It has {_lines(source)}, all shown above."
+        case FileSubject(changes=changes):
+            part = (
+                "The beginning of the change is shown above" if is_cut(changes) else "The change is shown above, whole"
+            )
+            return f"Write this file? {part}."
+        case TreeSubject():
+            return "Do this to the files?"
+        case CommandSubject(command=command, cwd=cwd, outside=outside):
+            place = f"{legible_line(cwd)}, outside of the sandbox" if outside else legible_line(cwd)
+            return f"Run this command in {place}? It has {_lines(command)}, all shown above."
+        case ServerCallSubject(server=server, arguments=arguments):
+            return f"Call this tool of the MCP server {legible_line(server)}? Its arguments have {_lines(arguments)}."
+
+
+def _lines(text: str) -> str:
+    count = text.count("\n") + 1
+    return f"{count:,} {plural(count, 'line')}"
+
+
+def chosen(question: PermissionQuestion, key: str) -> Option | None:
+    """The option that the key stands for; None for any other key."""
+    return next((option for option in options(question) if option.key == key), None)
+
+
+def answered(option: Option | None, reason: str = "") -> list[Fragment]:
+    """What is written when the question is answered; nothing where it was dismissed, because the turn's end says so."""
+    because = f", {reason}" if reason else ""
+    return [("quiet", f"  {option.key}: {option.label}{because}\n")] if option else []

@@ -1,1 +1,0 @@
-"""What surrounds a session: settings, the project's own Python, secrets, the system's clock and randomness."""

@@ -1,0 +1,82 @@
+"""Who decides what to do next. One file per kind of model, one row per name; each is imported when it is chosen,
+because a provider takes seconds to import."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+
+from ...core.errors import InvalidRequestError
+from ..model_protocol import Model
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 5.0
+
+
+def _direct(argument: str) -> Model:
+    from .direct import DirectModel
+
+    if argument:
+        raise InvalidRequestError("model `direct` takes no argument")
+    return DirectModel()
+
+
+def _scripted(argument: str) -> Model:
+    from .scripted import ScriptedModel
+
+    if not argument:
+        raise InvalidRequestError("model `scripted` needs a file: scripted:REPLIES.jsonl")
+    return ScriptedModel.from_file(argument)
+
+
+def _provider(argument: str) -> Model:
+    from .provider import ProviderModel
+
+    return ProviderModel.from_spec(argument)
+
+
+MODELS: Final[dict[str, Callable[[str], Model]]] = {"direct": _direct, "scripted": _scripted, "provider": _provider}
+
+
+def make_model(spec: str) -> Model:
+    """The model that `spec` names: `<kind>` or `<kind>:<argument>`.
+
+    Raises:
+        InvalidRequestError: there is no such kind, or its argument cannot be used.
+    """
+    kind, _, argument = spec.partition(":")
+    make = MODELS.get(kind)
+    if make is None:
+        raise InvalidRequestError(f"no model {kind!r}; there is {', '.join(MODELS)}")
+    return make(argument)
+
+
+def loading_steps(spec: str) -> Sequence[Callable[[], None]]:
+    """What loads all that the first reply of the model `spec` needs when called one after the other, on any thread.
+
+    Nothing for models that need nothing more. Raises InvalidRequestError where `make_model` does for a provider.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind != "provider":
+        return ()
+    from .provider import loading_steps as provider_steps
+
+    return provider_steps(argument)
+
+
+async def close_model(model: Model, seconds: float = CLOSE_SECONDS) -> None:
+    """Has the model close what it has opened, within so many seconds; what goes wrong is logged and no more.
+
+    Because nothing of the session depends on it, and its close must neither fail nor wait for somebody's server.
+    """
+    with anyio.move_on_after(seconds, shield=True) as limit:
+        try:
+            await model.aclose()
+        except Exception:
+            logger.warning("the connections of model %s could not be closed", model.name, exc_info=True)
+    if limit.cancelled_caught:
+        logger.warning("the connections of model %s were not closed within %g s", model.name, seconds)

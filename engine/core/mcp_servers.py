@@ -1,0 +1,131 @@
+"""The MCP servers of a session: how each is reached, and what it is called in statements.
+
+What a server is given (variables, headers, arguments, its URL) may be secret: it is in no representation, and nothing
+here is ever recorded but names. Pure. Used by whoever names servers, by `session.servers`, and by the worker for the
+operations that its modules ask for.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from .cutting import cut_line
+from .identifiers import numbered, variable
+from .text import printable
+
+LONGEST_NAME: Final = 64
+"""Characters of a server's name, and of its module's."""
+_CALL: Final = re.compile(r"([^\W\d]\w*)\.(.+)", re.DOTALL)
+_HELP: Final = re.compile(r"help\(([^\W\d]\w*)\)")
+_READ: Final = re.compile(r"read\(([^\W\d]\w*)\)")
+_ADDRESS: Final = re.compile(r"mcp://([^/]*)/?(.*)", re.DOTALL)
+
+
+class StdioServer(Struct, frozen=True, kw_only=True):
+    """A server that is a program of its own, which is spoken to by its standard input and output."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        return f"StdioServer({self.name!r})"
+
+
+class HttpServer(Struct, frozen=True, kw_only=True):
+    """A server behind a URL: `http` is the streamable transport, `sse` that of protocol version 2024-11-05."""
+
+    name: str
+    url: str
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    transport: Literal["http", "sse"] = "http"
+
+    def __repr__(self) -> str:
+        return f"HttpServer({self.name!r}, transport={self.transport!r})"
+
+
+McpServer = StdioServer | HttpServer
+"""An MCP server that is named for a session."""
+
+
+def told_apart(servers: Sequence[McpServer]) -> dict[str, McpServer]:
+    """The servers by their names, none too long; the second of a name is called `name (2)`, and so on."""
+    found: dict[str, McpServer] = {}
+    for server in servers:
+        base = cut_line(printable(server.name).strip(), LONGEST_NAME) or "server"
+        name, number = base, 2
+        while name in found:
+            name, number = f"{base} ({number})", number + 1
+        found[name] = server
+    return found
+
+
+def modules_for(names: Collection[str], known: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
+    """The module of each server by its name: the one that it had in this session, else a new one.
+
+    A new one is none of the names in `taken`, nor that of a module of the standard library, which would take it away:
+    `import time`.
+    """
+    modules = dict(known)
+    for name in names:
+        if name not in modules:
+            used = {*taken, *modules.values()}
+            base = variable(name, (), prefix="mcp_", otherwise="mcp_server")[:LONGEST_NAME]
+            modules[name] = numbered(f"mcp_{base}" if base in sys.stdlib_module_names else base, used)
+    return modules
+
+
+def call_of(module: str, tool: str) -> str:
+    """The operation that calls a tool: `github.search_issues`."""
+    return f"{module}.{tool}"
+
+
+def help_of(module: str) -> str:
+    """The operation that asks what a server offers: `help(github)`."""
+    return f"help({module})"
+
+
+def read_of(module: str) -> str:
+    """The operation that reads a resource: `read(github)`."""
+    return f"read({module})"
+
+
+def address_of(module: str, uri: str) -> str:
+    """What `view` takes for a resource: `mcp://github/repo://readme`."""
+    return f"mcp://{module}/{uri}"
+
+
+def resource_at(address: str) -> tuple[str, str] | None:
+    """The module and the URI that the address of a resource names; None for what is no such address."""
+    found = _ADDRESS.fullmatch(address)
+    return (found[1], found[2]) if found else None
+
+
+def called(operation: str) -> tuple[str, str] | None:
+    """The module and the tool that the operation calls; None where it is another operation."""
+    found = _CALL.fullmatch(operation)
+    return (found[1], found[2]) if found else None
+
+
+def module_of(operation: str) -> str | None:
+    """The module that the operation is about; None where it is about none."""
+    call = called(operation)
+    return call[0] if call else explained(operation) or read_from(operation)
+
+
+def explained(operation: str) -> str | None:
+    """The module of which the operation asks what it offers; None where it is another operation."""
+    found = _HELP.fullmatch(operation)
+    return found[1] if found else None
+
+
+def read_from(operation: str) -> str | None:
+    """The module of which the operation reads a resource; None where it is another operation."""
+    found = _READ.fullmatch(operation)
+    return found[1] if found else None

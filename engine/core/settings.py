@@ -1,0 +1,248 @@
+"""What can be configured, in one table: command line, then environment, then config file, then default.
+
+Owns names, defaults and checks. Read once at start-up by every console script. `docs/configuration.md` documents each
+row; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args
+
+from msgspec import Struct
+
+from .errors import InvalidRequestError
+
+DEFAULT_MODEL: Final = "direct"
+RerenderRule = Literal["economic", "immediate", "never"]
+"""When a handle's new policy changes the results that show it: where that pays, always, never."""
+
+
+RestoreRule = Literal["checkpoints", "re-execution"]
+"""How names come back: from paused copies of their process, or by running their statements again alone."""
+
+
+SandboxRule = Literal["auto", "required", "off"]
+"""Whether statements of a model or a client are held by the kernel: where it can, or else they do not run; or not."""
+
+
+_USERS_SANDBOX: Final[SandboxRule] = "auto"
+"""What holds for everybody who does not set it."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`.
+
+    A program that makes its settings itself says whether it wants the `sandbox`, because statements of its own may rely
+    on its files; `load_settings` has it. None is for such programs: as `off`, and the session does not speak of it.
+    """
+
+    state_dir: Path
+    model: str = DEFAULT_MODEL
+    models_without_tools: tuple[str, ...] = ()
+    python: str | None = None
+    context_budget: int = 128_000
+    projection_rerender: RerenderRule = "economic"
+    max_rounds: int = 50
+    statement_seconds: float = 120.0
+    past_bytes: int = 256 << 20
+    restore_by: RestoreRule = "re-execution"
+    summary_tokens: int = 50_000
+    sandbox: SandboxRule | None = None
+    allow_sudo: bool = False
+    hidden_names: tuple[str, ...] = ()
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the model asks for statements by calling a tool; where not, it writes them as text."""
+        kind, _, named = self.model.partition(":")
+        names = [self.model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
+        return not any(_is_like(pattern, name) for pattern in self.models_without_tools for name in names)
+
+
+def _is_like(pattern: str, name: str) -> bool:
+    # Not `fnmatch`, because names of models have brackets in them.
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.IGNORECASE) is not None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
+def _positive(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        value = convert(text)
+        if not 0 < value < math.inf:
+            raise ValueError("must be more than 0, and finite")
+        return value
+
+    return parse
+
+
+def _natural(text: str) -> int:
+    value = _whole(text)
+    if value < 0:
+        raise ValueError("must be 0 or more")
+    return value
+
+
+def _yes_or_no(text: str) -> bool:
+    try:
+        return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError("must be yes or no") from None
+
+
+def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        word = text.strip().lower()
+        if word not in words:
+            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
+        return word
+
+    return parse
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in map(str.strip, text.split(",")) if name)
+
+
+class Setting(Struct, frozen=True):
+    """One thing to configure: its name in the config file, how its text is read, and what a help text says of it."""
+
+    name: str
+    parse: Callable[[str], Any]
+    value: str
+    """What stands for its value in a help text: its unit, or the words that it may be."""
+    help: str
+
+    @property
+    def variable(self) -> str:
+        return f"REWINDOW_{self.name.upper()}"
+
+
+SETTINGS: Final = (
+    Setting("state_dir", lambda text: Path(text).expanduser(), "DIR", "where sessions are kept"),
+    Setting("model", str, "MODEL", "`direct`, `provider:PROVIDER:MODEL`, or `scripted:FILE` for replies from a file"),
+    Setting(
+        "models_without_tools",
+        _names,
+        "PATTERNS",
+        "models that cannot call tools and write their statements as text, such as `openai:llama*`",
+    ),
+    Setting("python", str, "PATH", "the Python whose packages statements import, if it is not found by itself"),
+    Setting("context_budget", _positive(_whole), "TOKENS", "how much one model call may read"),
+    Setting(
+        "projection_rerender",
+        _one_of(get_args(RerenderRule)),
+        "|".join(get_args(RerenderRule)),
+        "when a view's new budget, level or position changes the earlier results that show it",
+    ),
+    Setting("max_rounds", _positive(_whole), "N", "model calls in one turn before it stops"),
+    Setting("statement_seconds", _positive(_number), "SECONDS", "how long one statement may run"),
+    Setting("past_bytes", _positive(_whole), "BYTES", "disk space that one session may use for rebuilding its names"),
+    Setting(
+        "restore_by",
+        _one_of(get_args(RestoreRule)),
+        "|".join(get_args(RestoreRule)),
+        "how names come back: from copies of their process, or by running their statements again",
+    ),
+    Setting(
+        "summary_tokens",
+        _natural,
+        "TOKENS",
+        "how much a model may spend on summaries of views in one session; 0 for none",
+    ),
+    Setting(
+        "sandbox",
+        _one_of(get_args(SandboxRule)),
+        "|".join(get_args(SandboxRule)),
+        "whether a model's statements run in a sandbox: if there is one, or not at all without it, or never",
+    ),
+    Setting("allow_sudo", _yes_or_no, "yes|no", "whether statements may use sudo; they can then read your processes"),
+    Setting(
+        "hidden_names",
+        _names,
+        "PATTERNS",
+        "more variables whose values are secret, and with a `!` those that are not: `COMPANY_*, !SORT_KEY`",
+    ),
+)
+"""Everything that can be configured, in the order of the documentation."""
+
+
+def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:
+    """The settings in force.
+
+    Args:
+        environ: the process environment.
+        overrides: values from the command line by option name; None means not given.
+
+    Raises:
+        InvalidRequestError: a value or the config file cannot be used; the message names it.
+    """
+    from_file = _config_file(environ)
+    values: dict[str, Any] = {"state_dir": default_state_dir(environ), "sandbox": _USERS_SANDBOX}
+    for option in SETTINGS:
+        for source, text in (
+            (f"--{option.name.replace('_', '-')}", (overrides or {}).get(option.name)),
+            (option.variable, environ.get(option.variable)),
+            (f"{option.name} in {config_path(environ)}", from_file.get(option.name)),
+        ):
+            if text:
+                try:
+                    values[option.name] = option.parse(_as_text(text))
+                except (ValueError, RuntimeError) as error:
+                    raise InvalidRequestError(f"{source}: {text!r} cannot be used: {error}") from None
+                break
+    return Settings(**values)
+
+
+def _as_text(value: object) -> str:
+    """A value of the config file as it stands in the environment."""
+    return ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Where the config file is looked for: `$XDG_CONFIG_HOME/rewindow/config.toml`."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+    return Path(base) / "rewindow" / "config.toml"
+
+
+def default_state_dir(environ: Mapping[str, str]) -> Path:
+    """Where sessions are kept by default: `$XDG_STATE_HOME/rewindow`."""
+    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local", "state")
+    return Path(base) / "rewindow"
+
+
+def _config_file(environ: Mapping[str, str]) -> Mapping[str, object]:
+    path = config_path(environ)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
+    import tomllib  # only who has a config file pays for the parser
+
+    try:
+        table: dict[str, object] = tomllib.loads(text.decode())
+    except ValueError as error:
+        raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
+    unknown = sorted(set(table) - {option.name for option in SETTINGS})
+    if unknown:
+        raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which there is no option for")
+    return table

@@ -1,0 +1,182 @@
+"""What the configuration of a git repository names that git runs, or reads as more configuration.
+
+Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values count but those of keys that name
+data. A value is taken as one path and as the words of a command, however it is quoted, and a word is the path of a file
+if there is one, or if it looks like one. Included files are read in their turn, and so is what the user has for all
+repositories. The syntax is that of git-config(1). Must not know what is done about it. Called by `protected`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ..core.paths import is_inside, links_to
+
+CONFIGURATIONS: Final = ("config", "config.worktree")
+COMMON_DIR: Final = "commondir"
+_BYTES: Final = 1 << 20
+_MOST_FILES: Final = 30
+"""Configurations that are read, with those that they include."""
+_MOST_WORDS: Final = 500
+"""Of one value."""
+_CONTINUED: Final = re.compile(r"\\\r?\n")
+_SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?[ \t]*\]')
+_ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
+_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
+_ESCAPED: Final = re.compile(r"\\(.)")
+_BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
+"""What the escapes of a value stand for; every other character stands for itself."""
+_BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
+_QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
+_HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
+_INCLUDES: Final = ("include", "includeif")
+_INCLUDED: Final = "path"
+_DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
+_WORK_TREE: Final = ("core", "worktree")
+_DATA: Final = {
+    "remote": ("url", "pushurl", "fetch", "push"),
+    "branch": ("merge", "remote", "pushremote"),
+    "user": ("name", "email"),
+    "author": ("name", "email"),
+    "committer": ("name", "email"),
+    "core": ("excludesfile", "attributesfile", "worktree"),
+    "mailmap": ("file", "blob"),
+    "commit": ("template",),
+    "submodule": ("url",),
+    "url": ("insteadof", "pushinsteadof"),
+}
+"""By section, the keys that name no program."""
+
+
+class _Entry(NamedTuple):
+    section: str
+    key: str
+    value: str
+
+    @property
+    def is_include(self) -> bool:
+        return self.section in _INCLUDES and self.key == _INCLUDED
+
+
+def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
+    """Real places in the roots that git runs programs or takes configuration from because they are named.
+
+    Args:
+        git: the absolute path of a repository, or of a file that leads to one.
+        top: the directory that its work tree begins at; of a bare repository, itself.
+        roots: absolute directories, links resolved.
+    """
+    folders = tuple(_configured(git, top))
+    tops = (top, *_work_trees(folders))
+    waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
+    seen: set[str] = set()
+    while waiting and len(seen) < _MOST_FILES:
+        path = waiting.popleft()
+        if path in seen:
+            continue
+        seen.add(path)
+        for entry in _entries(path):
+            if entry.is_include:
+                included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
+                waiting.append(os.path.realpath(included))
+                yield from _inside((included,), roots)
+            elif (entry.section, entry.key) in _DIRECTORIES:
+                named = os.path.expanduser(entry.value)
+                yield from _inside((os.path.join(each, named) for each in tops), roots)
+            elif entry.key not in _DATA.get(entry.section, ()):
+                yield from _inside(_programs(entry.value, tops), roots)
+
+
+def beginning_of(path: str) -> str:
+    """The beginning of a file; empty where there is none, or something else."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_BYTES)
+    except (OSError, ValueError):
+        return ""
+
+
+def of_user() -> tuple[str, ...]:
+    """What git reads in every repository, see "FILES" in git-config(1)."""
+    usual = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    named = (os.environ.get("GIT_CONFIG_SYSTEM", ""), os.environ.get("GIT_CONFIG_GLOBAL", ""))
+    others = filter(os.path.isabs, (*named, os.path.join(home, "git/config")))
+    return (*map(os.path.expanduser, usual), *others)
+
+
+def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
+    """Where the places really are, and each link on the way, as far as that is in the roots."""
+    found = (each for place in places if "\0" not in place for each in (*links_to(place), os.path.realpath(place)))
+    return (place for place in found if place not in roots and is_inside(place, roots))
+
+
+def _configured(git: str, top: str) -> Iterator[str]:
+    """The directories with the configuration of a work tree: its own, and the one that it shares with others."""
+    folder = git
+    if os.path.isfile(git):
+        folder = os.path.join(top, beginning_of(git).partition("gitdir:")[2].strip())
+    yield folder
+    common = beginning_of(os.path.join(folder, COMMON_DIR)).strip()
+    if common:
+        yield os.path.join(folder, common)
+
+
+def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
+    for folder in folders:
+        for name in CONFIGURATIONS:
+            for entry in _entries(os.path.join(folder, name)):
+                if (entry.section, entry.key) == _WORK_TREE:
+                    yield os.path.normpath(os.path.join(folder, entry.value))
+
+
+def _entries(path: str) -> Iterator[_Entry]:
+    section = ""
+    for line in _CONTINUED.sub("", beginning_of(path)).splitlines():
+        start = 0
+        while head := _SECTION.match(line, start):
+            section, start = head[1].partition(".")[0].lower(), head.end()
+        if entry := _ENTRY.match(line, start):
+            yield _Entry(section, entry[1].lower(), _unquoted(entry[2]))
+
+
+def _unquoted(value: str) -> str:
+    """A value without the quotes and escapes of git's syntax and what comes after it."""
+    parts: list[str] = []
+    for quoted, escaped, comment, plain in _VALUE.findall(value):
+        if comment:
+            break
+        parts.append(_ESCAPED.sub(_meant, quoted) or _BLANKS.get(escaped, escaped) or plain)
+    return "".join(parts).rstrip()
+
+
+def _meant(escape: re.Match[str]) -> str:
+    return _BLANKS.get(escape[1], escape[1])
+
+
+def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
+    """Paths of what the command may run, from the directory it begins in or one that it names, as `cd` does."""
+    words = dict.fromkeys(_words(value))
+    folders = [os.path.join(top, word) for word in words for top in tops if word and not word.startswith("-")]
+    for folder in (*tops, *filter(os.path.isdir, folders)):
+        for word in words:
+            place = os.path.join(folder, word)
+            if "\0" not in word and _may_be_program(place, word):
+                yield place
+
+
+def _words(value: str) -> list[str]:
+    command = _HERE.sub("", value.lstrip("!"))
+    words = [command.strip(), *_QUOTED.findall(command), *_BETWEEN_WORDS.split(command)]
+    return [os.path.expanduser(word) for word in words if word][:_MOST_WORDS]
+
+
+def _may_be_program(place: str, word: str) -> bool:
+    """Whether a word of a command may be one: what is a file, and what looks like the path of one."""
+    return os.path.isfile(place) or ("/" in word and not os.path.isdir(place))

@@ -1,0 +1,477 @@
+"""Files that other programs run by themselves: hooks and configuration of git, tasks of editors, and their like.
+
+Whoever writes one of them makes a program of somebody else start theirs, outside the sandbox. So one table says which
+they are, for both who enforce it: the kernel, which mounts them read-only for statements (`Protection.places`), and the
+host, which asks before it writes one for a statement (`Protection.why`). Both look at real places, links resolved, and
+compare names without case, because file systems may. Asks the file system, for as long as that takes milliseconds.
+Must not know who is asked. Used by `session.tools.workspace` and `session.confining`, and by a worker for its own
+writes.
+
+A repository is known by its name (`.git`) or by what is in it (a bare one, one that a `.git` file leads to). A write
+that would make a directory one is protected, too. What a configuration names (hooks, included files, programs) is
+protected as that says now. No list is complete: see docs/sandbox.md. A little over 300 lines, because the table and
+both ways to read it belong together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from ..core.paths import is_inside, links_to
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, named_by, of_user
+
+
+class Row(NamedTuple):
+    """A name of a file or directory, with all that is in it; `runs` says which program runs it when.
+
+    Two names with a slash mean the second in a directory of the first.
+    """
+
+    name: str
+    runs: str
+
+
+_SHELL: Final = "your shell runs it when it starts or ends"
+_GIT_OF_USER: Final = "git runs programs that it names, in every repository"
+
+_OWN: Final = ".config/rewindow"
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(".envrc", "direnv runs it in each shell that enters the directory"),
+    Row(".mise.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row("mise.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row(".mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row("mise.local.toml", "mise runs its hooks in each shell that enters the directory"),
+    Row(".vscode", "VS Code and its relatives take programs and tasks from it when they open the directory"),
+    Row(".idea", "JetBrains IDEs take run configurations and tools from it when they open the directory"),
+    Row(".zed", "Zed takes tasks and language servers from it when it opens the directory"),
+    Row(".devcontainer", "editors run its commands when they open the directory in a container"),
+    Row(".devcontainer.json", "editors run its commands when they open the directory in a container"),
+    Row(".exrc", "Vim and Neovim run it when they start in the directory, where `exrc` is set"),
+    Row(".nvimrc", "Neovim runs it when it starts in the directory, where `exrc` is set"),
+    Row(".nvim.lua", "Neovim runs it when it starts in the directory, where `exrc` is set"),
+    Row(".dir-locals.el", "Emacs evaluates it when it opens a file in the directory"),
+    Row(".gdbinit", "gdb runs it when it starts in the directory"),
+    Row(".lldbinit", "lldb runs it when it starts in the directory"),
+    Row(".husky", "git runs its scripts as hooks"),
+    Row(".githooks", "git runs its scripts as hooks, where `core.hooksPath` names it"),
+    Row(".pre-commit-config.yaml", "pre-commit runs the programs that it names at each commit"),
+    Row("lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".lefthook.yml", "lefthook runs the programs that it names as hooks of git"),
+    Row("lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".lefthook.yaml", "lefthook runs the programs that it names as hooks of git"),
+    Row(".hg/hgrc", "Mercurial runs the hooks and programs that it names"),
+    Row(".bashrc", _SHELL),
+    Row(".bash_profile", _SHELL),
+    Row(".bash_login", _SHELL),
+    Row(".bash_logout", _SHELL),
+    Row(".profile", _SHELL),
+    Row(".zshrc", _SHELL),
+    Row(".zshenv", _SHELL),
+    Row(".zprofile", _SHELL),
+    Row(".zlogin", _SHELL),
+    Row(".zlogout", _SHELL),
+    Row(".config/fish", _SHELL),
+    Row(".config/autostart", "the desktop starts the programs that it names"),
+    Row(".config/systemd", "systemd starts the programs that it names"),
+    Row(".config/git", _GIT_OF_USER),
+    Row(".gitconfig", _GIT_OF_USER),
+    Row(".config/nvim", "Neovim runs it when it starts"),
+    Row(".vimrc", "Vim runs it when it starts"),
+    Row(".emacs.d", "Emacs runs it when it starts"),
+    Row(".config/emacs", "Emacs runs it when it starts"),
+    Row(".ssh", "ssh runs commands that its configuration names, and lets in whom its keys name"),
+    Row(".local/bin", "shells find programs in it"),
+    Row(_OWN, "this program takes its rules from it"),
+    Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
+    Row(".claude", "Claude Code runs the hooks that its settings name"),
+    Row(".claude.json", "Claude Code starts the servers that it names"),
+    Row(".cursor", "Cursor starts the servers and hooks that it names"),
+    Row(".gemini", "Gemini CLI starts the servers that its settings name"),
+    Row(".codex", "Codex starts the servers that its settings name"),
+)
+_BY_NAME: Final = {row.name.casefold(): row.runs for row in ROWS}
+_TWO_PARTS: Final = tuple((first, second) for first, _, second in (name.partition("/") for name in _BY_NAME) if second)
+_ABOVE_ROWS: Final = frozenset(first for first, _ in _TWO_PARTS)
+_WORKSPACE_SUFFIX: Final = ".code-workspace"
+_OF_EDITORS: Final = "VS Code takes tasks and programs from it when it is opened"
+
+_GIT: Final = ".git"
+_HEAD, _OBJECTS, _REFS = "head", "objects", "refs"
+_OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
+_KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
+"""Of a repository, what no plain `git add` or `git commit` changes."""
+_KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
+_WORK_TREES: Final = "worktrees"
+_GIT_RUNS: Final = {
+    "config": "git runs programs that it names, also for `git status`",
+    "config.worktree": "git runs programs that it names, also for `git status`",
+    "hooks": "git runs the programs in it",
+    COMMON_DIR: "it leads git to another configuration, which names programs to run",
+    "gitdir": "it leads git to another work tree",
+    "rebase-merge": "`git rebase --continue` runs the commands in it",
+    "rebase-apply": "`git rebase --continue` runs the commands in it",
+    "sequencer": "`git cherry-pick --continue` follows it",
+}
+_GIT_DATA: Final = (_OBJECTS, _REFS, "logs")
+"""Directories of a repository in which names mean nothing: a branch may be called `config`."""
+_GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
+_NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
+_NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
+
+_WAS_FOUND: Final = "other programs run it or take their configuration from it, as it was last found"
+_ABOVE: Final = "files that other programs run could come with it at once"
+_LED_TO: Final = "a link leads to it from where other programs look for programs"
+
+_MOST: Final = 50
+"""Repositories whose places are named: each costs whoever mounts them some time."""
+_MOST_ROWS: Final = 100
+"""Files and directories of the table, likewise."""
+_LOOKED_AT: Final = 1_000
+"""Directories, the ones near the top first: whatever is there, the looking ends."""
+_LINKS: Final = 200
+"""Directories below a protected one, and names in each of them, that may be links."""
+_SHOWN: Final = 20
+"""Files of a directory that appeared."""
+
+
+Mark = tuple[int, int, int]
+"""Of a file: its device, its number there, and when its metadata last changed."""
+
+
+class Protection:
+    """What is protected in the directories of a session. `roots` are absolute, links resolved."""
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self._roots = roots
+        self._found: tuple[str, ...] = ()
+        """The places when they were last looked for."""
+        self._found_marks: Mapping[str, Mark | None] | None = None
+        self._led_to: set[str] = set()
+        """Where links lead that have a protected name, as far as they were looked for."""
+        self._named_anywhere: set[str] = set()
+        """What the configurations name that were found, likewise: it may be beside the repository."""
+        self._folders: dict[str, int] = {}
+        """The directories that were looked at, with the times of their last change."""
+
+    def why(self, path: str) -> str:
+        """Why the file or directory at a real absolute path is protected, be it there or not; empty where it is not.
+
+        The answer continues the sentence "it is protected, because ..." and names no path.
+        """
+        return (
+            self.why_by_name(path)
+            or (_BY_NAME[_OWN] if is_inside(path, (_own_configuration(),)) else "")
+            or self._why_in_repository(path)
+            or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
+            or (_ABOVE if _is_above_rows(path) and _is_replaceable(path) else "")
+            or (_LED_TO if any(_is_on_way(path, place) for place in self._led_to) else "")
+            or (_WAS_FOUND if is_inside(path, self._found) else "")
+        )
+
+    def holds_below(self, path: str) -> str:
+        """Why a directory at a real path is not moved or removed without a question: what is in it is protected."""
+        return _WAS_FOUND if any(is_inside(place, (path,)) and os.path.lexists(place) for place in self._found) else ""
+
+    def why_by_name(self, path: str) -> str:
+        """The same as far as the path alone tells, below the directory of the session that it is in: pure."""
+        root = max((each for each in self._roots if is_inside(path, (each,))), key=len, default="/")
+        below = path[len(root) :].strip("/").casefold().split("/")
+        return _why_by_name(below) or _BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
+
+    def places(self) -> tuple[str, ...]:
+        """What the kernel can mount read-only: places that are there now, and those of a root's own repository."""
+        found: dict[str, None] = {}
+        self._folders, self._led_to, self._named_anywhere = {}, set(), set()
+        linked: list[str] = []
+        for root in self._roots:
+            git = os.path.join(root, _GIT)
+            repositories: list[str] = []
+            rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
+            for folder, names in _folders(root, _is_git, times=self._folders):
+                repositories += (each for each in _repositories_at(folder, names) if each != git)
+                rows += _rows_at(folder, names)
+                linked += _rows_behind_links(folder, names)
+            for repository in (git, *repositories[:_MOST]):
+                found.update(dict.fromkeys(_held_places(repository)))
+            for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
+                self._named_anywhere.update(named_by(repository, _top_of(repository), self._roots))
+            if is_inside(own := _own_configuration(), (root,)):
+                with suppress(OSError):
+                    os.makedirs(own, mode=0o700, exist_ok=True)  # because nothing is mounted where nothing is
+                    rows.append(own)
+            found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
+        # Not forgotten while it is there: whoever makes many others could have it left out.
+        found.update(dict.fromkeys(place for place in self._found if os.path.lexists(place)))
+        for place in (*linked, *_of_user(), *(name for each in found for name in _names_below(each))):
+            self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
+        self._led_to.difference_update(self._roots, found)
+        self._found = (*found, *filter(os.path.lexists, sorted(self._led_to)))
+        self._found_marks = self._marks()
+        return self._found
+
+    def current_places(self) -> tuple[str, ...]:
+        """The same without a search where nothing can have come since the last one."""
+        return self._found if self._found_marks == self.marks() else self.places()
+
+    def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[str]:
+        """The files that are where nothing was when these were the `marks`; of a directory some of those in it.
+
+        And links that are others now: the kernel mounts nothing over a link.
+        """
+        for path, mark in self.marks().items():
+            if mark is not None and before.get(path) is None:
+                yield from islice(_files_at(path), _SHOWN)
+            elif mark is not None and mark != before.get(path) and os.path.islink(path):
+                yield path
+
+    def marks(self) -> Mapping[str, Mark | None]:
+        """Which file is at each place that was found, and where one may come to be; None for nothing.
+
+        Where two such answers differ, `places` has to be asked again, and what the kernel held may be held no more.
+        Looks for places again where a directory has changed.
+        """
+        if any(_changed_at(folder) != time for folder, time in self._folders.items()):
+            self.places()
+        return self._marks()
+
+    def _marks(self) -> Mapping[str, Mark | None]:
+        names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
+        usual = (os.path.join(root, name) for root in self._roots for name in names)
+        return {path: _identity(path) for path in (*self._found, *usual)}
+
+    def _above(self, path: str) -> Iterator[str]:
+        """The directories of a session above a path, the innermost first."""
+        return (folder for folder in map(str, PurePath(path).parents) if is_inside(folder, self._roots))
+
+    def _why_in_repository(self, path: str) -> str:
+        for folder in self._above(path):
+            below = path[len(folder.rstrip("/")) + 1 :].casefold().split("/")
+            found = _names_in(folder)
+            if _is_whole(found):
+                if reason := _why_in_git(below):
+                    return reason
+            elif _is_whole(found | {below[0]}):
+                return _NEW_REPOSITORY
+        return ""
+
+    def _named_for(self, path: str) -> Iterator[str]:
+        yield from tuple(self._named_anywhere)
+        for repository in _repositories_above(path):
+            yield from named_by(repository, _top_of(repository), self._roots)
+
+
+def _files_at(path: str) -> Iterator[str]:
+    if not os.path.isdir(path) or os.path.islink(path):
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in sorted(names))
+
+
+def _identity(path: str) -> Mark | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns  # a file system may give a number again at once
+
+
+def _repositories_above(path: str) -> Iterator[str]:
+    """The repositories, bare ones too, in which something at the path may be: also above the session's directories."""
+    for folder in map(str, PurePath(path).parents):
+        git = os.path.join(folder, _GIT)
+        if os.path.lexists(git):
+            yield git
+        elif _is_whole(_names_in(folder)):
+            yield folder
+
+
+def _top_of(repository: str) -> str:
+    return os.path.dirname(repository) if os.path.basename(repository) == _GIT else repository
+
+
+def _names_below(place: str) -> Iterator[str]:
+    """The place and names below it, which may be links, level by level."""
+    yield place
+    for folder, names in islice(_folders(place, _is_data), _LINKS):
+        yield from islice((os.path.join(folder, name) for name in names), _LINKS)
+
+
+def _ways(path: str) -> Iterator[str]:
+    """Each link on the way of the path, and where it ends if there is one: who replaces one leads elsewhere."""
+    links = list(links_to(path))
+    yield from links
+    if links:
+        yield os.path.realpath(path)
+
+
+def _of_user() -> Iterator[str]:
+    """What this program, git, shells and editors read of the user's own, which links may lead to."""
+    yield os.path.join(_own_configuration(), "config.toml")
+    yield from of_user()
+    home = os.path.expanduser("~")
+    yield from (os.path.join(home, row.name) for row in ROWS)
+
+
+def _is_replaceable(path: str) -> bool:
+    """Whether a directory could come in its place at once: there is none, or an empty one."""
+    try:
+        return not os.listdir(path)
+    except OSError:
+        return True
+
+
+def _own_configuration() -> str:
+    """Where this program's settings are, links resolved."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(os.path.realpath(base), os.path.basename(_OWN))
+
+
+def _is_above_rows(path: str) -> bool:
+    return os.path.basename(path).casefold() in _ABOVE_ROWS
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _is_on_way(path: str, place: str) -> bool:
+    """Whether it is the place, or in it; or above it, so that all of it could come at once, or go."""
+    return is_inside(path, (place,)) or is_inside(place, (path,))
+
+
+def _may_be_whole(names: frozenset[str]) -> bool:
+    """Whether it is a repository, or was one: a program may have moved one of its parts away, to bring it back."""
+    return _is_whole(names) or ("config" in names and len({_HEAD, _OBJECTS, _REFS} & names) > 1)
+
+
+def _is_whole(names: frozenset[str]) -> bool:
+    """Whether git takes a directory with these names for a repository."""
+    return _HEAD in names and (COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    """Those that make a directory a repository, as far as they are there."""
+    return frozenset(name.casefold() for name in _OF_REPOSITORIES if os.path.lexists(os.path.join(folder, name)))
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+def _why_by_name(parts: list[str]) -> str:
+    for number, part in enumerate(parts):
+        if part == _GIT and (reason := _why_in_git(parts[number + 1 :])):
+            return reason
+        for name in (part, "/".join(parts[number : number + 2])):
+            if name in _BY_NAME:
+                return _BY_NAME[name]
+    return _OF_EDITORS if parts[-1].endswith(_WORKSPACE_SUFFIX) else ""
+
+
+def _why_in_git(below: list[str]) -> str:
+    """Of what is below a repository, by the names on the way."""
+    if not below:
+        return _GIT_ITSELF
+    if below[0] in _GIT_DATA:
+        return ""
+    return next((_GIT_RUNS[name] for name in below if name in _GIT_RUNS), "")
+
+
+# --- on the disk ------------------------------------------------------------------------------------------------------
+
+
+def _held_places(git: str) -> Iterator[str]:
+    if os.path.isfile(git):
+        yield git
+        return
+    yield from (os.path.join(git, name) for name in _KERNEL_HELD)
+    folders = [git]
+    with suppress(OSError):
+        folders += (os.path.join(git, _WORK_TREES, name) for name in sorted(os.listdir(os.path.join(git, _WORK_TREES))))
+    for folder in folders[: 1 + _MOST]:
+        names = _KERNEL_HELD_IF_THERE if folder == git else (*_KERNEL_HELD, *_KERNEL_HELD_IF_THERE)
+        yield from filter(os.path.lexists, (os.path.join(folder, name) for name in names))
+
+
+def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name.casefold() in _BY_NAME or name.casefold().endswith(_WORKSPACE_SUFFIX):
+            yield os.path.join(folder, name)
+    yield from _rows_below(folder, folder, names)
+
+
+def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
+    """Of the rows of two parts those that are there, in these directories of the folder, and in the root."""
+    wanted = {name.casefold(): name for name in names}
+    for first, second in _TWO_PARTS:
+        path = os.path.join(folder, wanted.get(first, ""), second)
+        if first in wanted and is_inside(path, (root,)) and os.path.lexists(path):
+            yield path
+
+
+def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """The same where the directory is a link, whether they are there or not: what it leads to has no such name."""
+    wanted = {name.casefold(): name for name in names}
+    for first, second in _TWO_PARTS:
+        if first in wanted and os.path.islink(os.path.join(folder, wanted[first])):
+            yield os.path.join(folder, wanted[first], second)
+
+
+def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """The `.git` of a work tree, what is there of submodules, and a bare repository."""
+    git = os.path.join(folder, _GIT)
+    if os.path.lexists(git):
+        yield git
+        yield from _submodules(os.path.join(git, "modules"))
+    if _may_be_whole(frozenset(map(str.casefold, names))):
+        yield folder
+
+
+def _submodules(modules: str) -> Iterator[str]:
+    """The repositories below a directory of them; their names may have slashes, and they may have submodules."""
+    return (folder for folder, names in _folders(modules, _is_data) if not {"HEAD", "config"}.isdisjoint(names))
+
+
+def _is_git(_: Collection[str], name: str) -> bool:
+    return name == _GIT
+
+
+def _is_data(beside: Collection[str], name: str) -> bool:
+    """Whether it is what a repository keeps, and not a submodule that is called so."""
+    return name in _GIT_DATA and not {"HEAD", "config"}.isdisjoint(beside)
+
+
+def _folders(
+    top: str, is_leaf: Callable[[Collection[str], str], bool], times: dict[str, int] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """The directory and those below it, level by level, each with the names in it, sorted.
+
+    Args:
+        is_leaf: by the names in a directory, and one of them, whether that is left out with all that is in it.
+        times: when each of them last changed goes into it.
+    """
+    waiting = deque([top])
+    for _ in range(_LOOKED_AT):
+        if not waiting:
+            return
+        folder = waiting.popleft()
+        if times is not None:
+            times[folder] = _changed_at(folder)
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError), os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        names = [entry.name for entry in entries]
+        yield folder, names
+        for entry in entries:
+            with suppress(OSError):
+                if not is_leaf(names, entry.name) and entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)

@@ -1,0 +1,250 @@
+"""What ignore files leave out, as `walk` has it, for a walk that is repeated: rules are read once per change.
+
+Of several lines the last that matches decides, of several files of one kind the innermost that says anything, of the
+kinds the first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because what is left out is not
+entered. gitignore(5) has the language. Read by our own few lines and not by the library that `files.search.walk` has,
+because the worker runs the project's code, which may have brought another version of it; a test compares the two. Used
+by `worker.trees` and `path_completion`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .place import IGNORE_FILES, REPOSITORY
+
+_OF_GIT: Final = frozenset((IGNORE_FILES[-1], "exclude"))
+_KINDS: Final = (*IGNORE_FILES, "exclude")
+_LARGEST: Final = 1 << 20
+_SET: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": r"\s",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+# Bound here, because a statement may replace them in their module.
+_open, _close, _read, _fstat, _stat, _exists = os.open, os.close, os.read, os.fstat, os.stat, os.path.exists
+
+Stamp = tuple[int, int, int, int]
+"""Times of change, size and inode of a file of rules; of one that is not there all are 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Lines that follow each other and decide alike: those that match names, and those that match paths."""
+
+    left_out: bool
+    names: re.Pattern[str] | None
+    paths: re.Pattern[str] | None
+
+    def matches(self, path: str, name: str) -> bool:
+        if self.names is not None and self.names.fullmatch(name):
+            return True
+        return self.paths is not None and self.paths.fullmatch(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A directory's rules by kind, the last lines first. `below` leads from it to where the walk begins, `prefix` from
+    there to it; one of them is empty. `files` are all that may hold rules with their stamps, there or not."""
+
+    rules: dict[str, tuple[_Run, ...]]
+    is_repository: bool
+    below: str
+    prefix: str
+    files: tuple[tuple[str, Stamp], ...]
+
+
+class IgnoreFiles:
+    """The rules of a directory and of all above it, outermost first.
+
+    `in_repository`: git's rules are those of repositories, and end where one begins.
+    """
+
+    __slots__ = ("_in_repository", "_levels")
+
+    def __init__(self, *, in_repository: bool, levels: tuple[_Level, ...] = ()) -> None:
+        self._in_repository = in_repository
+        self._levels = levels
+
+    def within(self, directory: str, *, below: str = "", prefix: str = "") -> IgnoreFiles:
+        """With those of a directory that lies in the last one. What cannot be read says nothing."""
+        paths = {kind: os.path.join(directory, kind) for kind in IGNORE_FILES}
+        repository = os.path.join(directory, REPOSITORY)
+        begins = self._in_repository and _exists(repository)
+        shared = _common_directory(repository) if begins else repository
+        paths["exclude"] = os.path.join(shared, "info", "exclude")
+        found = {kind: _read_file(path) for kind, path in paths.items()}
+        rules = {kind: runs for kind, (text, _) in found.items() if (runs := _runs(text))}
+        if not rules and not begins:
+            return self
+        files = tuple((paths[kind], stamp) for kind, (_, stamp) in found.items())
+        level = _Level(rules, begins, below, prefix, files)
+        return IgnoreFiles(in_repository=self._in_repository, levels=(*self._levels, level))
+
+    def is_current(self, above: IgnoreFiles | None = None) -> bool:
+        """Whether the files of rules are as they were read; with `above` those that these rules have beyond it."""
+        levels = self._levels[len(above._levels) :] if above is not None else self._levels
+        return all(_stamp(path) == stamp for level in levels for path, stamp in level.files)
+
+    def leave_out(self, path: str, name: str) -> bool:
+        """Whether an entry is left out; `path` leads to it from where the walk began, a directory's ends in a slash."""
+        for kind in _KINDS:
+            decision = self._decision(kind, path, name)
+            if decision is not None:
+                return decision
+        return False
+
+    def _decision(self, kind: str, path: str, name: str) -> bool | None:
+        for level in reversed(self._levels):
+            own = level.below + path if level.below else path[len(level.prefix) :]
+            for run in level.rules.get(kind, ()):
+                if run.matches(own, name):
+                    return run.left_out
+            if level.is_repository and kind in _OF_GIT:
+                return None
+        return None
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        found = _stat(path)
+    except (OSError, ValueError):
+        return (0, 0, 0, 0)
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _read_file(path: str) -> tuple[str, Stamp]:
+    # Without blocking, and nothing but a file: a pipe may have the name too. Stamped ahead, so that a change is seen.
+    stamp = _stamp(path)
+    try:
+        descriptor = _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return "", stamp
+    try:
+        if not stat.S_ISREG(_fstat(descriptor).st_mode):
+            return "", stamp
+        return _read(descriptor, _LARGEST).decode("utf-8", "surrogateescape"), stamp
+    except OSError:
+        return "", stamp
+    finally:
+        _close(descriptor)
+
+
+def _common_directory(repository: str) -> str:
+    """Where git keeps what all working trees share: a `.git` that is a file names its own directory, which names it."""
+    if os.path.isdir(repository):
+        return repository
+    own = _read_file(repository)[0].partition("gitdir:")[2].strip()
+    own = os.path.join(os.path.dirname(repository), own)
+    return os.path.join(own, _read_file(os.path.join(own, "commondir"))[0].strip() or ".")
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _runs(text: str) -> tuple[_Run, ...]:
+    lines = [found for line in text.removeprefix("\ufeff").split("\n") if (found := _line(line.removesuffix("\r")))]
+    runs: list[_Run] = []
+    while lines:
+        left_out = lines[-1][2]
+        first = next((at + 1 for at in range(len(lines) - 1, -1, -1) if lines[at][2] != left_out), 0)
+        alike, lines = lines[first:], lines[:first]
+        runs.append(_Run(left_out, _any_of(alike, on_name=True), _any_of(alike, on_name=False)))
+    return tuple(runs)
+
+
+def _any_of(lines: Sequence[tuple[str, bool, bool]], *, on_name: bool) -> re.Pattern[str] | None:
+    found = [expression for expression, is_name, _ in lines if is_name == on_name]
+    return re.compile("|".join(found), re.DOTALL) if found else None
+
+
+def _line(line: str) -> tuple[str, bool, bool] | None:
+    """A line's expression, whether that is for names, and whether what matches is left out; None for no rule."""
+    line = _without_blanks(line)
+    left_out = not line.startswith("!")
+    line = line if left_out else line[1:]
+    if not line.strip("/") or line.startswith("#"):
+        return None
+    of_directory = line.endswith("/")
+    anchored = "/" in line.rstrip("/")
+    segments = [segment for at, segment in enumerate(line.rstrip("/").split("/")) if segment or at]
+    if len(segments) == 2 and segments[0] == "**":  # noqa: PLR2004 -- as if the name stood alone
+        anchored, segments = False, segments[1:]
+    try:
+        expression = _path(segments) if anchored else _segment(segments[0])
+        re.compile(expression, re.DOTALL)
+    except (ValueError, re.error):
+        return None
+    return f"(?:{expression}{'/' if of_directory else '/?'})", not anchored, left_out
+
+
+def _without_blanks(line: str) -> str:
+    """Blanks at the end count only where a backslash stands before them."""
+    bare = line.rstrip(" \t")
+    kept = len(bare) - len(bare.rstrip("\\"))
+    return line[: len(bare) + 1] if kept % 2 and len(line) > len(bare) else bare
+
+
+def _path(segments: Sequence[str]) -> str:
+    last = len(segments) - 1
+    parts: list[str] = []
+    for at, segment in enumerate(segments):
+        if segment == "**":
+            parts.append(".+" if at == last else "(?:[^/]+/)*")
+        else:
+            parts.append(_segment(segment) + ("" if at == last else "/"))
+    return "".join(parts)
+
+
+def _segment(segment: str) -> str:
+    # No name is empty, and what a directory's slash follows is its name.
+    return "[^/]+" if not segment.strip("*") else "".join(_pieces(segment))
+
+
+def _pieces(segment: str) -> Iterator[str]:
+    at = 0
+    while at < len(segment):
+        char = segment[at]
+        at += 1
+        if char == "*":
+            yield "[^/]*" if segment[at : at + 1] != "*" else ""
+        elif char == "?":
+            yield "[^/]"
+        elif char == "[":
+            found = _SET.match(segment, at - 1)
+            if found is None:
+                raise ValueError("a set without its end")
+            at = found.end()
+            yield f"(?!/)[{'^' if found['not'] else ''}{_members(found['set'])}]"
+        elif char == "\\":
+            if at == len(segment):
+                raise ValueError("a backslash at the end")
+            yield re.escape(segment[at])
+            at += 1
+        else:
+            yield re.escape(char)
+
+
+def _members(text: str) -> str:
+    named = re.split(r"\[:([a-z]+):\]", text)
+    plain = (re.sub(r"\\(.)|([\[\]^&~|])", _member, part, flags=re.DOTALL) for part in named[::2])
+    classes = (_POSIX.get(name, "") for name in named[1::2])
+    return "".join(part + name for part, name in zip(plain, (*classes, ""), strict=True))
+
+
+def _member(found: re.Match[str]) -> str:
+    return re.escape(found[1] or found[2])

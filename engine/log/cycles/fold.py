@@ -1,0 +1,315 @@
+"""Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
+
+A cycle is one request with all that came of it: it opens with a root message and closes with the next run-stop. Which
+message is a root cannot be read off the message, because it depends on what was going on when it came. So each event is
+first translated, by its own fields and by what the fold remembers of ids, into one of a few inputs; the table in
+`machine` maps state and input to the next state and an action; and the methods here carry the action out. An event thus
+has one meaning, and the translation and the table can be read, and tested, apart.
+
+The fold is total: a log may come from another program, or from a process that died anywhere, and must still give a
+model. What should not have happened is done in the least surprising way and noted as an anomaly, and what belongs to no
+cycle is kept as a stray. So nothing that was said, called or answered is dropped: each is in a cycle, in the queue,
+withdrawn, or a stray.
+
+One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
+that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
+PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for the
+queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the positions of its
+events on the log: a model that is taken reads them there, and stays as it is.
+
+A little over 300 lines, because each input of the machine and what it does to the model is a method of one object.
+
+Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
+whoever rebuilds it, with the events of the active branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.ids import MessageId, ToolCallId
+from ..event_list import Lookup, lookup_in
+from ..events import Event
+from ..events.branches import HeadMoved
+from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
+from ..events.execution import ExecutionStarted, StatementRecorded
+from ..events.session import PromptQueued, PromptWithdrawn
+from .ended import EndedCycles
+from .machine import TRANSITIONS, Action, Input, State, Transition
+from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
+from .outline import CycleSummary, summary_of
+from .queue import FollowUps
+
+_MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
+    "direct": (Input.DIRECT, Input.QUEUED_DIRECT),
+    "steer": (Input.STEER, Input.QUEUED_STEER),
+    "follow_up": (Input.FOLLOW_UP, Input.QUEUED_FOLLOW_UP),
+}
+"""By a message's own kind: the input where it was not announced, and where it was."""
+
+
+class _Call(Struct):
+    cycle: int | None
+    answered: bool = False
+
+
+class CycleFold:
+    """The request cycles of a log, whose events `at` finds. `apply` is for the log alone; reading is free at any
+    moment, also during a run."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
+        UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
+        StatementRecorded, ExecutionStarted, HeadMoved,
+    ))  # fmt: skip
+
+    def __init__(self, at: Lookup, transitions: Mapping[tuple[State, Input], Transition] = TRANSITIONS) -> None:
+        self._at = at
+        self._transitions = transitions
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
+        self._state = State.IDLE
+        self._closed = EndedCycles()
+        self._open: RequestCycle | None = None
+        self._items: list[Item] = []
+        self._queue = FollowUps()
+        self._spent: set[MessageId] = set()
+        self._messages: set[MessageId] = set()
+        self._calls: dict[ToolCallId, _Call] = {}
+        self._statements: set[ToolCallId] = set()
+        """Calls of statements within the active cycle that no model made."""
+        self._withdrawn: list[Withdrawn] = []
+        self._left: set[MessageId] = set()
+        """Those among them that the head has left behind."""
+        self._strays: list[Item] = []
+        self._anomalies: list[Anomaly] = []
+
+    def apply(self, event: Event) -> None:
+        """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
+        seen_as = self._input(event)
+        if seen_as is None:
+            if isinstance(event, StatementRecorded) and self._open is not None:
+                # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
+                self._statements.add(event.tool_call_id)
+            elif isinstance(event, ExecutionStarted) and event.mode is not None and self._open is not None:
+                # One that runs again is a call of its own, by the id of its execution.
+                self._statements.add(event.rerun_call)
+            elif isinstance(event, HeadMoved):
+                self._leave_queue()
+            return
+        closed = len(self._closed)
+        self._step(seen_as, event)
+        head = self._queue.head
+        if head is not None and head.message is not None:
+            self._step(Input.PROMOTION, head.message)
+        if len(self._closed) > closed and self._queue.waiting:
+            self._closed.waiting[closed] = len(self._queue.waiting)
+
+    def ended_by(self, seq: int) -> CycleSummary | None:
+        """The cycle that the RunStop at `seq` ended, with how many prompts waited then; None where it ended none."""
+        place = self._closed.place(seq)
+        if place is None:
+            return None
+        return summary_of(self._closed.cycle(place, self._at), queued=self._closed.waiting.get(place, 0))
+
+    @property
+    def active(self) -> RequestCycle | None:
+        """The cycle of the run that has not stopped, as it is by now."""
+        return None if self._open is None else replace(self._open, items=tuple(self._items))
+
+    @property
+    def model(self) -> Cycles:
+        """Everything as it is by now; later events do not change it. O(the path)."""
+        active = self.active
+        return Cycles(
+            active=self._state is State.ACTIVE,
+            cycles=(*self._closed.cycles(self._at), *(() if active is None else (active,))),
+            queue=tuple(self._queue.waiting),
+            withdrawn=tuple(self._withdrawn),
+            strays=tuple(self._strays),
+            anomalies=tuple(self._anomalies),
+        )
+
+    def _input(self, event: Event) -> Input | None:
+        match event:
+            case UserMessage(message_id=message_id, prompt_kind=kind):
+                return _MESSAGES[kind][self._queue.announced(message_id)]
+            case AgentText() | AgentReasoning() | ToolCall():
+                return Input.OUTPUT
+            case ToolResult():
+                return Input.RESULT
+            case RunStop():
+                return Input.RUN_STOP
+            case PromptQueued(message_id=message_id):
+                return Input.PROMPT_REQUEUED if self._is_known(message_id) else Input.PROMPT_QUEUED
+            case PromptWithdrawn(message_id=message_id) if self._queue.holds(message_id):
+                return Input.WITHDRAWN
+            case PromptWithdrawn(message_id=message_id):
+                return Input.WITHDRAWN_SPENT if self._is_known(message_id) else Input.WITHDRAWN_UNSEEN
+            case _:
+                return None
+
+    def _leave_queue(self) -> None:
+        """Prompts wait for the session, not for a branch: what waits still is announced again, and is no second one."""
+        while (head := self._queue.head) is not None:
+            self._withdrawn.append(Withdrawn(head.message_id, self._queue.take(head.message_id).text))
+            self._messages.discard(head.message_id)
+            self._left.add(head.message_id)
+
+    def _is_known(self, message_id: MessageId) -> bool:
+        return message_id in self._messages or message_id in self._spent or self._queue.announced(message_id)
+
+    def _step(self, seen_as: Input, event: Event) -> None:
+        transition = self._transitions[self._state, seen_as]
+        if transition.anomaly is not None:
+            self._note(transition.anomaly, event)
+        if isinstance(event, UserMessage) and seen_as is not Input.PROMOTION:
+            self._note_message(event)
+        _ACTIONS[transition.action](self, event)
+        self._state = transition.then
+
+    def _note(self, kind: AnomalyKind, event: Event) -> None:
+        match event:
+            case UserMessage() | AgentText() | AgentReasoning() | PromptQueued() | PromptWithdrawn():
+                subject: str = event.message_id
+            case ToolCall() | ToolResult():
+                subject = event.tool_call_id
+            case _:
+                subject = ""
+        self._anomalies.append(Anomaly(kind, event.seq, subject))
+
+    def _note_message(self, message: UserMessage) -> None:
+        if message.message_id in self._messages:
+            self._note("duplicate-message", message)
+        self._messages.add(message.message_id)
+
+    def _open_direct(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        head = self._queue.head
+        if head is not None and head.since < len(self._closed):
+            self._note("queue-jumped", event)
+        self._begin(event, "direct")
+
+    def _open_queued(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        head = self._queue.head
+        if head is not None and head.message_id != event.message_id:
+            self._note("promoted-out-of-order", event)
+        self._queue.take(event.message_id)
+        self._begin(event, "followUp")
+
+    def _begin(self, root: UserMessage, kind: RootKind) -> None:
+        self._open = RequestCycle(len(self._closed) + 1, root, kind)
+        self._items = []
+
+    def _place(self, event: Event) -> None:
+        assert isinstance(event, (AgentText, AgentReasoning, ToolCall))
+        if isinstance(event, ToolCall):
+            self._register(event, len(self._closed))
+        self._items.append(event)
+
+    def _stray(self, event: Event) -> None:
+        assert isinstance(event, (AgentText, AgentReasoning, ToolCall))
+        if isinstance(event, ToolCall):
+            self._register(event, None)
+        self._strays.append(event)
+
+    def _register(self, call: ToolCall, cycle: int | None) -> None:
+        if call.parent_id is not None and not self._has_parent(call.parent_id, cycle):
+            self._note("unknown-parent", call)
+        if call.tool_call_id in self._calls:
+            self._note("duplicate-call", call)
+        self._calls[call.tool_call_id] = _Call(cycle)
+
+    def _has_parent(self, parent_id: ToolCallId, cycle: int | None) -> bool:
+        """Whether the parent is in that cycle, the active one, or with None a stray like its child."""
+        if parent_id in self._calls and self._calls[parent_id].cycle == cycle:
+            return True
+        return cycle is not None and parent_id in self._statements
+
+    def _steer(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        if self._queue.announced(event.message_id):
+            self._queue.take(event.message_id)
+        self._items.append(event)
+
+    def _enqueue(self, event: Event) -> None:
+        assert isinstance(event, UserMessage)
+        self._queue.enqueue(event, len(self._closed))
+
+    def _announce(self, event: Event) -> None:
+        assert isinstance(event, PromptQueued)
+        if event.message_id in self._left:
+            self._left.discard(event.message_id)
+            self._withdrawn = [each for each in self._withdrawn if each.message_id != event.message_id]
+        self._queue.announce(event.message_id, event.text, len(self._closed))
+
+    def _withdraw(self, event: Event) -> None:
+        assert isinstance(event, PromptWithdrawn)
+        self._spend(event.message_id, self._queue.take(event.message_id).text)
+
+    def _note_withdrawn(self, event: Event) -> None:
+        assert isinstance(event, PromptWithdrawn)
+        self._spend(event.message_id, None)
+
+    def _spend(self, message_id: MessageId, text: str | None) -> None:
+        self._spent.add(message_id)
+        self._withdrawn.append(Withdrawn(message_id, text))
+
+    def _answer(self, event: Event) -> None:
+        assert isinstance(event, ToolResult)
+        call = self._calls.get(event.tool_call_id)
+        if call is None or call.answered:
+            self._note("result-without-call" if call is None else "second-result", event)
+            self._strays.append(event)
+            return
+        call.answered = True
+        if call.cycle is None:
+            self._strays.append(event)
+        elif self._open is not None and call.cycle == len(self._closed):
+            self._items.append(event)
+        else:
+            self._note("late-result", event)
+            self._closed.answer(call.cycle, event)
+
+    def _close(self, event: Event) -> None:
+        assert isinstance(event, RunStop)
+        assert self._open is not None
+        self._closed.append(self._open, self._items, event)
+        self._open, self._items = None, []
+        self._statements.clear()
+
+    def _ignore(self, event: Event) -> None:
+        return None
+
+
+# The table names methods that are private to the fold.
+# pyright: reportPrivateUsage=false
+_ACTIONS: Final[dict[Action, Callable[[CycleFold, Event], None]]] = {
+    Action.OPEN_DIRECT: CycleFold._open_direct,
+    Action.OPEN_QUEUED: CycleFold._open_queued,
+    Action.PLACE: CycleFold._place,
+    Action.STEER: CycleFold._steer,
+    Action.ENQUEUE: CycleFold._enqueue,
+    Action.ANNOUNCE: CycleFold._announce,
+    Action.WITHDRAW: CycleFold._withdraw,
+    Action.NOTE_WITHDRAWN: CycleFold._note_withdrawn,
+    Action.ANSWER: CycleFold._answer,
+    Action.STRAY: CycleFold._stray,
+    Action.CLOSE: CycleFold._close,
+    Action.IGNORE: CycleFold._ignore,
+}
+
+
+def cycles_of(events: Iterable[Event]) -> Cycles:
+    """The model of a whole log, or of a path of it: what a `CycleFold` holds that was fed with it."""
+    events = list(events)
+    fold = CycleFold(lookup_in(events))
+    for event in events:
+        fold.apply(event)
+    return fold.model

@@ -1,0 +1,42 @@
+"""What every event has in common. Events are in the past tense, frozen, and stamped once, when the log takes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from msgspec import Struct
+
+from ...core.ids import MAIN_BRANCH, BranchId, EventId, Seq
+
+UNSTAMPED: Final = Seq(-1)
+"""The `seq` of an event that is on no log yet."""
+UNNAMED: Final = EventId("")
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """The stamp of an event; `EventLog.append` fills it in. `at` is in seconds since the Unix epoch.
+
+    `kind` names the event on disk and never changes; `v` is the version of its fields and grows when their meaning
+    does. `from_worker` says that the process which runs statements may report it. Contents that only `droppable`
+    events name may be dropped from the store, see `dropped_before`.
+    """
+
+    kind: ClassVar[str]
+    v: ClassVar[int] = 1
+    from_worker: ClassVar[bool] = False
+    droppable: ClassVar[bool] = False
+
+    seq: Seq = UNSTAMPED
+    event_id: EventId = UNNAMED
+    at: float = 0.0
+    branch_id: BranchId = MAIN_BRANCH
+
+    @property
+    def waits(self) -> bool:
+        """Its commit may wait a moment for that of the events which are about to follow; nobody acts on it alone."""
+        return False
+
+    @property
+    def dropped_before(self) -> Seq | None:
+        """The commit of this event drops the session's droppable contents that none at this position or later names."""
+        return None

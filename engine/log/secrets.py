@@ -1,0 +1,218 @@
+"""Which variables of the environment are secrets: never given to statements, and their values taken out of texts.
+
+Owns the names that look secret (`docs/configuration.md` lists them) and what of a value is secret. Must not know
+sessions, nor how a value is found in a text, which is `redaction`. Used by the composition, by imports, by the commands
+for people and by `doctor`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from itertools import zip_longest
+from typing import Final, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
+
+from ..core.mcp_servers import McpServer, StdioServer
+from .redaction import SHORTEST, Redactor
+
+_ALLOWED: Final = frozenset((
+    "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "USER", "LOGNAME", "SHELL",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "DISPLAY", "WAYLAND_DISPLAY",
+    "EDITOR", "PAGER", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",
+))  # fmt: skip
+_ALLOWED_PREFIXES: Final = ("LC_", "XDG_")
+SECRET_NAMES: Final = (
+    "*_KEY", "*APIKEY*", "*API_KEY*", "*ACCESSKEY*", "*ACCESS_KEY*", "*PRIVATEKEY*", "*PRIVATE_KEY*", "*TOKEN*",
+    "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*_PASS", "*_PWD",
+    "AUTH", "AUTH_*", "*_AUTH", "*_AUTH_*", "PAT", "PAT_*", "*_PAT", "*_PAT_*",
+)  # fmt: skip
+"""Patterns of names whose values are secret, whatever the case of their letters; `*` stands for any characters."""
+NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
+"""Names that look like one of these and hold paths."""
+_QUOTES: Final = ("'", '"')
+_SCHEMES: Final = ("bearer", "basic", "token")
+_QUOTED_END: Final = "\\n"
+"""How the end of a line is written in a value of one line, such as that of a key in PEM."""
+_NOT: Final = "!"
+"""Before a pattern of the configuration: names that are not secret."""
+_WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
+_PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"))
+_CREDENTIALS_IN_URL: Final = re.compile(r"(?://|\A)[^/\s]*@")
+_PASSWORDS_IN_URL: Final = (
+    re.compile(r"://[^/\s:]*:([^/\s@]+)@"),
+    re.compile(r"://[^/\s:]*:([^/\s]+)@"),
+)
+"""Up to the first and up to the last `@`, because people write one into a password as it is."""
+_PROXY: Final = re.compile(r"(?i).*_proxy")
+_PASSWORD_OF_PROXY: Final = re.compile(r"\A[^/\s:]*:([^/\s]+)@")
+"""Of an address without a scheme, which is usual there."""
+
+
+class Secrets(Struct, frozen=True):
+    """What is secret in an environment.
+
+    `values` are to be taken out of texts. `names` are the variables they come from, `short` those whose values are too
+    short for that, and `words` those whose values read like a word, which is then taken out of all texts. All sorted.
+    """
+
+    values: tuple[str, ...]
+    names: tuple[str, ...]
+    short: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that statements may see: an allow-list, and never one whose name or value looks like a secret."""
+    is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES))
+        and not is_secret.match(name)
+        and not _CREDENTIALS_IN_URL.search(value)
+    }
+
+
+def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Secrets:
+    """The secrets in `environ`: the values of names that look secret, and the passwords inside URLs of any name.
+
+    Args:
+        environ: the process's environment.
+        more_names: patterns beside SECRET_NAMES, from the configuration; after a `!`, beside NEVER_SECRET.
+    """
+    more, fewer = _configured(more_names)
+    is_secret, is_none = _matcher((*SECRET_NAMES, *more)), _matcher((*NEVER_SECRET, *fewer))
+    found: dict[str, list[str]] = {}
+    for name, value in environ.items():
+        own = [value] if is_secret.match(name) and not is_none.match(name) and not _is_path(value) else []
+        own += [part for part in map(str.strip, _parts_of(value)) if own and part not in own and len(part) >= SHORTEST]
+        passwords = [password for pattern in _PASSWORDS_IN_URL for password in pattern.findall(value)]
+        if _PROXY.fullmatch(name):
+            passwords += _PASSWORD_OF_PROXY.findall(value)
+        own += [form for password in dict.fromkeys(passwords) for form in {password, _unquoted(password)}]
+        if any(own):
+            found[name] = own
+    return Secrets(
+        values=tuple(dict.fromkeys(value for own in found.values() for value in own if len(value.strip()) >= SHORTEST)),
+        names=tuple(sorted(found)),
+        short=tuple(
+            sorted(name for name, own in found.items() if any(0 < len(value.strip()) < SHORTEST for value in own))
+        ),
+        words=tuple(sorted(name for name, own in found.items() if any(map(_is_word, own)))),
+    )
+
+
+def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
+    """What takes the secrets of `environ` out of texts; see `find_secrets`."""
+    return Redactor(find_secrets(environ, more_names).values)
+
+
+def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:
+    """What is secret of what an MCP server is given.
+
+    That is each of its headers and variables, whatever it is called, but for what is plainly none: a path, a word, a
+    value that the environment of this process has, too. Of its arguments and its URL it is what looks so by its name.
+    """
+    named: dict[str, str] = {}
+    if isinstance(server, StdioServer):
+        known = set(environ.values())
+        given = [value for value in server.env.values() if value not in known]
+        for option, following in zip_longest(server.args, server.args[1:], fillvalue=""):
+            name, equals, value = option.partition("=")
+            if name.startswith("-"):
+                named[_variable_name(name)] = value if equals else following
+    else:
+        given = [value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
+        given += [value.partition(" ")[2] for value in given]
+        named = {_variable_name(name): value for name, value in parse_qsl(urlsplit(server.url).query)}
+        named["URL"] = server.url
+    secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
+    return [*secret, *find_secrets(named, more_names).values]
+
+
+def _variable_name(name: str) -> str:
+    return name.strip("-").replace("-", "_").upper()
+
+
+def _texts_in(value: str) -> list[str]:
+    """The texts in a value that is JSON, as that of a variable may be."""
+    try:
+        stack: list[object] = [json.loads(value)] if value.lstrip()[:1] in ("{", "[") else []
+    except (ValueError, RecursionError):
+        return []
+    found: list[str] = []
+    while stack:
+        each = stack.pop()
+        if isinstance(each, str):
+            found += [each, each.partition(" ")[2]]
+        elif isinstance(each, dict):
+            stack += cast("dict[str, object]", each).values()
+        elif isinstance(each, list):
+            stack += cast("list[object]", each)
+    return found
+
+
+def _parts_of(value: str) -> Iterable[str]:
+    """What of a secret value programs use, or print, by itself."""
+    for quote in _QUOTES:
+        if value.strip()[:1] == value.strip()[-1:] == quote:
+            yield value.strip()[1:-1]
+    scheme, space, rest = value.strip().partition(" ")
+    if space and scheme.lower() in _SCHEMES:
+        yield rest
+    if _QUOTED_END in value:
+        yield value.replace(_QUOTED_END, "\n")
+    yield from _texts_named(value, _matcher(SECRET_NAMES))
+
+
+def _texts_named(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
+    """The texts of JSON in a value whose names look secret, such as the key of a service account."""
+    try:
+        fields: object = json.loads(value) if value.lstrip()[:1] == "{" else None
+    except (ValueError, RecursionError):
+        return
+    if isinstance(fields, dict):
+        for name, text in cast("dict[str, object]", fields).items():
+            if isinstance(text, str) and is_secret.match(name):
+                yield text
+
+
+def _is_plain(value: str) -> bool:
+    return len(value.strip()) < SHORTEST or os.path.isabs(os.path.expanduser(value)) or _is_word(value)
+
+
+def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The patterns of names that are secret, and of those that are not."""
+    patterns = list(patterns)
+    return (
+        [pattern for pattern in patterns if not pattern.startswith(_NOT)],
+        [pattern.removeprefix(_NOT).strip() for pattern in patterns if pattern.startswith(_NOT)],
+    )
+
+
+def _is_word(value: str) -> bool:
+    return len(value) >= SHORTEST and _WORD.fullmatch(value) is not None
+
+
+def _matcher(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)), re.IGNORECASE)
+
+
+def _is_path(value: str) -> bool:
+    # An absolute one: a relative path would make the value of a secret depend on what a directory happens to hold.
+    try:
+        return os.path.isabs(path := os.path.expanduser(value)) and os.path.exists(path)
+    except ValueError:
+        return False
+
+
+def _unquoted(text: str) -> str:
+    escaped = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "replace"))
+    return escaped.decode("utf-8", "replace")

@@ -1,0 +1,333 @@
+"""The store on one SQLite file: which sessions this process writes to, and what of them is not stored yet.
+
+Writing is the writer thread's, reading is `stored`; this module only checks, encodes and queues. Nothing of SQLite is
+imported, and no file touched, before the first call that needs it. Must not know what events mean. A little over 300
+lines, because the port has eighteen methods and their documentation stands with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ...core.clock import Clock
+from ...core.errors import InvalidRequestError, SessionInUseError, SessionNotFoundError, StoreError
+from ...core.ids import BlobDigest, SessionId
+from ..events import Event
+from ..redaction import Storable
+from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
+from .blobs import digest_of, names_in
+from .listing import page
+from .queued import Append, Content, Create, Listen, Move, Retitle
+from .schema import MIGRATIONS, Migration
+from .stored import Stored
+from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
+
+if TYPE_CHECKING:  # for start-up, as in `_open`
+    from .database import Database
+    from .locks import SessionLocks
+    from .writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    database: Database
+    stored: Stored
+    writer: Writer
+    locks: SessionLocks
+
+
+class SqliteStore:
+    """Sessions in the SQLite file at `path`, which is made, with its directory, when it is first needed.
+
+    Every method may raise StoreError (StoreTooNewError) with a sentence that says what to do. `busy_seconds` bounds
+    how long a commit waits for other processes before its sessions become read-only.
+    """
+
+    def __init__(
+        self, path: Path, clock: Clock, *, busy_seconds: float = 10.0, migrations: Sequence[Migration] = MIGRATIONS
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._busy_seconds = busy_seconds
+        self._migrations = migrations
+        self._mutex = threading.RLock()
+        self._acquired: dict[SessionId, WritableSession] = {}
+        self._opened: _Parts | None = None
+        self._closed = False
+
+    def create(self, row: SessionRow) -> None:
+        """As in the port. A `created_at` of 0.0 is filled in from the clock.
+
+        Raises:
+            InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
+            SessionInUseError: another process is creating a session of that id.
+        """
+        unstored = stamped_row(row, self._clock)
+        with self._mutex:
+            parts = self._parts()
+            if row.session_id in self._acquired or self._parts().stored.row(row.session_id) is not None:
+                raise _taken(row.session_id)
+            with self._locked(parts, row.session_id) as found:
+                if found is not None:
+                    raise _taken(row.session_id)
+            self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
+
+    def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
+        """As in the port; after `create` it only attaches the listener.
+
+        Raises:
+            SessionReadOnlyError: a commit failed between `create` and this call.
+            StoreError: the lock file cannot be made.
+        """
+        with self._mutex:
+            parts = self._parts()
+            session = self._acquired.get(session_id)
+            if session is not None:
+                session.attach(committed)
+                parts.writer.put(Listen(session))
+                return
+            if self._parts().stored.row(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            with self._locked(parts, session_id) as row:
+                if row is None:
+                    raise SessionNotFoundError(session_id)
+                last = parts.stored.last(row)
+            self._acquired[session_id] = WritableSession(session_id, last + 1, last, last, committed)
+
+    def release(self, session_id: SessionId) -> None:
+        """As in the port; does nothing for a session that is not acquired. Not to be called by a commit listener."""
+        with self._mutex:
+            session = self._acquired.pop(session_id, None)
+        if session is not None and self._opened is not None:
+            self._opened.writer.drain(giving_up=session)
+            self._opened.locks.release(session_id)
+
+    def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
+        """As in the port.
+
+        Raises:
+            SessionReadOnlyError: a commit failed; nothing after it was or will be kept.
+            InvalidEventError: another position is due, or the event cannot be kept as JSON; nothing was queued.
+            StoreError: this store does not hold the session.
+        """
+        with self._mutex:
+            session = self._writable(session_id)
+            json, size = session.encoded(event)
+            writer = self._parts().writer
+            if session.next_seq == 0 and session.unstored is not None:
+                writer.put(Create(session, session.unstored), waits=True)
+            values = (session_id, event.seq, event.branch_id, event.kind, json)
+            names = names_in(json)
+            contents = tuple(filter(None, map(writer.unsaved, names))) if names else ()
+            at = self._clock.now()
+            append = Append(session, values, size, at, names, contents, event.droppable, event.dropped_before)
+            writer.put(append, waits=waits)
+            session.next_seq += 1
+
+    def flush(self) -> None:
+        if self._opened is not None:
+            self._opened.writer.flush()
+
+    def retitle(self, session_id: SessionId, title: str | None) -> None:
+        """As in the port. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
+        check_title(title)
+        with self._mutex:
+            session = self._writable(session_id)
+            session.check_writable()
+            unstored = session.unstored  # read once, because the writer takes it away when it is stored
+            if unstored is not None:
+                session.unstored = replace(unstored, title=title)
+            if session.next_seq:
+                self._parts().writer.put(Retitle(session, title))
+
+    def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
+        """As in the port. Raises what `submit` raises, and InvalidRequestError for a path that cannot be kept."""
+        check_directories((cwd, *directories))
+        with self._mutex:
+            session = self._writable(session_id)
+            session.check_writable()
+            unstored = session.unstored  # read once, as in `retitle`
+            if unstored is not None:
+                session.unstored = replace(unstored, cwd=cwd, directories=directories)
+            if session.next_seq:
+                self._parts().writer.put(Move(session, cwd, directories))
+
+    def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
+        """As in the port. Waits for those of them that this process has submitted; shows what is committed."""
+        parts = self._parts()
+        session = self._acquired.get(session_id)
+        if session is not None and session.failure is None:
+            last = session.next_seq - 1 if limit is None else min(session.next_seq, max(since, 0) + limit) - 1
+            if session.committed < last:
+                parts.writer.drain()
+        found = parts.stored.events(session_id, since, limit)
+        if not found:
+            self.row(session_id)
+        return found
+
+    def row(self, session_id: SessionId) -> SessionRow:
+        """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
+        session = self._acquired.get(session_id)
+        unstored = session.unstored if session is not None else None
+        row = self._parts().stored.row(session_id) or unstored
+        if row is None:
+            raise SessionNotFoundError(session_id)
+        return row
+
+    def rows(
+        self,
+        *,
+        cwds: Collection[str] | None = None,
+        titled: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> Sequence[SessionRow]:
+        # Unstored ones first, because one that is stored meanwhile must not be missing from both.
+        rows = {row.session_id: row for row in self._unstored()}
+        found = self._parts().stored.rows(cwds, titled, after, limit)
+        rows.update((row.session_id, row) for row in found)
+        return page(rows.values(), cwds, titled, after, limit)
+
+    def directories(self) -> Collection[str]:
+        unstored = {row.cwd for row in self._unstored()}
+        return unstored | self._parts().stored.directories()
+
+    def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
+        return self._parts().stored.contents(session_id)
+
+    def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
+        return self._parts().stored.droppable(session_id)
+
+    def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+        """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
+        from .whole_session import write_session  # here, as in `_open`
+
+        self.create(row)
+        try:
+            with self._parts().database.writing() as connection:
+                write_session(connection, bounded_row(row), items)
+        finally:
+            self.release(row.session_id)
+
+    def delete(self, session_id: SessionId) -> None:
+        from .removal import delete_session  # here, as in `_open`
+
+        # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
+        with self._mutex:
+            parts = self._parts()
+            if session_id in self._acquired:
+                raise SessionInUseError(session_id, os.getpid())
+            if self._parts().stored.row(session_id) is None:
+                raise SessionNotFoundError(session_id)
+            parts.locks.acquire(session_id)
+        try:
+            with parts.database.writing() as connection:
+                if not delete_session(connection, session_id):
+                    raise SessionNotFoundError(session_id)
+        finally:
+            parts.locks.release(session_id)
+
+    def collect(self, older_than: float) -> Collected:
+        """As in the port. `freed` is by how much the database has become smaller."""
+        from .locks import owners  # here, as in `_open`
+        from .removal import collect
+
+        database = self._parts().database
+        old = [row for row in self.rows() if row.updated_at < older_than]
+        return collect(database, old, older_than, self._locked_free, lambda: not owners(database.path))
+
+    def blob_put(self, data: Storable) -> BlobDigest:
+        """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
+        digest = digest_of(data)
+        with self._mutex:
+            self._parts().writer.keep(Content(digest, bytes(data)))
+        return digest
+
+    def blob_get(self, digest: BlobDigest) -> bytes:
+        parts = self._parts()
+        content = parts.writer.unsaved(digest)
+        if content is not None:
+            return content.data
+        return parts.stored.content(digest)
+
+    def close(self) -> None:
+        """Commits what was submitted and gives all sessions back. Not to be called by a commit listener."""
+        with self._mutex:
+            self._closed = True
+            acquired = tuple(self._acquired)
+            self._acquired.clear()
+            parts, self._opened = self._opened, None
+        if parts is not None:
+            parts.writer.close()
+            parts.database.close()
+            for session_id in acquired:
+                parts.locks.release(session_id)
+
+    def _unstored(self) -> list[SessionRow]:
+        """Rows of sessions that were created and have no event in the database yet."""
+        found = [session.unstored for session in tuple(self._acquired.values())]
+        return [row for row in found if row is not None]
+
+    @contextlib.contextmanager
+    def _locked_free(self, sessions: Collection[SessionId]) -> Generator[Collection[SessionId]]:
+        """Holds the locks of those that nobody has, meanwhile."""
+        locks = self._parts().locks
+        with self._mutex:
+            locked = locks.acquire_free(each for each in sessions if each not in self._acquired)
+        try:
+            yield dict.fromkeys(locked)
+        finally:
+            for session_id in locked:
+                locks.release(session_id)
+
+    def _parts(self) -> _Parts:
+        parts = self._opened
+        if parts is not None:
+            return parts
+        with self._mutex:
+            if self._closed:
+                raise StoreError("the store is closed; open another one")
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> _Parts:
+        # Here, because a host answers its first request sooner without SQLite.
+        from .database import Database
+        from .locks import SessionLocks
+        from .writer import Writer
+
+        path = os.path.realpath(self._path)
+        database = Database(path, self._busy_seconds, self._migrations)
+        return _Parts(database, Stored(database), Writer(database), SessionLocks(path))
+
+    def _writable(self, session_id: SessionId) -> WritableSession:
+        session = self._acquired.get(session_id)
+        if session is None:
+            raise StoreError(f"session {session_id} is not open for writing here; acquire it first")
+        return session
+
+    @contextlib.contextmanager
+    def _locked(self, parts: _Parts, session_id: SessionId) -> Generator[SessionRow | None]:
+        """Takes the lock, which is given back only where the block raises; what is stored is read after that.
+
+        Whoever had the lock until then may have written, made or deleted the session.
+        """
+        parts.locks.acquire(session_id)
+        try:
+            yield self._parts().stored.row(session_id)
+        except BaseException:
+            parts.locks.release(session_id)
+            raise
+
+
+def _taken(session_id: SessionId) -> InvalidRequestError:
+    return InvalidRequestError(f"there is a session {session_id} already; choose another id")

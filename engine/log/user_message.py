@@ -1,0 +1,189 @@
+"""A user's message as the blocks it came in, and as one text in which each mention keeps its place.
+
+Editors send a sentence with a mention in it as several blocks: text, a link, more text. The log keeps what was typed
+(`text`), what was attached, and, where that does not say it already, the order of the blocks (`content`), so that a
+model reads the sentence as it was written and a load shows the very blocks again. A text too long for a message is
+attached by itself, and its beginning stands for it. Pure. Composed by `Session.accept`; read by whatever shows a
+message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..core.cutting import cut_end, cut_line, more
+from ..core.links import Lines, target_of
+from ..core.text import printable
+from .events.conversation import Attachment, UserMessage
+
+MAX_TEXT_CHARS: Final = 1_000_000
+"""Of what is typed in one prompt; a longer text is attached by itself. Attachments may be longer."""
+BEGINNING_CHARS: Final = 4_000
+"""How much of such a text stays in the message."""
+EMBEDDED_CHARS: Final = 16_000
+"""How much of the texts that came with a prompt a model reads in the message."""
+LONG_TEXT_URI: Final = "rewindow:prompt"
+"""What marks an attachment as typed text that was too long."""
+SYSTEM_URI: Final = "import:system-prompt"
+"""What marks an attachment as the system prompt of another program: it is kept, and no model reads it."""
+_LONG_TEXT_NAME: Final = "prompt.txt"
+_LONGEST_URI: Final = 200
+_TICKS: Final = re.compile(r"`{3,}")
+_OPENERS: Final = frozenset("([{<\"'`")
+
+Block = str | Attachment
+
+
+class Composed(Struct, frozen=True):
+    """What a prompt leaves on the log: see `UserMessage`."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    content: tuple[str | int, ...] = ()
+
+
+def compose(blocks: Sequence[Block]) -> Composed:
+    """The message made of these blocks, in their order; nothing of them is lost."""
+    blocks = _without_long_texts(blocks)
+    attachments = tuple(block for block in blocks if isinstance(block, Attachment))
+    typed = _joined(blocks, _nothing)
+    if [*([typed] if typed else []), *attachments] == blocks:
+        return Composed(typed, attachments)
+    places = iter(range(len(attachments)))
+    content = tuple(block if isinstance(block, str) else next(places) for block in blocks)
+    return Composed(typed.strip(), attachments, content)
+
+
+def blocks_of(message: UserMessage) -> list[Block]:
+    """The blocks that the message came in. Total: a place that there is not is left out."""
+    attachments = message.attachments
+    if not message.content:
+        return [*([message.text] if message.text else []), *attachments]
+    blocks: list[Block] = []
+    for block in message.content:
+        if isinstance(block, str):
+            blocks.append(block)
+        elif 0 <= block < len(attachments):
+            blocks.append(attachments[block])
+    return blocks
+
+
+def user_text(message: UserMessage) -> str:
+    """What a model reads: the text, with each attachment as a Markdown link in its place, and why one is not open.
+
+    The texts that came with it follow, within `EMBEDDED_CHARS` together; their views hold the rest.
+    """
+    if not message.attachments:
+        return message.text
+    return "\n\n".join([_joined(blocks_of(message), _linked), *_embedded(message.attachments)])
+
+
+def spoken_text(message: UserMessage) -> str:
+    """What a person reads in one line: the text, with each attachment as its name."""
+    return _joined(blocks_of(message), _named) if message.attachments else message.text
+
+
+def unopened(attachment: Attachment) -> str | None:
+    """One sentence about an attachment that cannot be looked at; None for one that can."""
+    if attachment.text is not None:
+        return None
+    target = target_of(attachment.uri)
+    shown = cut_line(printable(attachment.uri), _LONGEST_URI)
+    return None if target.path is not None else f"{shown} was not opened: {target.reason}."
+
+
+def is_long_text(attachment: Attachment) -> bool:
+    """Whether it was typed, and attached because of its length."""
+    return attachment.uri == LONG_TEXT_URI and attachment.text is not None
+
+
+def _embedded(attachments: Sequence[Attachment]) -> list[str]:
+    """Each text that came with a prompt, once, in a fence of its own, as far as there is room."""
+    texts = {
+        (attachment.uri, attachment.text): attachment
+        for attachment in attachments
+        if attachment.text is not None and attachment.uri not in (LONG_TEXT_URI, SYSTEM_URI)
+    }
+    shown: list[str] = []
+    room = EMBEDDED_CHARS
+    for attachment in texts.values():
+        text = attachment.text or ""
+        start = _start(text, target_of(attachment.uri).lines, room)
+        piece = text[start : start + room]
+        if piece:
+            shown.append(_fenced(f"{printable(attachment.name)} as it came with this prompt:", text, start, piece))
+        room -= len(piece)
+    return shown
+
+
+def _start(text: str, lines: Lines | None, room: int) -> int:
+    """Where to begin, so that the lines that a link names are shown: at the first of them, where not all fits."""
+    if len(text) <= room or lines is None or text.count("\n") + 1 < lines.last:
+        return 0
+    return sum(map(len, text.splitlines(keepends=True)[: lines.first - 1]))
+
+
+def _fenced(heading: str, text: str, start: int, piece: str) -> str:
+    fence = "`" * (max((len(run) for run in _TICKS.findall(piece)), default=2) + 1)
+    before = [more(start, "character", "before these, in its view")] if start else []
+    after = len(text) - start - len(piece)
+    behind = [more(after, "character", "in its view")] if after else []
+    return "\n".join([heading, fence, *before, piece.removesuffix("\n"), *behind, fence])
+
+
+def _without_long_texts(blocks: Sequence[Block]) -> list[Block]:
+    kept = list(blocks)
+    texts = {place: len(block) for place, block in enumerate(blocks) if isinstance(block, str)}
+    excess = sum(texts.values()) - MAX_TEXT_CHARS
+    for place in sorted(texts, key=lambda place: -texts[place]):
+        if excess <= 0:
+            break
+        block = blocks[place]
+        assert isinstance(block, str)
+        kept[place] = Attachment(uri=LONG_TEXT_URI, name=_LONG_TEXT_NAME, media_type="text/plain", text=block)
+        excess -= len(block)
+    return kept
+
+
+def _joined(blocks: Sequence[Block], shown: Callable[[Attachment], str]) -> str:
+    text, after_text = "", True
+    for block in blocks:
+        is_text = isinstance(block, str) or is_long_text(block)
+        piece = block if isinstance(block, str) else _beginning(block) if is_text else shown(block)
+        if piece:
+            text += _separator(text, piece, after_text, is_text) + piece
+        after_text = is_text
+    return text
+
+
+def _separator(before: str, after: str, after_text: bool, is_text: bool) -> str:
+    """What keeps two blocks apart: a new line, but nothing where the one continues the sentence of the other."""
+    if not before:
+        return ""
+    if after_text and not is_text:
+        continues = before[-1].isspace() or before[-1] in _OPENERS
+    else:
+        continues = not after_text and is_text and not after[:1].isalnum()
+    return "" if continues else "\n"
+
+
+def _beginning(attachment: Attachment) -> str:
+    return cut_end(attachment.text or "", BEGINNING_CHARS, f"of this prompt, attached as {attachment.name}")
+
+
+def _nothing(_: Attachment) -> str:
+    return ""
+
+
+def _named(attachment: Attachment) -> str:
+    return printable(attachment.name)
+
+
+def _linked(attachment: Attachment) -> str:
+    sentence = unopened(attachment)
+    link = f"[{printable(attachment.name)}]({printable(attachment.uri)})"
+    return link if sentence is None else f"{link} (not opened: {target_of(attachment.uri).reason})"

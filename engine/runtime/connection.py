@@ -1,0 +1,254 @@
+"""The host's end of whatever runs statements, as `statement_run` and `connected_environment` use it.
+
+Owns what is the same for a worker process and for a thread: receiving within a scope, violations of the protocol, and
+the wait for an end. Must not know how messages travel. Implemented by `worker_connection` and `thread_connection`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+import anyio
+
+from ..log.statements_values import Touched, TouchSink, ignore_touched
+from .capture import Capture
+from .death import Death
+from .paused_worker import PausedWorker
+from .worker.framing import ProtocolError
+from .worker.protocol import (
+    KEPT_BYTES,
+    KEPT_GROUPS,
+    TOUCHED_BYTES,
+    TOUCHED_FILES,
+    FromWorker,
+    Kept,
+    Touching,
+    TouchingPart,
+    ToWorker,
+)
+from .worker_messages import MessageReader
+
+START_SECONDS: Final = 30.0
+"""How long the other side may take to begin."""
+Received = FromWorker | Death
+
+
+class ContentParts:
+    """What one statement tells of files: contents in parts, by their numbers. More than it may send is a violation.
+
+    Twice as much is let pass, because threads that tell at the same time may each be the last that may.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, bytearray] = {}
+        self._bytes = 0
+        self._files = 0
+
+    def add(self, number: int, data: bytes) -> None:
+        """Raises ProtocolError."""
+        self._count(data)
+        self._parts.setdefault(number, bytearray()).extend(data)
+
+    def end(self, number: int, data: bytes | None) -> bytes | None:
+        """The whole content. Raises ProtocolError."""
+        self._files += 1
+        self._count(data or b"")
+        begun = self._parts.pop(number, b"")
+        return None if data is None else b"".join((begun, data))
+
+    def _count(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > 2 * TOUCHED_BYTES or self._files > 2 * TOUCHED_FILES:
+            raise ProtocolError("a statement told of more files than it may")
+
+
+class Connection(ABC):
+    """One namespace's runner, from its start until `close`; `reader` reads what it says."""
+
+    def __init__(self, reader: MessageReader) -> None:
+        self.reader = reader
+        self._death: Death | None = None
+        self._violation: str | None = None
+        self._closed = False
+        self._touched: TouchSink = ignore_touched
+        self._parts = ContentParts()
+        self._keeping: str | None = None
+        self._kept: Kept | None = None
+
+    @property
+    def dead(self) -> bool:
+        return self._death is not None or self._closed
+
+    @abstractmethod
+    def send(self, message: ToWorker) -> None:
+        """Queues the message. Raises FrameTooLargeError with nothing queued."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Has the running statement interrupted once; may be repeated."""
+
+    @abstractmethod
+    def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
+        """Whatever is written from now on goes into these."""
+
+    def begin_touches(self, touched: TouchSink) -> None:
+        """Whatever the statements' own code is about to write is told to this from now on."""
+        self._touched = touched
+        self._parts = ContentParts()
+
+    def announce_reading(self, on: bool) -> None:
+        """While it is on, the worker is told before its output is read for the first time; see `OutputTaken`."""
+        del on
+
+    def begin_keeping(self, execution_id: str | None) -> None:
+        """What is kept of this execution follows its end by itself; None where nothing does."""
+        self._keeping = execution_id
+        self._kept = None
+
+    @property
+    def keeping(self) -> bool:
+        """Whether something follows that was not taken yet."""
+        return self._keeping is not None
+
+    def kept(self) -> Kept | None:
+        """What has followed the last statement, if it is there. Not while somebody receives."""
+        if self._keeping is not None and self._hear_kept() is None and self.look():
+            self._hear_kept()
+        return self._kept
+
+    async def receive_kept(self, scope: anyio.CancelScope) -> Kept | Death | None:
+        """The same, or the death, or None when `scope`, which this enters, ends first."""
+        with scope:
+            while (heard := self._hear_kept()) is None:
+                await self._progress()
+            return heard
+        return None
+
+    def _hear_kept(self) -> Kept | Death | None:
+        message = None if self._kept is not None else self._next()
+        if message is not None and not isinstance(message, Death):
+            self.violate(f"{type(message).__name__} between two requests")
+            return None
+        return self._kept or message
+
+    def watch_memory(self, on: bool) -> None:
+        """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
+        del on
+
+    def snapshot(self, data_bytes: int) -> PausedWorker | None:
+        """Has a copy made of the other side, after what was asked of it before; returns at once. None for never.
+
+        Raises:
+            OSError: nobody can be asked.
+        """
+        del data_bytes
+        return None
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Takes the output that is there at this moment and no more: something in the background may write for ever."""
+
+    @abstractmethod
+    def look(self) -> bool:
+        """Whether there is still somebody at the other end, without waiting. Not while somebody receives."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Has the other side ended; whoever receives learns of the death."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives everything back; may be repeated."""
+
+    @abstractmethod
+    async def acknowledged(self) -> None:
+        """Returns when every interrupt asked for has been sent, or the other side is dead."""
+
+    async def receive(self, scope: anyio.CancelScope) -> Received | None:
+        """The next message, or the death, or None when `scope`, which this enters, ends first."""
+        with scope:
+            while (message := self._next()) is None:
+                await self._progress()
+            return message
+        return None
+
+    async def first(self) -> Received | None:
+        """The first message, or the death, or None when neither came in time."""
+        return await self.receive(anyio.move_on_after(START_SECONDS))
+
+    async def kill(self) -> Death:
+        """Ends the other side and returns how it ended, within seconds. Not while somebody receives."""
+        self.end()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(self._death_seconds()):
+                while self._death is None:
+                    await self._progress()
+        # Once more, because after a pause of the whole machine the time is over before anything was read.
+        if self._death is None:
+            self.look()
+        if self._death is None:
+            self._death = self._give_up()
+        return self._cause(self._death)
+
+    def violate(self, reason: str) -> None:
+        """The other side said what it must not: nothing more is read from it, and it is ended."""
+        self._violation = f"protocol violation: {reason}"
+        self._stop_reading()
+        self.end()
+
+    # --- for the implementations -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _progress(self) -> None:
+        """Waits until something can be read or written, and does it."""
+
+    @abstractmethod
+    def _next_body(self) -> bytes | None:
+        """The body of the next frame, if it is there. Raises ProtocolError."""
+
+    @abstractmethod
+    def _stop_reading(self) -> None: ...
+
+    @abstractmethod
+    def _death_seconds(self) -> float:
+        """How long an end may take before `_give_up`."""
+
+    @abstractmethod
+    def _give_up(self) -> Death:
+        """The other side did not end in time: does what is left to do, and says what became of it."""
+
+    def _next(self) -> Received | None:
+        if self._violation is None:
+            try:
+                while (body := self._next_body()) is not None:
+                    message = self.reader.message(body)
+                    if isinstance(message, Kept):
+                        self._take_kept(message)
+                    elif isinstance(message, (Touching, TouchingPart)):
+                        self._take_touch(message)
+                    else:
+                        return message
+            except ProtocolError as error:
+                self.violate(str(error))
+        return None if self._death is None else self._cause(self._death)
+
+    def _take_touch(self, message: Touching | TouchingPart) -> None:
+        if isinstance(message, TouchingPart):
+            self._parts.add(message.number, message.data)
+            return
+        data = self._parts.end(message.number, message.data)
+        touched = Touched(path=message.path, digest=message.digest, data=data, note=message.note, mode=message.mode)
+        self._touched(touched)
+
+    def _take_kept(self, message: Kept) -> None:
+        if message.execution_id != self._keeping:
+            return  # of a statement before, whose values nobody has asked for
+        if self._kept is not None:
+            raise ProtocolError("values of one execution were sent twice")
+        if len(message.groups) > KEPT_GROUPS or sum(len(group.data) for group in message.groups) > KEPT_BYTES:
+            raise ProtocolError("more values than may be sent unasked")
+        self._kept = message
+
+    def _cause(self, death: Death) -> Death:
+        return Death(self._violation) if self._violation else death

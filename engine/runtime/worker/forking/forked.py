@@ -1,0 +1,152 @@
+"""What the zygote knows of one process that it forks for the host: its control channel, its descriptors, its id.
+
+Owns the fork. Must not know when a process is ended, nor what it does. Used by `zygote`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, NoReturn
+
+from ....core.domain import Domain
+from ...sandbox.entering import prepare
+from ..framing import FrameBuffer, frame
+from ..processes import program
+from ..processes.proc import is_below
+from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
+from ..writes import routed
+from . import child
+
+HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
+"""The signals that the zygote has handlers for."""
+
+
+_CREDENTIALS: Final = Struct("=iII")
+"""Of the sender of a record: process, user and group."""
+
+
+class ForkedProcess:
+    """One process and the channel over which the host asked for it.
+
+    `limit` is how much memory its processes may hold, in bytes, `domain` what they may write, `who` what is said to
+    have held more, and `reason` why it was ended, where we did. One that `pauses` starts nothing. `ask_outlines` gives
+    the descriptor on which a worker asks for outlines, `number_of` the process id by which the host knows a process.
+    """
+
+    __slots__ = (
+        "ask_outlines", "buffer", "control", "domain", "limit", "number_of", "passed", "pauses", "pid", "reason", "who"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        control: socket.socket,
+        passed: list[int],
+        ask_outlines: Callable[[], socket.socket],
+        number_of: Callable[[int], int],
+    ) -> None:
+        self.control = control
+        self.number_of = number_of
+        self.ask_outlines = ask_outlines
+        self.passed = passed
+        self.pid: int | None = None
+        self.limit = 0
+        self.domain: Domain | None = None
+        self.pauses = False
+        self.who = ""
+        self.reason = ""
+        self.buffer = FrameBuffer()
+
+    def say(self, message: FromZygote) -> None:
+        # The host may have gone or closed the session; then there is nobody to report to.
+        with contextlib.suppress(OSError):
+            self.control.sendall(frame(message))
+
+    def say_forked(self, pid: int) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which is said later
+            self.say(Forked(self.number_of(pid)))
+
+    def take_known(self) -> socket.socket:
+        """The socket on which a copy says that it is this process; it was passed last."""
+        return socket.socket(fileno=self.passed.pop())
+
+    def adopt_with(self, request: Adopt) -> None:
+        self.limit, self.domain, self.who = request.data_bytes, request.domain, "the statement"
+        self.pauses = request.pauses
+
+    def adopt(self, known: socket.socket) -> None:
+        """Whoever spoke on the socket is this process, if it is below the zygote; says so to the host."""
+        pid = said_by(known)
+        if pid and is_below(pid, os.getpid()):
+            self.pid = pid
+            self.say_forked(pid)
+        else:
+            self.say(Died(-1, "it was not copied"))
+        known.close()
+
+    def forget(self) -> None:
+        """Closes what was to be passed on."""
+        for descriptor in self.passed:
+            os.close(descriptor)
+        self.passed = []
+
+    def fork(self, request: Fork | Execute) -> None:
+        """Starts the process, unless there is one or was one, and says so."""
+        if self.pid is not None or not self.passed:
+            return
+        parent = os.getpid()
+        if request.domain is not None:
+            prepare(request.domain)
+            if isinstance(request, Fork):
+                routed.prepare()
+        try:
+            with contextlib.ExitStack() as given:
+                outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1
+                pid = fork(lambda: self._become(request, parent, outlines))
+        except OSError as error:
+            self.say(Died(-1, f"fork failed: {error}"))
+            self.forget()
+            return
+        self.pid, self.limit, self.domain = pid, request.data_bytes, request.domain
+        self.who = "the statement" if isinstance(request, Fork) else "the program"
+        self.forget()
+        self.say_forked(pid)
+
+    def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
+        """What was forked goes its own way and does not return."""
+        if isinstance(request, Fork):
+            connection, stdout, stderr, handover = self.passed
+            child.become_worker(request, parent, connection, stdout, stderr, handover, outlines)
+        connection, stdout, stderr, *stdin = self.passed
+        program.become_keeper(request, parent, connection, stdout, stderr, *stdin)
+
+
+def said_by(connection: socket.socket) -> int:
+    """The process that has sent the next record, as the kernel says; 0 where that cannot be told."""
+    with contextlib.suppress(OSError):
+        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT)
+        for level, kind, value in ancillary:
+            if data and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                return int(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
+    return 0
+
+
+def fork(become: Callable[[], NoReturn]) -> int:
+    """A child of the zygote, in which `become` is called. Its process id. Raises OSError."""
+    # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in HANDLED:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+            become()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+    return pid

@@ -1,0 +1,171 @@
+"""The parser process: makes outlines for whoever asks on its socket, and may be ended by any text at any moment.
+
+Forked by the zygote when a request is there that nobody serves (`parsers`); ends itself when nobody has asked for a
+while, or nobody can any more. Each text has a bound: the kernel ends the process when the time is up, because a
+grammar's C code heeds nobody. The process that replaces it has the next request, and the one it died of is answered by
+another tier (`outlines`). Memory is bounded too. A text may be made to have a grammar's C code do anything, so the
+process is in a sandbox of its own, whoever asks: it changes no file but in /dev, has no network and can read no other
+process, as far as the kernel has that to offer.
+
+Imports tree-sitter, which no other process does. Must not know what outlines are for.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from ....core.domain import Domain
+from ....files.outline import ctags
+from ....files.outline.indentation import outline_by_indentation
+from ....files.outline.languages import language_of
+from ....files.outline.model import Outline
+from ....files.outline.requests import RECORD_BYTES, Pieces, Reply, Request, records, request_of
+from ...sandbox.entering import enter
+from ..processes.limits import set_limits
+from ..processes.privileges import give_up_reading_others
+from ..processes.system import die_with_parent
+
+SECONDS: Final = 1.0
+"""Of one processor, for one text; then the kernel ends the process."""
+_SOFT_SECONDS: Final = 0.7
+"""After which a grammar is asked to stop."""
+_PATIENT: Final = 10.0
+"""Times as many seconds where nobody waits for the outline."""
+_CTAGS_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 10.0
+_DATA_BYTES: Final = 768 << 20
+_OPEN_FILES: Final = 64
+_EXIT_SETUP: Final = 70
+_NOTHING: Final = Domain(scratch="", without=("mounts",))
+"""May be written; and of mounts none are left that would matter."""
+_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin")
+
+
+def become_parser(connection: int, parent: int) -> NoReturn:
+    """Turns this forked process into a parser that leaves by `os._exit` only."""
+    try:
+        os.setsid()
+        if not die_with_parent(signal.SIGKILL, parent):
+            os._exit(_EXIT_SETUP)
+        _keep_alone(connection)
+        set_limits(_DATA_BYTES, _OPEN_FILES)
+        give_up_reading_others(domain=True)  # also of kernels too old for the rest
+        enter(_NOTHING, 0)
+        gc.enable()
+        _serve(socket.socket(fileno=connection))
+    except BaseException:
+        os._exit(_EXIT_SETUP)
+    os._exit(0)
+
+
+def _keep_alone(connection: int) -> None:
+    """Closes what the zygote had open, and sends what C code may print to nobody."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nothing, descriptor)
+    highest = max(map(int, os.listdir("/proc/self/fd")), default=0)
+    os.closerange(3, connection)
+    os.closerange(connection + 1, highest + 2)
+
+
+def _serve(connection: socket.socket) -> None:
+    """Answers until nobody asks for `_IDLE_SECONDS`, or nobody is there to ask."""
+    connection.settimeout(_IDLE_SECONDS)
+    pieces = Pieces()
+    with suppress(OSError):
+        while record := connection.recv(RECORD_BYTES):
+            complete = pieces.feed(record)
+            if complete is None:
+                continue
+            number, body = complete
+            for answer in records(number, _reply(request_of(body))):
+                connection.sendall(answer)
+
+
+def _reply(request: Request) -> Reply:
+    try:
+        return _MAKERS[request.tier](request)
+    except Exception as error:
+        return Reply(None, f"{type(error).__name__}: {error}")
+
+
+class _Bound:
+    """The time of this process for one text: the kernel ends the process when it is up."""
+
+    def __init__(self, *, patient: bool) -> None:
+        self._times = _PATIENT if patient else 1.0
+
+    def __enter__(self) -> _Bound:
+        self._until = time.process_time() + _SOFT_SECONDS * self._times
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS * self._times)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def is_near(self) -> bool:
+        return time.process_time() > self._until
+
+
+def _by_grammar(request: Request) -> Reply:
+    from ....files.outline import grammars  # loads tree-sitter, which the zygote is to do without
+
+    language = language_of(request.path, request.text)
+    if language is None:
+        return Reply(None, "there is no grammar for its language")
+    grammars.loaded(language.name)  # ours to take its time, which is not the text's
+    with _Bound(patient=request.patient) as bound:
+        most = grammars.PATIENT_BYTES if request.patient else grammars.BYTES
+        return Reply(
+            grammars.outline_by_grammar(
+                request.text, language, request.path, bound.is_near, references=request.references, most=most
+            )
+        )
+
+
+def ctags_program() -> str | None:
+    """The `ctags` that outlines use; of a user's own PATH nothing is known here."""
+    names = (os.path.join(folder, "ctags") for folder in _FOLDERS)
+    return next((name for name in names if os.access(name, os.X_OK)), None)
+
+
+def _by_ctags(request: Request) -> Reply:
+    import subprocess  # takes time to load, and is for the rare text that no grammar is for
+
+    program = ctags_program()
+    if program is None:
+        return Reply(None, "there is no ctags")
+    for mode in ctags.MODES:
+        try:
+            ended = subprocess.run(  # noqa: S603 -- it is given a text to read, and its name
+                ctags.command(program, mode),
+                input=ctags.request(request.path, request.text),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_CTAGS_SECONDS,
+                env={},
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Reply(None, "ctags took too long")
+        if ended.returncode == 0:
+            return _told(ctags.outline_by_ctags(ended.stdout, request.text, language_of(request.path, request.text)))
+    return Reply(None, "this ctags is none that can be asked")
+
+
+def _told(outline: Outline | None) -> Reply:
+    return Reply(outline, "" if outline else "ctags does not know its language")
+
+
+def _by_indentation(request: Request) -> Reply:
+    return Reply(outline_by_indentation(request.text))
+
+
+_MAKERS: Final = {"tree-sitter": _by_grammar, "ctags": _by_ctags, "indentation": _by_indentation}

@@ -1,0 +1,404 @@
+"""The zygote: one single-threaded process per host that forks workers and keepers of programs, the parent of all.
+
+Loads once what all workers share, then serves three kinds of socket: the fork socket, whose closing means that the host
+is gone, one control channel per forked process, and those on which outlines are asked for (`parsers`). Runs nothing of
+the user's. It must not hold threads or state that a fork could not copy. Started by `boot`; its other end is
+`runtime.zygote`.
+
+It is the parent and the subreaper, so ids of its children cannot be reused before it has reaped them: all signals and
+all ending of processes go through it.
+
+A little over 300 lines, because all that its one loop waits for is served in one place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import time
+from typing import Final, NoReturn
+
+from ....core import tokens
+from ....core.tokens import counter
+from ..framing import ProtocolError, to_zygote
+from ..processes.brands import Brand
+from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
+from ..processes.memory import Watch as MemoryWatch
+from ..processes.memory import is_full
+from ..processes.privileges import become_unreadable
+from ..processes.proc import children_of, is_below, session_of
+from ..processes.system import become_subreaper, die_with_parent, give_back_memory, send, take_brand, take_precedence
+from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
+from . import realm
+from .expected import ExpectedCopies, readable
+from .forked import ForkedProcess
+from .parsers import Parsers
+from .stillness import NOT_STILL, STAND_STILL, Stillness
+
+LIVES: Final = b"L"
+"""First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
+READY: Final = b"R"
+"""Second record: everything is loaded, fork requests are served."""
+PASSED: Final = (4, 5)
+"""How many descriptors come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes,
+for a worker its hand-over socket, and for a program that is talked to its stdin pipe."""
+ADOPTED: Final = 2
+"""Those of a copy of a worker: control channel, and the socket on which it says that it is there."""
+ASKS: Final = 1
+"""Descriptors that come with the request to serve a socket on which outlines are asked for: that socket; and with that
+for a realm: its fork socket."""
+REALM: Final = b"N"
+"""The record of that request."""
+_CHUNK: Final = 65536
+_AGAIN_SECONDS: Final = 0.1
+"""Between two looks at orphans that have not ended yet."""
+_ROOM_SECONDS: Final = 5.0
+"""How long it is waited for that processes which were ended are gone."""
+_ROOM_LOOK_SECONDS: Final = 0.005
+_IDLE_SECONDS: Final = 1.0
+"""Without a request, before what dead hosts left behind is ended: nobody waits then."""
+
+
+class ZygoteLoop:
+    """The loop over the fork socket, the control channels and the ends of children."""
+
+    def __init__(self, forks: socket.socket, *, is_swept: bool, outside: int = -1) -> None:
+        self._forks = forks
+        self._is_swept = is_swept
+        self._outside = outside
+        """In a realm, a descriptor of the /proc around it."""
+        self._realms: set[int] = set()
+        """The processes that are zygotes of realms."""
+        self._without_realms = ""
+        """Why there are no namespaces for realms."""
+        self._has_orphans = False
+        self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())), in_realm=outside >= 0)
+        self._poll = select.epoll()
+        self._poll.register(forks.fileno(), select.EPOLLIN)
+        self._processes: dict[int, ForkedProcess] = {}
+        self._copies = ExpectedCopies(self._poll)
+        self._still = Stillness(self._poll)
+        self._parsers = Parsers(self._poll)
+        self._wake_read, wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        wake_write.setblocking(False)
+        self._wake_write = wake_write
+        signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
+        self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
+
+    def serve(self) -> NoReturn:
+        """Never returns: leaves the process when the host is gone."""
+        while True:
+            # One at a time, because what is done for one may have served another already.
+            ready = self._poll.poll(self._patience(), 1)
+            if not self._still:  # or those would go on that are looked at
+                self._look_at_memory()
+            if not ready:
+                self._use_idle_time()
+            for descriptor, _ in ready:
+                self._serve(descriptor)
+
+    def _serve(self, descriptor: int) -> None:
+        if descriptor == self._forks.fileno():
+            self._accept()
+        elif descriptor == self._wake_read.fileno():
+            self._wake_read.recv(_CHUNK)
+            self._reap()
+        elif descriptor in self._processes:
+            self._receive(self._processes[descriptor])
+        elif self._still.has(descriptor):
+            self._still.end(descriptor)
+        elif self._copies.has(descriptor):
+            self._copies.take_in()
+        elif self._parsers.has(descriptor):
+            self._parsers.serve(descriptor)
+
+    def _patience(self) -> float | None:
+        """Seconds to wait for a request before there is something else to do; None for ever."""
+        otherwise = _AGAIN_SECONDS if self._has_orphans else None if self._is_swept else _IDLE_SECONDS
+        look = self._memory.patience()
+        return otherwise if look is None else look if otherwise is None else min(look, otherwise)
+
+    def _use_idle_time(self) -> None:
+        if self._has_orphans:
+            self._end_orphans()
+        elif not self._is_swept and not self._memory.is_busy:
+            self._sweep()
+
+    def _look_at_memory(self) -> None:
+        for pid, reason in self._memory.look():
+            if process := self._process_of(pid):
+                process.reason = reason
+            self._memory.end(pid)
+            self._end_tree(pid)
+
+    def _sweep(self) -> None:
+        """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
+        self._is_swept = True
+        end_left_behind()
+
+    def announce(self, record: bytes) -> None:
+        """Reports to the host how far the start is; leaves where there is no host any more."""
+        try:
+            self._forks.send(record)
+        except OSError:
+            self.leave()
+
+    def notice(self, *_: object) -> None:
+        """Handles SIGCHLD: the wake-up descriptor has what the loop needs."""
+
+    def leave(self, *_: object) -> None:
+        """Ends every descendant, then this process; also the handler of SIGTERM."""
+        end_below(os.getpid(), reap=self._reap_orphan)
+        if not self._is_swept:
+            self._sweep()
+        os._exit(0)
+
+    def _accept(self) -> None:
+        try:
+            data, passed, _, _ = socket.recv_fds(self._forks, 1, max(PASSED))
+        except OSError:
+            self.leave()
+            return
+        if not data:
+            self.leave()
+        if len(passed) == ASKS:
+            if data == REALM:
+                self._begin_realm(passed[0])
+            elif data == STAND_STILL:
+                self._stand_still(passed[0])
+            else:
+                self._parsers.add(socket.socket(fileno=passed[0]))
+            return
+        if len(passed) not in (ADOPTED, *PASSED):  # the host's record to load, or a request that lost its descriptors
+            for descriptor in passed:
+                os.close(descriptor)
+            return
+        control = socket.socket(fileno=passed[0])
+        for descriptor in passed:
+            os.set_inheritable(descriptor, False)
+        process = ForkedProcess(control, passed[1:], self._parsers.ask, self._number_of)
+        self._processes[control.fileno()] = process
+        self._poll.register(control.fileno(), select.EPOLLIN)
+        if len(passed) == ADOPTED:
+            self._copies.add(process)
+
+    def _stand_still(self, descriptor: int) -> None:
+        if self._outside >= 0:
+            self._still.begin(descriptor)
+        else:  # because then it would be all processes of the user
+            with socket.socket(fileno=descriptor) as wanted, contextlib.suppress(OSError):
+                wanted.send(NOT_STILL)
+
+    def _begin_realm(self, descriptor: int) -> None:
+        """Forks the zygote of a realm, in a namespace where that can be had."""
+        begun = realm.Begun(0, self._without_realms)
+        if not begun.missing:
+            begun = realm.begin(descriptor, serve_realm, apart=True)
+            self._without_realms = begun.missing
+        if begun.missing:
+            begun = realm.begin(descriptor, serve_realm, apart=False)
+        if begun.pid:
+            self._realms.add(begun.pid)
+        os.close(descriptor)
+
+    def _number_of(self, pid: int) -> int:
+        return realm.number_outside(pid, self._outside)
+
+    def _receive(self, process: ForkedProcess) -> None:
+        # A copy may have said that it is there, and what comes now is meant for it.
+        self._copies.take_in()
+        try:
+            data = process.control.recv(_CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(process)
+            return
+        try:
+            process.buffer.feed(data)
+            while (body := process.buffer.next()) is not None:
+                self._handle(process, to_zygote(body))
+        except ProtocolError as error:
+            process.say(Died(-1, f"control channel: {error}"))
+            self._drop(process)
+
+    def _drop(self, process: ForkedProcess) -> None:
+        self._poll.unregister(process.control.fileno())
+        was_expected = self._copies.give_up(process)
+        del self._processes[process.control.fileno()]
+        process.forget()
+        self._end(process)
+        process.control.close()
+        if was_expected:
+            self._end_orphans()
+
+    def _end(self, process: ForkedProcess) -> None:
+        # What a statement had pass for a copy of its worker is nobody's child here: its id may be another's by now.
+        if process.pid is None or not is_below(process.pid, os.getpid()):
+            return
+        if process.pauses:
+            # What there should be below it, because a statement had something else pass for it, is then an orphan.
+            send(process.pid, signal.SIGKILL)
+        else:
+            self._end_tree(process.pid)
+
+    def _make_room(self) -> None:
+        """Waits for what was ended in a realm to be gone: each holds a process id until then."""
+        deadline = time.monotonic() + _ROOM_SECONDS
+        while self._outside >= 0 and is_full() and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(_ROOM_LOOK_SECONDS)
+
+    def _end_tree(self, pid: int) -> None:
+        if self._outside < 0:
+            end_tree(pid, self._reap_orphan)
+        elif end_alone(pid):
+            pass
+        elif self._known() == {pid} and not self._copies:
+            end_all()
+        else:
+            end_all_but(lambda: self._spared() - {pid})
+
+    def _spared(self) -> set[int]:
+        """Children that are no orphans."""
+        return {pid for pid in children_of("self") or () if not self._is_orphan(pid)}
+
+    def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
+        match message:
+            case Fork() | Execute():
+                self._make_room()
+                process.fork(message)
+            case Adopt():
+                process.adopt_with(message)
+            case Interrupt():
+                if process.pid is not None:
+                    send(process.pid, signal.SIGINT)
+                process.say(Interrupted())
+            case Kill():
+                self._end(process)
+            case Watch(on=on):
+                if process.pid is not None and on:
+                    self._memory.begin(process.pid, process.limit, process.who, process.domain)
+                elif process.pid is not None:
+                    self._memory.rest(process.pid, process.limit, process.domain)
+
+    def _reap(self) -> None:
+        """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
+        died: list[tuple[ForkedProcess, int]] = []
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                if os.WIFSTOPPED(status):  # a thread that is held still
+                    continue
+                self._memory.end(pid)
+                self._realms.discard(pid)
+                self._parsers.ended(pid, status)
+                if process := self._process_of(pid):
+                    process.pid = None
+                    died.append((process, status))
+        self._end_orphans()
+        for process, status in died:
+            process.say(Died(status, process.reason))
+
+    def _process_of(self, pid: int) -> ForkedProcess | None:
+        return next((process for process in self._processes.values() if process.pid == pid), None)
+
+    def _reap_orphan(self, pid: int) -> None:
+        """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
+        if pid not in self._known():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+    def _end_orphans(self) -> None:
+        """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
+        unknown = (children_of("self") or frozenset()) - self._known()
+        # Again until there are none, because one that was missed may never end by itself and so never be noticed.
+        self._has_orphans = bool(unknown)
+        if self._still:
+            return
+        if any(map(self._is_orphan, unknown)):
+            if self._outside < 0:
+                end_below(os.getpid(), self._is_orphan, self._reap_orphan)
+            else:
+                end_all_but(self._spared)
+                for pid in unknown:
+                    self._reap_orphan(pid)
+
+    def _is_orphan(self, pid: int) -> bool:
+        """Whether a child is neither one of ours nor a copy that is still to say so (`forking_off`)."""
+        session = session_of(pid)
+        # In this order: a copy is asked for before it is made, and says so before it leaves its original's session.
+        while readable((self._forks.fileno(),)):
+            self._accept()
+        self._copies.take_in()
+        known = self._known()
+        return pid not in known and not (self._copies and session in known)
+
+    def _known(self) -> set[int]:
+        forked = (process.pid for process in self._processes.values() if process.pid is not None)
+        return self._parsers.pids.union(self._realms, forked)
+
+
+def serve_realm(fork_socket: int, outside: int) -> NoReturn:
+    """Becomes the zygote of a realm, in a process that has loaded all. Arguments as `realm.begin` gives them."""
+    forks = socket.socket(fileno=fork_socket)
+    zygote = ZygoteLoop(forks, is_swept=True, outside=outside)
+    zygote.announce(LIVES)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, zygote.notice)
+    signal.signal(signal.SIGTERM, zygote.leave)
+    zygote.serve()
+
+
+def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:
+    """Becomes the zygote of the process that the brand names.
+
+    Args:
+        fork_socket: an inherited SOCK_SEQPACKET descriptor; each record carries the four descriptors of one worker.
+        brand: for this process and all below it. When its host is not the parent any more the zygote leaves at once.
+        with_thread: whether the host's spawning thread lives as long as the host, so that its end may be a signal.
+        is_swept: whether what dead hosts left behind was ended already.
+    """
+    forks = socket.socket(fileno=fork_socket)
+    os.set_inheritable(fork_socket, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    become_unreadable()
+    become_subreaper()
+    take_precedence()
+    take_brand(brand)
+    zygote = ZygoteLoop(forks, is_swept=is_swept)
+    zygote.announce(LIVES)
+    signal.signal(signal.SIGCHLD, zygote.notice)
+    # SIGTERM, because SIGKILL would end the zygote before it can end its descendants.
+    signal.signal(signal.SIGTERM, zygote.leave)
+    if with_thread and not die_with_parent(signal.SIGTERM, brand.host):
+        zygote.leave()
+    _load()
+    zygote.announce(READY)
+    _load_later()
+    zygote.serve()
+
+
+def _load() -> None:
+    tokens.load()
+    counter()("the first count builds what counting needs")
+    gc.collect()
+    give_back_memory()  # 4 MB that reading the ranks took for a moment
+    gc.freeze()
+
+
+def _load_later() -> None:
+    """What the first statement does without: workers that were forked by then load it by themselves."""
+    from ..guarding import unaudited
+    from ..keeping import keeper
+    from ..statements import rerun
+    from . import checkpoint, outlining
+
+    del checkpoint, keeper, outlining, rerun
+    unaudited.load()
+    gc.freeze()

@@ -1,0 +1,296 @@
+"""The guard of replays, edits and plan mode: stops what would touch anything outside. Free work is watched.
+
+Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
+lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
+history runs again, and for statements in plan mode or of an edit; of others a watch is told each act, and stops none
+(`touching`).
+
+A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added when
+the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the first
+guard: a worker that never replays never pays for it. In a worker a guard that is armed stands before every thread; in a
+process that is not the statement's own, only before the work of its statement, because the others are the host's. What
+the statement has started stays guarded when the guard is disarmed, for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, Final
+
+from . import origins, unaudited
+from .outside import STAGED, STOPPED, described, is_bytecode
+from .refusal import Refusal, ReplayEffect, editing, replaying
+from .scratch import is_in
+from .targets import TARGETS
+
+KEPT_STOPS: Final = 5
+"""Of what one statement was kept from, so much is told in words, and the rest as a number."""
+_KEPT_LATE: Final = 64
+_OWN_TASKS: Final = "/proc/self/task"
+_IMPORT: Final = "import"
+_ALL_THREADS: Final = 0
+"""No thread has this identifier."""
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))) + os.sep
+_ON_THE_WAY: Final = frozenset(
+    function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
+)
+"""Of the standard library, what a watch calls."""
+
+Watch = Callable[[str, tuple[Any, ...]], None]
+"""Is told of each act of free work before it happens, by the name and the arguments of its event."""
+
+
+class Guarded:
+    """The origin of a guarded statement's work, and what that was kept from. `label` names the statement."""
+
+    def __init__(self, label: str, refusal: Refusal) -> None:
+        self.label = label
+        self.late: Callable[[str], None] | None = None
+        """Takes a sentence on each stop from when the rebuild is over; None while its statements run."""
+        self._refusal = refusal
+        self._phrases: list[str] = []
+        self._count = 0
+
+    @property
+    def may_stage(self) -> bool:
+        """Whether files are opened whose writes the host is asked for, because it answers these from a record."""
+        return self._refusal is editing
+
+    def refuse(self, phrase: str) -> Exception:
+        """Notes the stop, and returns what the work is to see."""
+        if self.late is None:
+            self._note(phrase)
+            return self._refusal(phrase)
+        doer = origins.doer()
+        self.late(f"{doer}, started by {self.label} while the namespace was rebuilt, {phrase}")
+        return self._refusal_of(doer, phrase)
+
+    def _refusal_of(self, doer: str, phrase: str) -> Exception:
+        if self._refusal is not replaying:
+            return self._refusal(phrase)
+        return ReplayEffect(
+            f"{doer} was started by {self.label}, which ran again when the namespace was rebuilt, and a rebuild "
+            f"touches nothing outside: it {phrase}. Make it anew, and it may act"
+        )
+
+    def _note(self, phrase: str) -> None:
+        # Two threads may count one for both: the number is for a report, and a lock would hang a signal handler.
+        self._count += 1
+        if len(self._phrases) < KEPT_STOPS and phrase not in self._phrases:
+            self._phrases.append(phrase)
+
+    def take(self) -> tuple[str, ...]:
+        """One phrase for each stop since the last time this was called, at most KEPT_STOPS and a number."""
+        phrases, count, self._phrases, self._count = self._phrases, self._count, [], 0
+        left = count - len(phrases)
+        return (*phrases, f"was kept from {left:,} more acts outside") if left > 0 else tuple(phrases)
+
+
+def _no_alarms() -> tuple[str, ...]:
+    return ()
+
+
+class OutsideGuard:
+    """A switch for one environment.
+
+    Args:
+        own_process: whether the process is the statements' own, so that a guard that is armed stands before every
+            thread of it, and threads that C code began are the statements'.
+        turn_off: ends what would call a function of the statement's by itself later on, and says what there was.
+        scratch: the directory in which nothing is stopped; empty for none.
+    """
+
+    def __init__(
+        self, *, own_process: bool = False, turn_off: Callable[[], tuple[str, ...]] = _no_alarms, scratch: str = ""
+    ) -> None:
+        _HOOK.scratch = os.path.join(os.path.realpath(scratch), "") if scratch else ""
+        self.own_process = own_process
+        self._turn_off = turn_off
+        if own_process:
+            unaudited.install_places(_HOOK.audit)
+        self._armed: Guarded | None = None
+        self._rerun: list[Guarded] = []
+        self._late: deque[str] = deque(maxlen=_KEPT_LATE)
+
+    def arm(self, label: str, refusal: Refusal, *, replay: bool) -> None:
+        """The calling thread runs a statement from now on whose work is guarded; in a `replay` until that is over."""
+        _HOOK.install()
+        self._armed = Guarded(label, refusal)
+        if replay:
+            self._rerun.append(self._armed)
+        if self.own_process:
+            _HOOK.everywhere = self._armed
+        origins.begin(self._armed)
+
+    def ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The statement has ended, and the guard is armed still: phrases on its stops, and on what was turned off."""
+        if self._armed is None:
+            return (), ()
+        turned_off = self._turn_off()
+        return self._armed.take(), turned_off
+
+    def disarm(self) -> None:
+        """The calling thread runs what is free from now on."""
+        if self._armed is not None:
+            self._armed = _HOOK.everywhere = None
+            origins.begin(None)
+
+    def begin_watch(self, watch: Watch) -> None:
+        """From now on `watch` is told of what the statements do that is free: of all threads where the process is
+        theirs, otherwise of the calling one. It never keeps anything from happening."""
+        _HOOK.watch()
+        _HOOK.watches[_ALL_THREADS if self.own_process else threading.get_ident()] = watch
+
+    def end_watch(self) -> None:
+        """Nobody is told any more."""
+        _HOOK.watches.pop(_ALL_THREADS if self.own_process else threading.get_ident(), None)
+
+    def admit(self, operation: str) -> None:
+        """Raises the refusal where the calling work is guarded and not that of the statement which runs."""
+        origin = origins.present()
+        if origin is not None and origin is not self._armed:
+            raise origin.refuse(f"was kept from asking for {operation}")
+
+    def settle(self) -> tuple[str, ...]:
+        """The history has run again: disarms, and returns a sentence on all that goes on and what it was kept from.
+
+        Timers of threads are cancelled. What can be collected is, so that finalizers run while they are guarded.
+        """
+        self._collect()
+        living = [_left_alive(work) for work in origins.alive() if work.origin in self._rerun]
+        late = [f"{origin.label} {phrase}" for origin in self._rerun for phrase in origin.take()]
+        for origin in self._rerun:
+            origin.late = self._late.append
+        if self.own_process and self._rerun:
+            strangers = Guarded("a statement", replaying)
+            strangers.late = self._late.append
+            origins.take_strangers(_native_threads(), strangers)
+        self._rerun.clear()
+        self.disarm()
+        return (*late, *living)
+
+    def _collect(self) -> None:
+        """Ends what nothing refers to any more: otherwise it would end, and act, in the middle of a live statement."""
+        if self.own_process and self._rerun:
+            left = Guarded("what nothing refers to any more", replaying)
+            self._rerun.append(left)
+            origins.begin(left)
+            gc.collect()
+            origins.begin(self._armed)
+
+    def take_late(self) -> tuple[str, ...]:
+        """A sentence on each of the latest stops since the rebuild was over, or since this was last called."""
+        taken: list[str] = []
+        while self._late:
+            taken.append(self._late.popleft())
+        return tuple(taken)
+
+
+def _left_alive(work: origins.Work) -> str:
+    """Turns a timer off; says what there is and what becomes of it."""
+    assert work.origin is not None
+    thread = work.thread
+    if isinstance(thread, threading.Timer):
+        threading.Timer.cancel(thread)
+        return f"{work.origin.label} started {work}, which was turned off"
+    return f"{work.origin.label} started {work}, which goes on and is kept from acting outside"
+
+
+def _native_threads() -> list[int]:
+    return [int(task) for task in os.listdir(_OWN_TASKS) if int(task) != threading.get_native_id()]
+
+
+class _Hook:
+    """What the process's audit hook does. `everywhere` stands before every thread that is free otherwise."""
+
+    def __init__(self) -> None:
+        self._is_added = False
+        self._installed = False
+        self._databases = unaudited.Databases(self.audit)
+        self.everywhere: Guarded | None = None
+        self.scratch = ""
+        self.watches: dict[int, Watch] = {}
+        """By the identifier of the thread whose work is watched."""
+
+    def watch(self) -> None:
+        if not self._is_added:
+            self._is_added = True
+            sys.addaudithook(_notice)
+
+    def install(self) -> None:
+        self.watch()
+        if not self._installed:
+            self._installed = True
+            origins.install()
+            unaudited.install(self.audit)
+        self._databases.look()
+
+    def audit(self, name: str, args: tuple[Any, ...]) -> None:
+        if name == _IMPORT:
+            self._import(*args)
+            return
+        origin = origins.present() or self.everywhere
+        if origin is None:
+            if self.watches:
+                self._tell(name, args)
+            return
+        if name not in STOPPED or not _touches(name, args):
+            return
+        if name == STAGED and origin.may_stage:
+            return
+        if self.scratch and is_in(self.scratch, name, args):
+            return
+        if is_bytecode(name, args):
+            # An import does without keeping what it compiled, if it is told so by an OSError.
+            raise PermissionError(f"{name} is kept from keeping bytecode")
+        raise origin.refuse(f"was kept from {described(name, args)}")
+
+    def _import(self, name: str, file: str | None, *_: object) -> None:
+        # With a file its loading has begun, and would not end with what is loaded here.
+        if self._installed and file is None:
+            self._databases.importing(name)
+
+    def _tell(self, name: str, args: tuple[Any, ...]) -> None:
+        watch = self.watches.get(_ALL_THREADS) or self.watches.get(threading.get_ident())
+        if watch is None:
+            return
+        try:
+            if (name not in STOPPED or STOPPED[name](args)) and not is_bytecode(name, args):
+                watch(name, args)
+        except Exception as error:
+            # What a statement's own signal handler raises in the middle of it is the statement's.
+            if not _is_ours(error):
+                raise
+
+
+def _is_ours(error: Exception) -> bool:
+    step = error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS) and file not in _ON_THE_WAY:
+            return False
+        step = step.tb_next
+    return True
+
+
+def _touches(name: str, args: tuple[Any, ...]) -> bool:
+    return STOPPED[name](args) or (name == "sqlite3.connect" and unaudited.is_unwatched_connection())
+
+
+_LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
+
+
+def _notice(name: str, args: tuple[Any, ...]) -> None:
+    # Apart, because some events are frequent: `id()` raises one. A function, because the interpreter looks for an
+    # attribute of the hook at each event, for which a method has to be searched: that takes four times as long.
+    if name in _LISTED:
+        _HOOK.audit(name, args)
+
+
+_HOOK: Final = _Hook()

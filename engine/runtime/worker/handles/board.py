@@ -1,0 +1,237 @@
+"""The Board: all nodes of one session, what an execution did to them, the tick, and the worker's share of a projection.
+
+Which nodes live is known to `live_nodes`, how statements make them to `node_names`. Called by the worker alone.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ....context.tail.sections import Tail, TailState, assemble, expansions
+from ....core.execution import Display
+from ....core.ids import ExecutionId, ObjId
+from ....files import source
+from ....files.base import NodeBase
+from ....files.buffers import AskEditor, Buffers, nobody
+from ....files.disk import Disk, Sizes
+from ....files.document import Documents
+from ....files.glob_member import Globbing
+from ....files.looks import Looks
+from ....files.outline.model import Outliner
+from ....files.outlines import Outlines
+from ....files.revision import Revision
+from ....files.sources_protocol import Files
+from ....files.tails import FeedItem, HandleRow, News
+from ....files.ticks.foreseen import foreseen
+from ....files.view_handle import ViewHandle
+from ....log.events import Event
+from ....log.ticks_values import UpdatePayload, Want
+from .globs import Globs
+from .handle_states import HandleStates
+from .listing import Listing, row
+from .live_nodes import LiveNodes
+from .node_names import NodeNames
+from .policies import policies_of
+from .shown import BoardReport, Shown, looked_at, reported
+from .surfaces import Smaller, group_surfaces, pin_surfaces
+from .ticking import Ticks
+from .trees import DirectTrees
+
+
+class Board:
+    """The nodes of one session.
+
+    Args:
+        files: where content comes from.
+        count: exact tokens; additive as `tokens.cut` says.
+        cwd: absolute directory that relative paths start from and titles are relative to.
+        directories: absolute roots of the workspace; files outside of them are titled by their absolute path.
+        now: seconds since the epoch.
+        outliner: what outlines contents.
+        sizes: which files are held, and which are read by pages.
+        ask_editor: gives the texts that the user's editor holds.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        count: Callable[[str], int],
+        cwd: str,
+        directories: tuple[str, ...],
+        now: Callable[[], float],
+        outliner: Outliner,
+        sizes: Sizes = Sizes(),  # noqa: B008 - it is immutable
+        ask_editor: AskEditor = nobody,
+    ) -> None:
+        self.cwd = cwd
+        self._count = count
+        disk = Disk(files, DirectTrees(now), now, sizes)
+        self.looks = Looks(disk, Buffers(files, now, ask_editor), now)
+        self._documents = Documents(self.looks)
+        self._ticks = Ticks(self.looks, now, self._followed)
+        self.outlines = Outlines(outliner)
+        globs = Globs(Globbing(self.looks, self.outlines.of, count), (cwd, *directories))
+        self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks)
+        self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
+        self._shown: dict[str, Shown] = {}
+        self._smaller = Smaller()
+        self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
+
+    def _followed(self) -> Iterable[str]:
+        return (view.path for view in self._nodes.views() if view.running and view.path is not None)
+
+    def _show(self, shown: Shown) -> None:
+        self._shown[shown.node.obj_id] = shown
+
+    def content(self, path: str) -> Revision:
+        """What is at an absolute path now."""
+        return self._documents.at(path, source.title_of(path, self.cwd), outside=False).current
+
+    # --- names and handles -------------------------------------------------------------------------------------------
+
+    def names(self) -> dict[str, object]:
+        """What statements find in their namespace."""
+        return self._names.names()
+
+    def ls(self) -> Listing:
+        """The handles there are, by the names that they have in the namespace of this execution."""
+        if len(self._nodes.names()) < len(self._nodes.all()):
+            gc.collect()  # because nobody knows yet what a statement that still runs has let go
+        return Listing(self._rows())
+
+    def state_of(self, node: NodeBase) -> dict[str, object]:
+        """As `HandleStates.state_of`."""
+        return self._states.state_of(node)
+
+    def node_from(self, obj_id: str, state: object) -> NodeBase:
+        """As `HandleStates.node_from`."""
+        return self._states.node_from(obj_id, state)
+
+    def handles(self) -> list[NodeBase]:
+        """All nodes, in the order of their creation."""
+        return self._nodes.all()
+
+    def views(self) -> list[ViewHandle]:
+        """The windows on documents among them."""
+        return self._nodes.views()
+
+    # --- one execution -----------------------------------------------------------------------------------------------
+
+    @property
+    def statement(self) -> int:
+        """The number of the statement that runs, or ran last; 0 before the first."""
+        return self._nodes.statement
+
+    def begin(
+        self,
+        index: int,
+        namespace: Mapping[str, object],
+        *,
+        execution_id: str = "",
+        round_id: int = 0,
+        times: Sequence[float] = (),
+    ) -> None:
+        """The statement `index` starts in `namespace`; the nodes that it makes are numbered from 1.
+
+        Those that a thread of its makes when it has ended go on from its last number. In a re-run the ticks that it
+        asks for took place at these `times`.
+        """
+        self._ticks.begin(ExecutionId(execution_id), round_id, times)
+        self._shown.clear()
+        self._nodes.begin(index, namespace)
+        self.looks.begin()
+
+    def finish(self) -> BoardReport:
+        """The execution ended, however it did. A second call reports nothing."""
+        self._ticks.end()
+        shown, events = tuple(self._shown.values()), self._nodes.take_events()
+        self._shown.clear()
+        is_as_then = self.looks.are_as_then
+        reports = [reported(entry, self._nodes.statement, is_as_then=is_as_then) for entry in shown]
+        return BoardReport(
+            displays=tuple(display for display, _ in reports),
+            locations=tuple(location for _, location in reports if location is not None),
+            events=(*self.looks.take(), *self.outlines.take(), *events),
+        )
+
+    # --- between executions ------------------------------------------------------------------------------------------
+
+    def made(self) -> Iterable[int]:
+        """Ids, as of `id()`, of the handles that this execution has made and that live."""
+        return map(id, self._nodes.made())
+
+    def let_go(self, loose: Collection[int]) -> None:
+        """Ends those handles, by their `id()`, that nothing reaches; no name holds any of them."""
+        if loose and any(id(node) in loose for node in self.handles()):
+            gc.collect()
+
+    def tick(
+        self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = (), *, tells: bool = True
+    ) -> tuple[Event, ...]:
+        """Applies what was prepared and ticks all nodes once, in the order of their creation.
+
+        Where nobody `tells`, nodes change alike, and no event and no delta says so.
+        """
+        self.looks.begin()
+        events = self._ticks.step(self._nodes.tick_context(round_id, now, payloads), tells=tells)
+        return (*self.looks.take(), *self.outlines.take(), *events)
+
+    def foresee(self, round_id: int, now: float) -> tuple[FeedItem, ...]:
+        """What a tick in that Round would find now, in the words of its nodes. Changes nothing."""
+        found = foreseen(self._nodes.tick_context(round_id, now))
+        return tuple(FeedItem(node.obj_id, line) for node, line in found)
+
+    def wants(self) -> tuple[Want, ...]:
+        """What could be prepared for ticks to come, of the nodes as they are."""
+        return tuple(want for node in self._nodes.all() for want in node.wants())
+
+    def tail(self, namespace: Mapping[str, object], budget: int, news: News) -> tuple[Tail, tuple[HandleRow, ...]]:
+        """The tail block within `budget` tokens, and all rows of the handle table.
+
+        Changes nothing. A row's `tokens` of 0 means All.
+        """
+        self._nodes.namespace = namespace
+        standing = {render.obj_id: render for render in news.standing}
+        with self._nodes.named() as names:
+            rows = self._listed(names)
+            state = TailState(
+                rows=rows,
+                news=news,
+                expansions=expansions(news, rows),
+                groups=group_surfaces(self._nodes, names, standing, news.diverged, self._smaller),
+                pins=pin_surfaces(self._nodes, names, standing, self._smaller),
+                policies=policies_of(_made_in(news), self._nodes, names),
+            )
+            return assemble(state, budget, self._count), rows
+
+    def look(
+        self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None
+    ) -> tuple[tuple[HandleRow, ...], dict[str, Display]]:
+        """All rows of the handle table, and what the handles of these names, or ids, show. Changes nothing."""
+        self._nodes.namespace = namespace
+        with self._nodes.named() as known:
+            rows = self._listed(known)
+        wanted = {name: row.obj_id for row in rows for name in (row.name, row.obj_id) if name in names}
+        nodes: dict[str, NodeBase] = {node.obj_id: node for node in self.handles()}
+        return rows, {name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()}
+
+    def stale(self) -> tuple[ObjId, ...]:
+        """Which nodes a tick would find changed. Asks the disk, and adopts nothing."""
+        return tuple(node.obj_id for node in self.handles() if node.is_stale())
+
+    def read(self) -> None:
+        """A model has read the handles as they are."""
+        for node in self.handles():
+            node.mark_projected()
+
+    def _rows(self) -> tuple[HandleRow, ...]:
+        with self._nodes.named() as names:
+            return self._listed(names)
+
+    def _listed(self, names: Mapping[int, str]) -> tuple[HandleRow, ...]:
+        return tuple(row(node, names.get(id(node), node.obj_id)) for node in self.handles())
+
+
+def _made_in(news: News) -> Iterable[str]:
+    return (made.obj_id for statement in news.statements for made in statement.made)

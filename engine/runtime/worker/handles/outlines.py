@@ -1,0 +1,173 @@
+"""Asks for outlines: the side of workers and of the host, over a socket that `parsers` serves with a process.
+
+An `Outliner` that keeps the latest outlines. Where the process dies of a text, or says that a tier cannot do it, the
+next tier is asked for; where nobody answers, the outline is made here, from indentation, which may be done anywhere.
+Blocks the calling thread and no other; calls of several threads queue up. Must not know who makes outlines, nor how.
+
+A message that an exception of the statement's (an interrupt) left half-sent, or unanswered, spoils no later one: see
+`files.outline.requests`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from ....core.errors import EnvironmentUnavailableError
+from ....files.outline.indentation import outline_by_indentation
+from ....files.outline.languages import language_of
+from ....files.outline.model import TIERS, Outline, Tier
+from ....files.outline.requests import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
+from ..processes import own_process
+
+_KEPT: Final = 512
+_KEPT_SYMBOLS: Final = 100_000
+"""Symbols and references of the outlines that are kept."""
+_SENT: Final = 16 << 20
+"""A longer text is outlined here."""
+_PATIENCE: Final = 10.0
+"""Seconds for one answer: on a busy machine a process may need a while for what takes it a second."""
+_LONG_PATIENCE: Final = 60.0
+"""The same where nobody waits."""
+
+Connect = Callable[[], socket.socket | None]
+"""Gives a socket on which outlines can be asked for, None where there is none (any more). May raise OSError."""
+
+_Key = tuple[str, str, Tier | None, bool, bool]
+"""The arguments of `outline` but the text, which goes by its digest."""
+
+
+class Outlines:
+    """See `Outliner`."""
+
+    def __init__(self, connect: Connect, kept: int = _KEPT, kept_symbols: int = _KEPT_SYMBOLS) -> None:
+        self._connect = connect
+        self._most, self._most_symbols = kept, kept_symbols
+        self._kept: OrderedDict[_Key, Outline] = OrderedDict()
+        self._symbols = 0
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._number = 0
+        # A process that a statement forks has no part in this conversation.
+        os.register_at_fork(after_in_child=self._forget_connection)
+
+    def outline(
+        self,
+        text: Callable[[], bytes],
+        *,
+        digest: str,
+        path: str,
+        tier: Tier | None = None,
+        references: bool = False,
+        patient: bool = False,
+    ) -> Outline:
+        """See `Outliner.outline`."""
+        key = (digest, path, tier, references, patient)
+        if found := self._look_up(key):
+            return found
+        outline = self._made(text(), path, tier, references=references, patient=patient)
+        self._keep(key, outline)
+        return outline
+
+    def reopen(self, connect: Connect) -> None:
+        """Begins another conversation, in a process that has taken the worker's place."""
+        self._drop()
+        self._connect = connect
+
+    def close(self) -> None:
+        """Ends the conversation; the process on the other side leaves then. May be used again."""
+        with self._lock:
+            self._drop()
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def _look_up(self, key: _Key) -> Outline | None:
+        with suppress(KeyError):
+            found = self._kept[key]
+            self._kept.move_to_end(key)
+            return found
+        return None
+
+    def _keep(self, key: _Key, outline: Outline) -> None:
+        self._kept[key] = outline
+        self._symbols += _size(outline)
+        while len(self._kept) > 1 and (len(self._kept) > self._most or self._symbols > self._most_symbols):
+            with suppress(KeyError):  # another thread may have emptied it meanwhile
+                self._symbols -= _size(self._kept.popitem(last=False)[1])
+
+    # --- how it is made ----------------------------------------------------------------------------------------------
+
+    def _made(self, text: bytes, path: str, tier: Tier | None, *, references: bool, patient: bool) -> Outline:
+        tiers = TIERS[TIERS.index(tier) :] if tier else TIERS
+        if tier is None and language_of(path, text) is None:
+            tiers = tiers[1:]
+        for one in tiers[:-1] if len(text) <= _SENT else ():
+            reply = self._asked(Request(one, path, text, references, patient))
+            if reply is None:
+                break
+            if reply.outline is not None:
+                return reply.outline
+        return outline_by_indentation(text)
+
+    def _asked(self, request: Request) -> Reply | None:
+        """The answer; None where there is nobody to ask. A process that died of it has an answer too."""
+        if not own_process.is_own():
+            return None
+        with self._lock:
+            self._number += 1
+            for _ in range(2):  # a socket whose other side has gone is replaced once
+                connection = self._connected()
+                if connection is None:
+                    continue  # because a zygote that has just ended is replaced for the next one
+                try:
+                    return _exchange(connection, self._number, request)
+                except (TimeoutError, ValueError) as error:
+                    return Reply(None, str(error))
+                except OSError:
+                    self._drop()
+        return None
+
+    def _connected(self) -> socket.socket | None:
+        if self._connection is None:
+            with suppress(OSError, EnvironmentUnavailableError):
+                self._connection = self._connect()
+        return self._connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _forget_connection(self) -> None:
+        # Nor may it wait for a lock that another thread held when it was forked.
+        self._lock = threading.Lock()
+        self._drop()
+
+
+def _size(outline: Outline) -> int:
+    return 1 + len(outline.symbols) + len(outline.references)
+
+
+def _exchange(connection: socket.socket, number: int, request: Request) -> Reply:
+    """Raises OSError where no answer comes: TimeoutError, or ConnectionError where the other side is gone."""
+    deadline = time.monotonic() + (_LONG_PATIENCE if request.patient else _PATIENCE)
+    for record in records(number, request):
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        connection.send(record)
+    pieces = Pieces()
+    while True:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        record = connection.recv(RECORD_BYTES)
+        if not record:
+            raise ConnectionResetError("nobody makes outlines any more")
+        if record == LOST:
+            return Reply(None, "its parser ended")
+        complete = pieces.feed(record)
+        if complete is not None and complete[0] == number:
+            return reply_of(complete[1])

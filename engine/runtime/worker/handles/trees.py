@@ -1,0 +1,288 @@
+"""The files below a directory that a glob matches, listed again and again at the price of one stat for each.
+
+A directory is read again only when its own stamp has changed, or a file of rules that counts for it; the verdicts on
+its entries, by the glob and by ignore files, are kept with it. A young one is read again, because kernels stamp in
+ticks. Enters no link below the place where it begins, and lists nothing but regular files; the root is pinned by
+`confinement`, and what is opened below is asked for its place, because the glob itself may name a link, and a directory
+that was one when it was found may be a link when it is opened: O_NOFOLLOW tells of the last name alone, and of none
+that a slash follows. It is the worker that walks, because it asks for the list in the middle of a statement or a tick,
+and 100,000 files take it a quarter of a second. Used by `files.disk`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Final
+
+import xxhash
+
+from ....core.paths import is_inside
+from ....files.confinement import is_own, opened_directory
+from ....files.manifest import CUT
+from ....files.search.globs import alternatives, read_glob
+from ....files.search.ignore_files import IgnoreFiles
+from ....files.search.place import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, Place, place_of
+
+MOST_FILES: Final = 100_000
+_RACY_NS: Final = 50_000_000
+_WIDTH: Final = 4
+"""Numbers that stand for a file: times of modification and change, size, inode."""
+_KEPT: Final = 32
+"""Globs whose directories are remembered."""
+_SIGNED: Final = 1 << 63
+_MAGIC: Final = re.compile(r"[*?\[{\\]")
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Bound here, because a statement may replace them in their module.
+_open, _close, _fstat, _stat, _scandir, _readlink = os.open, os.close, os.fstat, os.stat, os.scandir, os.readlink
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Directory:
+    """A directory as it was read. `files` are names that the glob matches; `stats` and `text` are theirs."""
+
+    stamp: Stamp | None
+    above: IgnoreFiles
+    rules: IgnoreFiles
+    files: tuple[str, ...]
+    directories: tuple[str, ...]
+    stats: array[int] = field(default_factory=lambda: array("q"))
+    text: str = ""
+
+
+class Tree:
+    """One glob below one root of the workspace.
+
+    Args:
+        root: absolute; what the glob's paths are relative to.
+        pattern: as `find` takes it.
+        now: seconds since the epoch.
+    """
+
+    def __init__(self, root: str, pattern: str, now: Callable[[], float]) -> None:
+        glob = read_glob(pattern)
+        self._root = root
+        self._now = now
+        self._wanted = re.compile(glob.expression)
+        self._reaches = tuple(map(_reach, alternatives(pattern)))
+        self._base = _common(reach.literal for reach in self._reaches)
+        self._above = IgnoreFiles(in_repository=False)
+        self._place: Place | None = None
+        self._known: dict[str, _Directory] = {}
+        self._texts: list[str] = []
+        self._text = ""
+        self._is_cut = False
+
+    def listing(self) -> str:
+        """The manifest of what is there now; the same object where nothing has changed.
+
+        Raises:
+            OSError: the root cannot be entered.
+        """
+        try:
+            with opened_directory(self._root, (self._root,)) as root:
+                found = self._found(root)
+        except (FileNotFoundError, NotADirectoryError):
+            found = {}
+        texts = [directory.text for directory in found.values()]
+        if len(found) == len(self._known) and all(map(is_, texts, self._texts)):
+            return self._text
+        self._known, self._texts = found, texts
+        self._text = "".join(texts) + (f"{CUT}\n" if self._is_cut else "")
+        return self._text
+
+    def _found(self, root: int) -> dict[str, _Directory]:
+        found: dict[str, _Directory] = {}
+        left = MOST_FILES
+        self._is_cut = False
+        for path, directory in self._walk(root):
+            found[path] = directory
+            left -= len(directory.files)
+            if left < 0:
+                self._is_cut = True
+                found[path] = _shortened(directory, path, left)
+                break
+        return found
+
+    def _walk(self, root: int) -> Iterator[tuple[str, _Directory]]:
+        place = _readlink(f"/proc/self/fd/{root}").rstrip("/")
+        waiting = [(self._base, self._rules_above())]
+        while waiting:
+            path, above = waiting.pop()
+            try:
+                descriptor = _open(path or ".", _FLAGS, dir_fd=root)
+            except OSError:
+                continue  # gone meanwhile, or not ours to read: its files are none of the group's
+            try:
+                here = _readlink(f"/proc/self/fd/{descriptor}")
+                if not is_inside(here, (place,)) or is_own(here, place):
+                    continue
+                directory = self._directory(descriptor, path, above)
+                _update(directory, descriptor, path)
+            except OSError:
+                continue
+            finally:
+                _close(descriptor)
+            yield path, directory
+            waiting += [(f"{path}{name}/", directory.rules) for name in reversed(directory.directories)]
+
+    def _rules_above(self) -> IgnoreFiles:
+        """The rules of the directories above the place where the walk begins, from where they begin to count."""
+        base = os.path.join(self._root, self._base)
+        place = place_of(base, (self._root,))
+        if place != self._place or not self._above.is_current():
+            self._place, self._above = place, IgnoreFiles(in_repository=place.in_repository)
+            for each in place.above:
+                self._above = self._above.within(each, below=f"{os.path.relpath(base, each)}/")
+        return self._above
+
+    def _directory(self, descriptor: int, path: str, above: IgnoreFiles) -> _Directory:
+        state = _fstat(descriptor)
+        stamp = (state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+        known = self._known.get(path)
+        if known is not None and (known.above is not above or not known.rules.is_current(above)):
+            known = None
+        if known is not None and known.stamp == stamp:
+            return known
+        with _scandir(descriptor) as entries:
+            names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_ours(entry))
+        rules = self._rules(path, above, known, {name for name, _ in names})
+        files, directories = self._judged(path, rules, names)
+        # One this young may change again without a new stamp.
+        is_young = abs(self._now() * 1e9 - max(stamp[:2])) < _RACY_NS
+        return _Directory(None if is_young else stamp, above, rules, files, directories)
+
+    def _rules(self, path: str, above: IgnoreFiles, known: _Directory | None, names: set[str]) -> IgnoreFiles:
+        """The rules that count in a directory: those known already as long as they are current, for those who have
+        them compare them by identity."""
+        has_own = path == self._base or not names.isdisjoint((*IGNORE_FILES, REPOSITORY))
+        if known is not None and (known.rules is not above) == has_own:
+            return known.rules
+        return above.within(os.path.join(self._root, path), prefix=path[len(self._base) :]) if has_own else above
+
+    def _judged(
+        self, path: str, rules: IgnoreFiles, names: Sequence[tuple[str, bool]]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The files that the glob matches and the directories to enter."""
+        inner = path[len(self._base) :]
+        files: list[str] = []
+        directories: list[str] = []
+        for name, is_directory in names:
+            if name in VERSION_CONTROL:
+                continue
+            if is_directory:
+                below = f"{path}{name}/"
+                if any(reach.enters(below) for reach in self._reaches) and not rules.leave_out(
+                    below[len(self._base) :], f"{name}/"
+                ):
+                    directories.append(name)
+            elif self._wanted.fullmatch(path + name) and not rules.leave_out(inner + name, name):
+                files.append(name)
+        return tuple(files), tuple(directories)
+
+
+def _update(directory: _Directory, descriptor: int, path: str) -> None:
+    """Stats the files, and writes their lines where anything has changed. One that is gone has the stat of nothing."""
+    numbers: list[int] = []
+    append = numbers.append
+    for name in directory.files:
+        try:
+            state = _stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except OSError:
+            numbers += (0, 0, 0, 0)
+            continue
+        append(state.st_mtime_ns)
+        append(state.st_ctime_ns)
+        append(state.st_size)
+        append(state.st_ino)
+    try:
+        stats = array("q", numbers)
+    except OverflowError:
+        stats = array("q", ((number + _SIGNED) % (2 * _SIGNED) - _SIGNED for number in numbers))
+    if stats != directory.stats:
+        directory.stats = stats
+        directory.text = _text(directory, path)
+
+
+def _text(directory: _Directory, path: str) -> str:
+    raw = directory.stats.tobytes()
+    size = len(raw) // max(len(directory.files), 1)
+    lines: list[str] = []
+    for at, name in enumerate(directory.files):
+        mark = xxhash.xxh3_64_hexdigest(raw[at * size : (at + 1) * size])
+        lines.append(f"{mark} {directory.stats[at * _WIDTH + 2]} {path}{name}\n")
+    return "".join(lines)
+
+
+def _shortened(directory: _Directory, path: str, left: int) -> _Directory:
+    files = directory.files[:left]
+    stats = directory.stats[: len(files) * _WIDTH]
+    short = _Directory(None, directory.above, directory.rules, files, (), stats)
+    short.text = _text(short, path)
+    return short
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    """Regular files and directories whose names a line of a manifest can hold; of all else a reader could only wait."""
+    try:
+        entry.name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\n" not in entry.name and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """Where files may be that one alternative of a glob matches: below the directories that it names outright, as many
+    levels further as it has segments, or any number."""
+
+    literal: str
+    levels: int | None
+
+    def enters(self, path: str) -> bool:
+        """Whether there may be any in a directory, or below it; its path ends in a slash."""
+        if self.literal.startswith(path):
+            return True
+        return path.startswith(self.literal) and (
+            self.levels is None or path.count("/", len(self.literal)) <= self.levels
+        )
+
+
+def _common(directories: Iterable[str]) -> str:
+    """The directory that all of these are below, or are."""
+    first, *others = ([*each.split("/")[:-1]] for each in directories)
+    while any(other[: len(first)] != first for other in others):
+        first.pop()
+    return "".join(f"{segment}/" for segment in first)
+
+
+def _reach(alternative: str) -> _Reach:
+    if "/" not in alternative:
+        return _Reach("", None)
+    segments = [segment for segment in alternative.split("/")[:-1] if segment not in ("", ".")]
+    named = next((at for at, segment in enumerate(segments) if _MAGIC.search(segment)), len(segments))
+    is_deep = "**" in segments or alternative.endswith(("/", "/**"))
+    literal = "".join(f"{segment}/" for segment in segments[:named])
+    return _Reach(literal, None if is_deep else len(segments) - named)
+
+
+class DirectTrees:
+    """The globs of one board, straight from the operating system; `now` is in seconds since the epoch."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._trees: dict[tuple[str, str], Tree] = {}
+
+    def listing(self, root: str, pattern: str) -> str:
+        """As `ports.files.Trees.listing`."""
+        tree = self._trees.pop((root, pattern), None) or Tree(root, pattern, self._now)
+        self._trees[root, pattern] = tree
+        while len(self._trees) > _KEPT:
+            del self._trees[next(iter(self._trees))]
+        return tree.listing()

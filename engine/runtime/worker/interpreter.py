@@ -1,0 +1,394 @@
+"""The interpreter: one namespace with its nodes, and the answer to every request that the host may make of it.
+
+Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives in
+a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's surroundings,
+`runtime.thread_connection` a thread's. Asked by `serving`. More than 300 lines, because each request that the
+host may make is answered in this one place.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...core.domain import Domain
+from ...core.ids import ExecutionId
+from ...files.outline.model import Outliner
+from ...log.events import Event
+from ...log.events.execution import NamesRebound
+from ...log.past_values import ValueGroup
+from .framing import pack_events
+from .guarding import routes
+from .guarding.guard import OutsideGuard
+from .guarding.refusal import editing, planning, replaying
+from .handles.board import Board
+from .handles.files import DirectFiles
+from .handles.last_shown import LastShown
+from .interrupts import Interrupts
+from .names import InjectedNames
+from .namespaces.namespace import NamespaceWatch
+from .protocol import (
+    BuffersMoved,
+    CleanedUp,
+    CleanUp,
+    Collect,
+    Content,
+    Foresee,
+    Foreseen,
+    FromWorker,
+    Kept,
+    Known,
+    Look,
+    LookAt,
+    LookedAt,
+    Outlined,
+    Preserve,
+    Project,
+    Projected,
+    Ran,
+    Replay,
+    Run,
+    Settle,
+    Settled,
+    SetValues,
+    Tick,
+    Ticked,
+)
+from .statements.effects import Effects, Transport
+from .statements.executed import Executed
+from .statements.executor import Executor
+from .statements.own_python import OwnPython
+from .values import Values
+from .writes.advice import Advice
+from .writes.opening import Opening
+from .writes.routed import lead
+from .writes.routed_tree import RoutedTree
+from .writes.touching import WriteNotices
+
+if TYPE_CHECKING:
+    from .keeping.keeper import Keeper
+    from .statements.rerun import Output, Rerun
+
+Request = (
+    Run
+    | Tick
+    | Project
+    | LookAt
+    | Foresee
+    | BuffersMoved
+    | CleanUp
+    | Preserve
+    | Collect
+    | Content
+    | Known
+    | Outlined
+    | SetValues
+    | Settle
+    | Replay
+)
+
+
+class Interpreter:
+    """What runs statements in `namespace`.
+
+    Args:
+        transport: where effects are asked for.
+        count: exact tokens, as for `Board`.
+        cwd: absolute directory that relative paths of views start from.
+        directories: absolute roots of the workspace.
+        confined: whether views open nothing outside of these.
+        servers: names of MCP servers, by those of their modules.
+        prepare: called before each statement.
+        flush: called after each statement, to write out what was buffered outside Python's own streams.
+        output: whether a statement of a replay has written anything.
+        python: what our own code runs on.
+        forks: whether the process is the statements' own, so that it may be forked to pickle values.
+        outliner: what outlines the contents of views.
+        domain: what statements may write by themselves, in a process that the kernel holds to it.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        transport: Transport,
+        interrupts: Interrupts,
+        guard: OutsideGuard,
+        *,
+        count: Callable[[str], int],
+        cwd: str,
+        directories: tuple[str, ...],
+        confined: bool,
+        servers: Mapping[str, str],
+        prepare: Callable[[], None],
+        flush: Callable[[], None],
+        output: Output,
+        python: OwnPython,
+        forks: bool,
+        outliner: Outliner,
+        domain: Domain | None = None,
+    ) -> None:
+        self._namespace = namespace
+        self._count = count
+        self._prepare = prepare
+        self._output = output
+        self._interrupts = interrupts
+        self._guard = guard
+        roots = (cwd, *directories)
+        self._effects = Effects(transport, interrupts, guard.admit)
+        files = DirectFiles(roots if confined else None)
+        self._board = Board(files, count, cwd, directories, time.time, outliner, ask_editor=self._effects.texts)
+        scratch = () if domain is None else (domain.scratch,)
+        self._notices = WriteNotices(transport, interrupts, own_process=guard.own_process, left_out=scratch)
+        change = LastShown(self._board).ask_to_change(self._effects.ask)
+        opening = Opening(self._effects, change, roots, domain)
+        self._files = opening.files
+        advice = None
+        if domain is not None:
+            advice = Advice(domain, roots, lambda: self._notices.database)
+            tree = RoutedTree(opening, self._effects, change)
+            lead(opening, tree.tree_remover())
+            routes.lead(tree.targets())
+        self._transport = transport
+        self._said: list[str] = []
+        """Of a replay, what is about no statement."""
+        self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace, servers)
+        self._watch = NamespaceWatch(namespace, self._names.originals)
+        self._executor = Executor(
+            namespace, self._watch, interrupts, flush, python, opening.settle, self._let_go, advice and advice.add_to
+        )
+        self._forks = forks
+        self._values = Values(self._keeper, self._watch, interrupts, python, self._let_go)
+        self._rerun: Rerun | None = None
+
+    def answer(self, request: Request) -> FromWorker | None:
+        """The reply to send, None where none is due.
+
+        What the statement did wrong is in it; raises only for our own failures.
+        """
+        match request:
+            case Run() | Replay():
+                return self._run(request)
+            case Tick():
+                return self._tick(request)
+            case Project():
+                return self._project(request)
+            case LookAt():
+                rows, shown = self._board.look(self._namespace, request.names, request.tokens)
+                return LookedAt(rows, shown, self._board.stale() if request.at_sources else ())
+            case Foresee():
+                return Foreseen(self._board.foresee(request.round_id, request.now))
+            case CleanUp():
+                self._interrupts.forget()
+                return CleanedUp()
+            case Preserve() | Collect() | SetValues():
+                return self._values.answer(request)
+            case Content() | Known() | Outlined() | BuffersMoved():
+                self._take(request)
+                return None
+            case Settle():
+                return self._settle(request)
+
+    def take_place(self) -> None:
+        """This process has taken the worker's place: what the last one had under way is over."""
+        self._interrupts.install()
+        self._interrupts.forget()
+        self._files.take_place()
+        self._values.take_place()
+
+    def kept(self, execution_id: str) -> Kept:
+        """What follows the answer to a request that `keeps`."""
+        return self._values.kept(execution_id)
+
+    def _take(self, known: Content | Known | Outlined | BuffersMoved) -> None:
+        """What a replay knows of the past; what moved in the user's editor."""
+        match known:
+            case BuffersMoved(paths=paths):
+                self._board.looks.forget_buffers(paths)
+            case Content(digest=digest, data=data):
+                self._board.looks.take_content(digest, data)
+            case Outlined(tiers=tiers):
+                self._board.outlines.know(tiers)
+            case Known(revisions=revisions, after_reading=after_reading):
+                self._board.looks.know(revisions)
+                if after_reading:
+                    self._board.read()
+
+    def _run(self, request: Run | Replay) -> FromWorker:
+        if isinstance(request, Run):
+            return self.ran(request, self.execute(request))
+        if self._rerun is None:
+            # Late, as the keeper.
+            from .statements.rerun import Rerun
+
+            self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
+        return self._rerun.conduct(request)
+
+    def execute(self, request: Run) -> Executed:
+        """Runs a statement, whatever comes of it."""
+        self._prepare()
+        self._names.begin()
+        self._interrupts.install()
+        self._effects.open(request.recorded, plan=request.plan, answered=request.answered)
+        if request.recorded is not None:
+            self._replay(request.revisions)
+        if request.after_reading:
+            self._board.read()
+        self._board.begin(
+            request.index,
+            self._namespace,
+            execution_id=request.execution_id,
+            round_id=request.round_id,
+            times=request.ticks,
+        )
+        self._arm(request)
+        try:
+            # What runs again is compared, and then forgotten.
+            result = self._executor.run(request.source, request.label, traced=request.recorded is None)
+        finally:
+            stops = self._disarm(request)
+            self._effects.close()
+            noticed = self._notices.take()
+        report = self._board.finish()
+        self._send_contents()
+        return Executed(result, report, stops, noticed, self._rebound(request.execution_id))
+
+    def _let_go(self) -> None:
+        """The namespace is another: ends the handles that are out of its reach."""
+        self._board.let_go(self._watch.holding.unheld(self._board.made()))
+
+    def _replay(self, revisions: tuple[Look, ...] | None) -> None:
+        """A step begins that runs again."""
+        self._say("between two steps something")
+        self._board.looks.replay(revisions)
+
+    def _say(self, who: str) -> None:
+        phrases = self._board.looks.take_phrases()
+        if phrases:
+            self._said += [f"{who} {phrase}" for phrase in phrases]
+
+    def _send_contents(self) -> None:
+        """Sends what nodes saw, ahead of the events that name it."""
+        for digest, data in self._board.looks.take_contents().items():
+            self._transport.send(Content(digest, data))
+
+    def _arm(self, request: Run) -> None:
+        is_replay = request.recorded is not None
+        refusal = planning if request.plan else editing if request.answered else replaying
+        if is_replay or refusal is not replaying:
+            self._guard.arm(request.label, refusal, replay=is_replay)
+        else:
+            self._guard.disarm()
+            self._guard.begin_watch(self._notices.notice)
+
+    def _disarm(self, request: Run) -> tuple[str, ...]:
+        """What a replay kept the statement from. Between the statements of a history the guard stays armed.
+
+        In plan mode and in an edit it was kept from the same the first time.
+        """
+        self._guard.end_watch()
+        stops, turned_off = self._guard.ended()
+        unseen = self._board.looks.take_phrases()
+        if request.recorded is not None and not (request.plan or request.answered):
+            return (*stops, *turned_off, *self._effects.stops, *unseen)
+        if request.recorded is None:
+            self._guard.disarm()
+        for phrase in turned_off:
+            sys.stderr.write(f"{'plan mode' if request.plan else 'edit without --live'}: this statement {phrase}\n")
+        return (*self._effects.stops, *unseen)
+
+    def ran(self, request: Run, executed: Executed) -> Ran:
+        """The record of a statement."""
+        result, report, noticed = executed.result, executed.report, executed.noticed
+        return Ran(
+            execution_id=request.execution_id,
+            status=result.status,
+            value=result.value,
+            exception=result.exception,
+            time_ms=result.time_ms,
+            displays=report.displays,
+            locations=report.locations,
+            diff=result.diff,
+            events=pack_events((*report.events, *executed.rebound)),
+            stops=executed.stops,
+            acted=noticed.acted or self._effects.asked,
+            writing=noticed.writing,
+            more=noticed.more,
+        )
+
+    def _keeper(self) -> Keeper:
+        # Late, because the zygote waits for nothing that no statement needs yet; it loads this when it is ready.
+        from .keeping.keeper import Keeper
+
+        return Keeper(
+            self._namespace,
+            self._watch,
+            self._board,
+            self._names.originals,
+            self._guard,
+            self._interrupts,
+            forks=self._forks,
+        )
+
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        """Binds names to what was kept of them, as `SetValues` does."""
+        return self._values.put(groups, delete)
+
+    def _rebound(self, execution_id: str) -> tuple[Event, ...]:
+        names = self._names.newly_rebound()
+        return (NamesRebound(execution_id=ExecutionId(execution_id), names=names),) if names else ()
+
+    def _tick(self, request: Tick) -> Ticked:
+        if request.replay:
+            return self._tick_again(request)
+        if request.after_reading:
+            self._board.read()
+        started = time.perf_counter_ns()
+        nodes = sum(node.running for node in self._board.handles())
+        with self._effects.ticking():
+            events = self._board.tick(request.round_id, request.now, request.payloads)
+        wants = self._board.wants()
+        self._say(f"the tick after statement {self._board.statement}")
+        self._send_contents()
+        time_ms = (time.perf_counter_ns() - started) / 1e6
+        return Ticked(
+            events=pack_events(events), time_ms=time_ms, nodes=nodes, stops=self._guard.take_late(), wants=wants
+        )
+
+    def _tick_again(self, request: Tick) -> Ticked:
+        """The tick of a history: nodes change as they did, and of what is on the log already nothing is told."""
+        self._replay(request.revisions)
+        if request.after_reading:
+            self._board.read()
+        self._board.tick(request.round_id, request.now, request.payloads, tells=False)
+        self._say(f"the tick after statement {self._board.statement}")
+        return Ticked(events=(), time_ms=0.0, stops=self._guard.take_late())
+
+    def _settle(self, request: Settle) -> Settled:
+        self._say("between two steps something")
+        if request.after_reading:
+            self._board.read()
+        # Ahead of the looks, because what is collected now may have a finalizer that looks at a file.
+        sentences = (*self._said, *self._guard.settle())
+        self._board.looks.settle()
+        self._board.outlines.settle()
+        self._said.clear()
+        self._values.settle(request.anew, self._namespace.values())
+        return Settled(sentences, tuple(name for name in request.anew if name not in self._namespace))
+
+    def _project(self, request: Project) -> Projected:
+        if request.after_reading:
+            self._board.read()
+        counts = tuple(self._count(text) for text in request.texts)
+        if request.budget == 0:
+            return Projected(tail="", tail_tokens=0, text_tokens=counts)
+        tail, handles = self._board.tail(self._namespace, request.budget, request.news)
+        return Projected(
+            tail=tail.text,
+            tail_tokens=tail.tokens,
+            text_tokens=counts,
+            handles=handles,
+            sections=dict(tail.sections),
+            nodes=dict(tail.nodes),
+        )

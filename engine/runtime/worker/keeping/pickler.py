@@ -1,0 +1,258 @@
+"""Writes one group of names, which share objects, as one pickle.
+
+What differs from `cloudpickle`, which does the rest: functions and classes that the namespace binds are kept by name in
+other names' values, and by value under their own; functions have the living namespace as their globals, and those of
+one closure keep sharing its variables; modules, injected names and nodes are kept by name; and what cloudpickle would
+turn into something else (an open file into its text, a view of a dict or of an array into a copy) is kept as it is or
+not at all.
+
+Everything that Python's pickler does not write by itself passes `reducer_override`, and there it is decided whether
+code of the user's would run. A plain value never gets there and costs what Python's own pickler costs. Must not know
+what becomes of the bytes. Used by `keeper` and `copies`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections import ChainMap, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from gc import get_referents
+from importlib import import_module
+from sys import getrefcount
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, ClassVar, Final, NewType, Protocol, cast
+
+from ....files.base import NodeBase
+from . import constructors
+from .cloud import BUILTIN_TYPES, REDUCERS, CloudPickler, completed, function_state, is_imported, reduced
+from .foreign import ForeignCode
+from .identity import BoundNames, fingerprint
+from .reasons import NotKeptError
+
+_PROTOCOL: Final = 5
+
+
+class Sink(Protocol):
+    """Where the pickle is written."""
+
+    def write(self, data: Any) -> int: ...
+
+
+class RunsCodeError(Exception):
+    """Raised where pickling would call code of the user's, and may not here."""
+
+
+class Handles(Protocol):
+    """`Board`: a node's state as plain data, and the node of an id in a state."""
+
+    def state_of(self, node: Any) -> object: ...
+
+    def node_from(self, obj_id: str, state: Any) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is kept by name. `injected` are names by the identity of what they are injected with."""
+
+    namespace: Mapping[str, object]
+    injected: Mapping[int, str]
+    handles: Handles
+
+
+_ONLY_ITS_OWN: Final = 2
+"""References to what an array lies in, if nobody else has it: the array's, and that of the call that counts."""
+_NOT_COPIED: Final = {
+    ("builtins", "memoryview"): "a memoryview",
+    ("numpy", "memmap"): "a memory map of a file",
+    ("numpy.core.memmap", "memmap"): "a memory map of a file",
+    ("numpy._core.memmap", "memmap"): "a memory map of a file",
+}
+"""What would be copied as something that has lost its connection, by module and name, because few are imported."""
+
+
+def _cell(cell: CellType) -> Any:
+    try:
+        content = (cell.cell_contents,)
+    except ValueError:
+        return CellType, ()
+    # Filled when it is known to the pickler: what it holds may be the function that it belongs to.
+    return CellType, (), content, None, None, constructors.fill_cell
+
+
+def _stream(stream: io.TextIOWrapper) -> Any:
+    for name in ("stdout", "stderr"):
+        if stream is getattr(sys, name):
+            return getattr, (sys, name)
+    raise NotKeptError("it holds an open file, which cannot be copied")
+
+
+def _of_dict(kind: Any, name: str) -> Callable[[Any], Any]:
+    """Reduces a view of a dict of that kind so that it stays one of that dict."""
+    make = getattr(kind, name)
+    return lambda view: (make, tuple(get_referents(view)))
+
+
+_VIEWS: Final[dict[type, Callable[[Any], Any]]] = {
+    type(getattr(kind(), name)()): _of_dict(kind, name)
+    for kind in (dict[str, str], OrderedDict[str, str])
+    for name in ("keys", "values", "items")
+}
+
+
+def _cached(function: Any) -> Any:
+    """A function behind `functools.lru_cache`, without what that holds, which nobody can read."""
+    attributes = cast("dict[str, Any]", vars(function)).copy()
+    wrapped, parameters = attributes.pop("__wrapped__", None), attributes.pop("cache_parameters", None)
+    # Both may have been replaced by a statement.
+    is_known = type(wrapped) is FunctionType and getattr(parameters, "__module__", "") == "functools"
+    if not is_known or _is_found(function):
+        return NotImplemented
+    return constructors.cached, (wrapped, *parameters().values()), attributes
+
+
+def _new_type(new: Any) -> Any:
+    return NotImplemented if _is_found(new) else (NewType, (new.__name__, new.__supertype__), vars(new))
+
+
+def _is_found(value: Any) -> bool:
+    """Whether its name leads to it in a module that is imported.
+
+    Python's pickler takes that for granted, and would write such a name of the namespace, too: by the time at which it
+    is loaded it is another's, or its own, and the copy is one of nothing.
+    """
+    module = sys.modules.get(value.__module__)
+    return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
+
+
+_OWN_REDUCERS: Final[dict[type, Callable[[Any], Any]]] = {
+    **_VIEWS,
+    CellType: _cell,
+    MappingProxyType: lambda proxy: (MappingProxyType, tuple(get_referents(proxy))),
+    io.TextIOWrapper: _stream,
+}
+
+
+def _array(array: Any) -> Any:
+    """Reduces an array of numpy's that lies in something which somebody else has, too, so that it stays in that."""
+    # A loaded array lies in a `bytearray`, and so do all that share it.
+    if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
+        return NotImplemented
+    base = array.base
+    kind = cast("type[Any]", type(array))
+    if type(base) is kind:
+        whole = base if base.flags.c_contiguous and not base.dtype.hasobject else None
+    else:
+        whole = kind(len(base), "u1", base) if type(base) in (bytes, bytearray) else None
+    if whole is None:
+        return NotImplemented
+    offset = array.ctypes.data - whole.ctypes.data
+    layout = (array.shape, array.dtype, base, offset, array.strides)
+    return constructors.array_view, (kind, layout, bool(array.flags.writeable))
+
+
+_BY_NAME: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
+    ("numpy", "ndarray"): _array,
+    ("functools", "_lru_cache_wrapper"): _cached,
+    ("typing", "NewType"): _new_type,
+}
+"""By module and name, because not all are imported. A reducer may leave an object to Python's pickler."""
+
+
+class GroupPickler(CloudPickler):
+    """The pickler of one group.
+
+    Args:
+        sink: what is written to.
+        names: of the group.
+        known: the same for all groups of one go, as `bound` and `foreign`.
+        runs_code: whether code of the user's may be called.
+    """
+
+    dispatch_table: ClassVar[Any] = ChainMap(_OWN_REDUCERS, *cast(Any, REDUCERS))
+
+    def __init__(
+        self,
+        sink: Sink,
+        names: frozenset[str],
+        known: Surroundings,
+        bound: BoundNames,
+        foreign: ForeignCode,
+        *,
+        runs_code: bool,
+    ) -> None:
+        super().__init__(cast(Any, sink), _PROTOCOL)
+        self._names = names
+        self._known = known
+        self._bound = bound
+        self._foreign = foreign
+        self._runs_code = runs_code
+        self.has_code = False
+        """Whether code objects were written, which no other version of Python can run."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Called by Python's pickler for whatever is not of its own basic types."""
+        kind = cast("type[object]", type(obj))
+        if not self._runs_code and self._foreign.runs_for(kind):
+            raise RunsCodeError
+        name = self._known.injected.get(id(obj))
+        if name is not None:
+            return constructors.injected, (name,)
+        if kind is FunctionType:
+            return self._function(obj)
+        if kind is ModuleType or issubclass(kind, ModuleType):
+            return self._module(obj)
+        if issubclass(kind, type):
+            return self._class(obj)
+        if kind is CodeType:
+            self.has_code = True
+        elif NodeBase in kind.__mro__:
+            return constructors.handle, (obj.obj_id, self._known.handles.state_of(obj))
+        elif (reduced_by := _BY_NAME.get((kind.__module__, kind.__name__))) is not None:
+            return reduced_by(obj)
+        elif (kind.__module__, kind.__name__) in _NOT_COPIED:
+            raise NotKeptError(f"it holds {_NOT_COPIED[kind.__module__, kind.__name__]}, which cannot be copied")
+        return NotImplemented
+
+    def _function(self, function: FunctionType) -> Any:
+        if is_imported(function):
+            return NotImplemented
+        path = self._bound.path_of(function)
+        if path is not None and path[0] not in self._names:
+            return constructors.named, path
+        if function.__globals__ is not self._known.namespace:
+            return reduced(self, function)
+        attributes, rest = function_state(function)
+        # The namespace has the globals, and the function is made with its closure.
+        del rest["__globals__"], rest["__closure__"]
+        made = (function.__code__, function.__name__, function.__closure__)
+        if path is None or function.__closure__ is not None:
+            return constructors.function, made, (attributes, rest), None, None, constructors.fill_function
+        return (
+            constructors.bound_function,
+            (path, *made[:2]),
+            (attributes, rest),
+            None,
+            None,
+            constructors.fill_function,
+        )
+
+    def _class(self, kind: type) -> Any:
+        if any(kind is each for each in BUILTIN_TYPES) or is_imported(kind):
+            return reduced(self, kind)
+        path = self._bound.path_of(kind) or ()
+        if path and path[0] not in self._names:
+            return constructors.named, path
+        make, arguments, state, *rest = reduced(self, kind)
+        arguments, state = completed(kind, arguments, state)
+        return (constructors.dynamic_class, (path, fingerprint(kind), make, arguments), state, *rest)
+
+    def _module(self, module: Any) -> Any:
+        if module is self._known.namespace.get("__builtins__"):
+            # Python puts it into the globals of code, and nobody else into a value.
+            raise NotKeptError("it holds the namespace itself, which is not copied")
+        name = module.__name__
+        if sys.modules.get(name) is module:
+            return import_module, (name,)
+        return NotImplemented

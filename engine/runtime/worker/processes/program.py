@@ -1,0 +1,125 @@
+"""The keeper of a program: a process below the zygote that starts one program, waits for it, and ends what it left.
+
+It is the program's parent and the subreaper of all that the program starts, so whatever leaves the program's group or
+outlives its parent becomes the keeper's child. It reaps them as they end, because what forks on leaves thousands. When
+the program has ended, all that is left below the keeper is ended, and only then the host is told. Whoever kills the
+keeper's tree, as the zygote does at a time limit, a cancel or the end of a session, has all of it.
+
+The program gets a session of its own, hence no terminal; what it reads is a file in memory, so nobody has to write it,
+or a pipe, where it is talked to; it inherits no descriptor but the three, and no signal that is ignored. Called by
+`forked` in the forked child. Must not know what the program is for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from ....core.domain import is_held
+from ...sandbox.entering import enter
+from ..framing import frame
+from ..protocol import Execute, Finished, FromKeeper, NotStarted
+from .descriptors import close_all_but
+from .ending import end_below
+from .limits import set_limits
+from .privileges import give_up_reading_others
+from .system import become_subreaper, die_with_parent
+
+_EXIT_SETUP: Final = 70
+_WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)
+
+
+def become_keeper(
+    request: Execute, parent: int, report: int, stdout: int, stderr: int, stdin: int | None = None
+) -> NoReturn:
+    """Turns this forked process into the keeper of a program; leaves by `os._exit` only.
+
+    An interrupt has the program's group sent SIGTERM. Says `Finished` or `NotStarted` on the socket `report`. Without
+    `stdin` the program reads what the request has.
+    """
+    # Blocked until they are waited for, so that none is lost and none runs a handler.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    for number in _WAITED_FOR:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.setsid()
+        become_subreaper()
+        if not die_with_parent(signal.SIGKILL, parent):
+            os._exit(_EXIT_SETUP)
+        close_all_but(*(descriptor for descriptor in (report, stdout, stderr, stdin) if descriptor is not None))
+        set_limits(request.data_bytes, request.open_files)
+        _confine(request)
+        stdin = _file_of(request.stdin or b"") if stdin is None else stdin
+        program = _start(request, stdin, stdout, stderr)
+        # Or the host could not see the end of the output, nor the program that of its input.
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+        answer: FromKeeper = Finished(_wait(program))
+        end_below(os.getpid(), reap=_reap)
+    except OSError as error:
+        answer = NotStarted(error.errno or 0, error.strerror or str(error), os.fsdecode(error.filename or ""))
+    except BaseException as error:
+        answer = NotStarted(0, f"{type(error).__name__}: {error}", "")
+    with suppress(BaseException):
+        socket.socket(fileno=report).sendall(frame(answer))
+    os._exit(0)
+
+
+def _confine(request: Execute) -> None:
+    if request.domain is None:
+        give_up_reading_others(domain=not request.allow_sudo)
+    elif not is_held(enter(request.domain, request.data_bytes), request.domain):
+        raise PermissionError(errno.EPERM, "the program was not started: its sandbox is not to be had here", "")
+
+
+def _file_of(data: bytes) -> int:
+    """A file in memory, at its beginning."""
+    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _start(request: Execute, stdin: int, stdout: int, stderr: int) -> int:
+    try:
+        os.chdir(request.cwd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, request.cwd) from None
+    sources = (stdin, stdout, stdout if request.merged else stderr)
+    return os.posix_spawn(
+        request.argv[0],
+        request.argv,
+        request.variables,
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+    )
+
+
+def _wait(program: int) -> int:
+    """The status with which the program ended; reaps all others that end meanwhile."""
+    while (status := _reap_ended(program)) is None:
+        if signal.sigwait(_WAITED_FOR) == signal.SIGINT:
+            with suppress(OSError):
+                os.killpg(program, signal.SIGTERM)
+    return status
+
+
+def _reap_ended(program: int) -> int | None:
+    status = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == program:
+                status = ended[1]
+    return status
+
+
+def _reap(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,271 @@
+"""What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
+
+`texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision. Nor
+are `has_answer` and `recalled_file`: a statement that runs in the place of another asks the record so, which is the
+host's, by questions with numbers of their own.
+
+Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used by
+`names`; opened and closed around each statement by `interpreter`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol, cast
+
+from ....core.cutting import cut_line
+from ....core.plain_data import clean
+from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, call_title
+from ..framing import frame
+from ..guarding.guard import KEPT_STOPS
+from ..guarding.refusal import ReplayEffect
+from ..interrupts import Interrupts
+from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
+from .recording import Recording
+
+_TITLE_CHARS: Final = 120
+
+
+class Transport(Protocol):
+    """Messages to the host and from it: `channel.Channel`, or the in-process environment's."""
+
+    @property
+    def ours(self) -> bool:
+        """False in a process that a statement forked, which must not send."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come that was not received."""
+        ...
+
+    def send(self, message: FromWorker) -> None:
+        """Raises FrameTooLargeError with nothing sent."""
+        ...
+
+    def wait(self) -> None:
+        """Returns when there is something to receive; an interrupt may end it without harm."""
+        ...
+
+    def receive(self) -> ToWorker:
+        """The next message. Does not return when the host has gone."""
+        ...
+
+
+class Effects:
+    """The asking side. One question at a time; threads of the statement queue up.
+
+    `admit` raises what the asking thread is to see where its work may not ask for an operation now.
+    """
+
+    def __init__(self, transport: Transport, interrupts: Interrupts, admit: Callable[[str], None]) -> None:
+        self._transport = transport
+        self._interrupts = interrupts
+        self._admit = admit
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._open = False
+        self._ticking = False
+        self._questions = 0
+        self._ordinal = 0
+        self._recorded: Recording | None = None
+        self.planning = False
+        """Whether the statement may change nothing outside, and is refused what would."""
+        self._answered = False
+        """Whether the host answers it from a record, and does nothing."""
+        self._stops: list[str] = []
+        self._stopped = 0
+
+    @property
+    def ours(self) -> bool:
+        """False in a process that a statement forked, which must not ask."""
+        return self._transport.ours
+
+    @property
+    def replaying(self) -> bool:
+        """Whether answers come from a recording, so that nothing is done."""
+        return self._recorded is not None
+
+    @property
+    def goes_by_record(self) -> bool:
+        """Whether the statement is given recorded answers, here or by the host."""
+        return self._answered or self._recorded is not None
+
+    def has_answer(self, operation: str, arguments: dict[str, object]) -> bool:
+        """Whether there is a recorded answer to exactly that, which was not given again yet."""
+        arguments = clean(arguments)
+        if self._recorded is not None:
+            return self._recorded.has(operation, arguments)
+        return bool(self._recalled(RECALL_ANSWER, {"operation": operation, "arguments": arguments}))
+
+    def recalled_file(self, place: str, *, content: bool) -> RecalledFile | None:
+        """What the record by which the host answers has of the file that is really at `place`, as it was then.
+
+        None where the statement is not answered from one, and where that has nothing of it. Without `content` whatever
+        there was is empty.
+        """
+        found = self._recalled(RECALL_FILE, {"path": place, "content": content})
+        return None if found is None else RecalledFile(cast("dict[str, bytes | None]", found)["content"])
+
+    def _recalled(self, operation: str, arguments: dict[str, object]) -> object:
+        if not self._answered or self._recorded is not None or not self._transport.ours or self.busy:
+            return None
+        with self._lock:
+            if not self._open:
+                return None
+            self._asking = threading.get_ident()
+            try:
+                self._questions += 1
+                question = Ask(ordinal=-self._questions, operation=operation, arguments=clean(arguments))
+                return self._exchange(question).value
+            finally:
+                self._asking = 0
+
+    @property
+    def asked(self) -> bool:
+        """Whether the statement has asked for anything."""
+        return self._ordinal > 0
+
+    @property
+    def running(self) -> bool:
+        """Whether a statement runs, so that something can be asked."""
+        return self._open
+
+    @property
+    def busy(self) -> bool:
+        """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
+        return self._asking == threading.get_ident()
+
+    def open(self, recorded: tuple[Answer, ...] | None, *, plan: bool = False, answered: bool = False) -> None:
+        """A statement begins, perhaps in plan mode; `recorded` answers its effects in a replay, None asks the host.
+
+        `answered`: the host does nothing, and answers from a record of its own.
+        """
+        self._ordinal = 0
+        self._stops, self._stopped = [], 0
+        self._recorded = None if recorded is None else Recording(recorded)
+        self.planning, self._answered = plan, answered
+        self._open = True
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """A phrase for each question that a recording had no answer to, at most KEPT_STOPS and a number."""
+        left = self._stopped - len(self._stops)
+        return (*self._stops, f"asked {left:,} more times without an answer") if left else tuple(self._stops)
+
+    def _stop(self, phrase: str) -> None:
+        self._stopped += 1
+        if len(self._stops) < KEPT_STOPS:
+            self._stops.append(phrase)
+
+    def close(self) -> None:
+        """The statement has ended: waits for a thread that is being answered, then refuses further questions."""
+        with self._lock:
+            self._open = False
+
+    @contextmanager
+    def ticking(self) -> Generator[None]:
+        """While a tick between two statements looks at files, which may have it ask for texts."""
+        self._ticking = True
+        try:
+            yield
+        finally:
+            self._ticking = False
+
+    def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
+        """What the user's editor holds of the files at these absolute paths; nothing where it cannot be asked now.
+
+        That is where no step is under way, in a replay, in a process that a statement forked, and in the middle of
+        another question of the same thread.
+        """
+        if not self._transport.ours or self.busy:
+            return {}
+        with self._lock:
+            if self._recorded is not None or not (self._open or self._ticking):
+                return {}
+            self._asking = threading.get_ident()
+            try:
+                self._questions += 1
+                question = AskBuffers(self._questions, tuple(paths))
+                with self._interrupts.held():
+                    self._transport.send(question)
+                while True:
+                    message = self._next()
+                    if isinstance(message, BufferTexts) and message.number == question.number:
+                        return message.texts
+            finally:
+                self._asking = 0
+
+    def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
+        """Plain data from the host. `basis` is what a view has shown of the file that is to be changed.
+
+        Raises:
+            TypeError: an argument is no plain data.
+            RuntimeError: no statement is running, or this is a forked process.
+            OSError, ValueError ...: what the host answered, by the name of the builtin exception.
+            ReplayEffect: a replay has no recorded answer.
+        """
+        sent = clean(arguments)
+        # Before the lock, which a fork may have copied in its locked state.
+        if not self._transport.ours:
+            raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
+        self._admit(operation)
+        with self._lock:
+            if not self._open:
+                raise RuntimeError(f"{operation}() can only be called while a statement runs")
+            self._asking = threading.get_ident()
+            try:
+                ordinal, self._ordinal = self._ordinal, self._ordinal + 1
+                answer = self._exchange(Ask(ordinal=ordinal, operation=operation, arguments=sent, basis=basis))
+            finally:
+                self._asking = 0
+        if answer.error is not None:
+            raise exception_named(answer.error.type, answer.error.message)
+        return answer.value
+
+    def _exchange(self, question: Ask) -> Answer:
+        ordinal, operation = question.ordinal, question.operation
+        if self._recorded is not None:
+            answer = self._recorded.take(question)
+            if answer is None:
+                frame(question)  # which raises again what kept a question that is too large from being sent
+                self._stop(_unanswered(question, self._recorded.title_at(ordinal)))
+                raise ReplayEffect(f"{operation}() has no recorded answer")
+            if answer.lost:
+                self._stop(f"asked for {operation}, whose answer {answer.lost}")
+                raise ReplayEffect(f"the answer of {operation}() {answer.lost}; run this again")
+            return answer
+        with self._interrupts.held():
+            self._transport.send(question)
+        while True:
+            message = self._next()
+            # The answer to a question whose wait was interrupted may still come.
+            if isinstance(message, Answer) and message.ordinal == ordinal:
+                return message
+
+    def _next(self) -> ToWorker:
+        self._transport.wait()
+        with self._interrupts.held():
+            return self._transport.receive()
+
+
+def exception_named(name: str, message: str) -> Exception:
+    """The builtin exception of that name with that message; RuntimeError for any other name."""
+    found = getattr(builtins, name, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        try:
+            return found(message)
+        except TypeError:
+            pass
+    return RuntimeError(f"{name}: {message}")
+
+
+def _unanswered(question: Ask, then: str) -> str:
+    """What was asked for without an answer; and what was asked for in its place, where both can be told apart."""
+    now = call_title(question.operation, question.arguments)
+    if then and then != now:
+        return f"asked for {cut_line(now, _TITLE_CHARS)!r} instead of {cut_line(then, _TITLE_CHARS)!r}"
+    return f"asked for {question.operation}, for which there is no recorded answer"

@@ -1,0 +1,358 @@
+"""What statements open for writing in the project: it lands as a `write` of the host's, with its diff.
+
+A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also to a
+program that is started. The `open` of statements opens one. In a worker with a domain all other ways of Python's to
+open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing the real one.
+Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own. Must not know when a
+content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
+A little over 300 lines, because what each way to open a file comes to is decided in one place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from ....core.domain import Domain
+from ....core.paths import is_inside
+from ....files.confinement import Place, place_to_write
+from ....files.protected import Protection
+from ....files.revision import digest_of
+from ..guarding.outside import STAGED, WRITING
+from ..guarding.routes import original
+from ..protocol import RecalledFile
+from .staged_files import Asking, StagedFiles
+from .staging import LARGEST, Layer, Staging, layers, too_large
+
+_WRITING: Final = frozenset("wax+")
+_SYSTEM: Final = ("/dev/", "/proc/", "/sys/")
+_BYTECODE: Final = "/__pycache__/"
+_open: Final = original(builtins.open)
+
+
+class Opening:
+    """The files that statements open.
+
+    Args:
+        change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
+        roots: absolute directories in which files may be written; the first is what paths are shown relative to.
+        domain: what may be written without the host, where the kernel holds the process to it.
+    """
+
+    def __init__(
+        self, effects: Asking, change: Callable[..., object], roots: tuple[str, ...], domain: Domain | None = None
+    ) -> None:
+        self._effects = effects
+        self._roots = roots
+        self.files = StagedFiles(effects, change, routed=domain is not None)
+        scratch = () if domain is None else (domain.scratch,)
+        self._scratch = tuple(map(_folder, scratch))
+        writable, self._read_only = ((), ()) if domain is None else (domain.writable, domain.read_only)
+        self._writable = tuple(map(_folder, (*scratch, *writable)))
+        self._protection = Protection(writable)
+
+    def open(
+        self,
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Callable[[str, int], int] | None = None,
+    ) -> Any:
+        """The built-in `open`, but `~` is expanded, and what is written into the project lands when the file is closed.
+
+        It lands as one write, with its diff, at the latest when the statement ends.
+        """
+        if not isinstance(file, int):
+            file = cast("str | bytes", os.path.expanduser(file))
+        arguments = (buffering, encoding, errors, newline, closefd, opener)
+        return self.opened(file, mode, arguments, self._scratch)
+
+    def settle(self) -> list[BaseException]:
+        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
+        return self.files.settle()
+
+    def opened(self, file: Any, mode: Any, arguments: tuple[Any, ...], free: tuple[str, ...] | None = None) -> Any:
+        """A file object, as the built-in `open` makes it of these arguments.
+
+        Args:
+            arguments: those of the built-in after the mode.
+            free: directories in which files are written without the host; by default all that the domain allows.
+        """
+        *plain, closefd, opener = arguments
+        if not isinstance(mode, str) or not _WRITING & set(mode):  # what is no mode, the built-in refuses
+            return self._opened_to_read(file, mode, arguments)
+        if isinstance(file, int):
+            return self._opened_again(file, mode, arguments)
+        file = cast("str | bytes", os.fspath(file))
+        if opener is not None or not closefd or not self.is_staged(file, free):
+            return _open(file, mode, *arguments)
+        # So that wrong arguments are refused as ever, before anything else is looked at.
+        _open(os.devnull, mode.replace("x", "w"), *arguments).close()
+        flags = flags_of(mode)
+        staging = self.stage(file, flags)
+        return self._file_object(staging, staging.opened(flags), file, mode, plain)
+
+    def _file_object(self, staging: Staging, descriptor: int, name: Any, mode: str, arguments: list[Any]) -> Layer:
+        number = self.files.number()
+        top = layers(staging, number, descriptor, name, mode, *arguments)
+        self.files.follow(number, top)
+        return top
+
+    def _opened_to_read(self, file: Any, mode: Any, arguments: tuple[Any, ...]) -> Any:
+        """What is under way is read as it is by now, as it would be if it were written on the disk."""
+        if self.files.any and not isinstance(file, int) and arguments[-1] is None:
+            staging = self.under_way(file)
+            if staging is not None:
+                return _open(file, mode, *arguments[:-1], staging.opened_to_read)
+        return _open(file, mode, *arguments)
+
+    def _opened_again(self, descriptor: int, mode: str, arguments: tuple[Any, ...]) -> Any:
+        """A file object on a descriptor, which may be one of a staging file."""
+        *plain, closefd, _ = arguments
+        staging = self.files.lent(descriptor) if closefd else None
+        if staging is None:
+            return _open(descriptor, mode, *arguments)
+        _open(os.devnull, mode.replace("x", "w"), *arguments).close()
+        self.files.take_back(descriptor)
+        return self._file_object(staging, descriptor, descriptor, mode, plain)
+
+    # --- which are staged ---------------------------------------------------------------------------------------------
+
+    def is_staged(self, file: Any, free: tuple[str, ...] | None = None, directory: int | None = None) -> bool:
+        """Whether it is a regular or a new file which is the host's to write. `free` as in `opened`."""
+        # A process that a statement forked cannot ask, and neither can a thread that it left behind.
+        if not self._effects.ours or not self._effects.running:
+            return False
+        try:
+            if not stat.S_ISREG(os.stat(file, dir_fd=directory).st_mode):
+                return False
+        except OSError:
+            pass
+        except (ValueError, TypeError):
+            return False
+        place = spelled(file, directory)
+        return not (self.is_bytecode(place) or self._is_free(place, self._writable if free is None else free))
+
+    def is_kept(self, file: Any, directory: int | None = None, *, follows: bool = True) -> bool:
+        """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked.
+
+        Unless it `follows`, a link at the end of the path is what is meant.
+        """
+        if not self._effects.ours or not self._effects.running:
+            return False
+        try:
+            place = spelled(file, directory)
+            if follows:
+                return not self._is_free(place, self._writable)
+            folder, name = os.path.split(place.rstrip("/"))
+            is_free = self._is_free(folder, self._writable)
+            return not is_free or self._is_protected(os.path.join(os.path.realpath(folder), name))
+        except (OSError, ValueError, TypeError):
+            return False
+
+    def is_bytecode(self, place: str) -> bool:
+        """Whether what would be made there is a cache of Python's, which nobody is to be asked about.
+
+        The kernel refuses it, and whoever makes it does without.
+        """
+        if not self.files.routed or _BYTECODE not in f"{place}/":
+            return False
+        real = os.path.realpath(place)
+        return _BYTECODE in f"{real}/" and not self._is_protected(real)
+
+    def is_own(self, *places: str) -> bool:
+        """Whether the domain allows to write at all of these absolute paths."""
+        return all(f"{os.path.dirname(os.path.realpath(place))}/".startswith(self._writable) for place in places)
+
+    def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
+        """Whether the absolute path is in one of these directories and not protected there, or nothing that is kept."""
+        real = os.path.realpath(place)
+        if real.startswith(_SYSTEM) or (place.startswith(_SYSTEM) and _is_nameless(place, real)):
+            return True
+        return f"{real}/".startswith(free) and not self._is_protected(real)
+
+    def is_in_scratch(self, place: str) -> bool:
+        """Whether the absolute path, links above its name resolved, is below the scratch directory."""
+        return f"{place}/".startswith(self._scratch)
+
+    def _is_protected(self, real: str) -> bool:
+        """Whether the host asks before it writes there, in whatever mode."""
+        if self.is_in_scratch(real):
+            return False
+        return is_inside(real, self._read_only) or bool(self._protection.why(real))
+
+    def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
+        """The staging file with what is to be read of the file; None where that is on the disk."""
+        try:
+            real = os.path.realpath(spelled(file, directory))
+        except (OSError, TypeError, ValueError):
+            return None
+        staging = None if real.startswith(_SYSTEM) else self.files.at(real)
+        return staging if staging is not None and staging.has_content else None
+
+    # --- staging ------------------------------------------------------------------------------------------------------
+
+    def stage(self, file: Any, flags: int, directory: int | None = None, mode: int | None = None) -> Staging:
+        """The staging file for a file that is opened with these flags of `os.open`. Raises as `os.open` does.
+
+        Args:
+            directory: a descriptor of the directory that a relative path begins at.
+            mode: the permission bits that a new file is to get; None for the usual ones.
+        """
+        place = spelled(file, directory)
+        shown = self.shown(place)
+        with self.files.lock:
+            try:
+                real, held = self._found(place, file, flags)
+            except OSError as error:
+                # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
+                if self._looks:
+                    if error.errno is not None:
+                        error.filename = os.fspath(file)  # and not the directory in which it was looked for
+                    raise
+                real, held = os.path.realpath(place), None if flags & os.O_CREAT else b""
+            staging = self._shared(real, held, flags)
+            if staging is None:
+                is_new = bool(flags & (os.O_TRUNC | os.O_EXCL)) or held is None
+                known = None if is_new else digest_of(held or b"")
+                staging = Staging(
+                    self.files,
+                    path=shown,
+                    place=real,
+                    name=file,
+                    content=b"" if is_new else held or b"",
+                    known=known,
+                    landed=known,
+                    mode=mode if held is None else None,
+                )
+                self.files.add(staging)
+            return staging
+
+    def _shared(self, real: str, held: bytes | None, flags: int) -> Staging | None:
+        """The one under way, unless the file holds by now what neither it nor whoever wrote it knows of."""
+        staging = self.files.at(real)
+        if staging is None or staging.is_lost:
+            return None
+        if flags & os.O_EXCL and staging.has_content:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), staging.name)
+        is_known = not flags & os.O_TRUNC and held is not None and digest_of(held) == staging.known
+        return staging if staging.has_content or is_known else None
+
+    @property
+    def _looks(self) -> bool:
+        """Whether what is outside counts: a replay goes by its record, which in plan mode is that it was refused."""
+        return self._effects.planning or not self._effects.replaying
+
+    def _found(self, place: str, file: Any, flags: int) -> tuple[str, bytes | None]:
+        """Where the file really is, and what it holds where that matters; None where there is none.
+
+        What ran before in the place of the statement counts, where the record says what there was; so nothing is said
+        then of what the file is now, or whether it can be written. Raises where it cannot.
+        """
+        if self._looks:
+            sys.audit(STAGED, os.fsdecode(file), None, flags)  # which plan mode refuses
+        if self._effects.goes_by_record:
+            real = os.path.realpath(place)
+            then = self._effects.recalled_file(real, content=not flags & os.O_TRUNC)
+            if then is not None:
+                return real, self._held_then(then, real, file, flags)
+        if flags & os.O_EXCL and os.path.lexists(place) and self._looks:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        if flags & os.O_NOFOLLOW and os.path.islink(place):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), file)
+        with place_to_write(place, self._roots) as found:
+            if not found.missing:
+                self._check_writable(found)
+                held = self._content(found, file, only_size=bool(flags & os.O_TRUNC))
+                if held is not None or flags & os.O_CREAT or self.files.at(found.path) is not None:
+                    return found.path, held
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+    def _held_then(self, then: RecalledFile, real: str, file: Any, flags: int) -> bytes | None:
+        if flags & os.O_EXCL and then.content is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        if not flags & os.O_CREAT and then.content is None and self.files.at(real) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+        return then.content
+
+    def _check_writable(self, found: Place) -> None:
+        try:
+            found.check_writable()
+        except OSError as error:
+            # To this process all is read-only where the domain is held by mounts; the host looks again.
+            if error.errno != errno.EROFS or not self._scratch:
+                raise
+
+    def _content(self, found: Place, name: object, *, only_size: bool) -> bytes | None:
+        with found.opened() as file:
+            if file is None:
+                return None
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                raise too_large(name, self.files.larger)
+            return b"" if only_size else file.read(LARGEST)
+
+    def shown(self, place: str) -> str:
+        """The path for the host: short where that is the same.
+
+        Raises ValueError, or OSError (EILSEQ) where any code may open files, for a name that the host could not tell:
+        one that is no text, and that nothing has yet.
+        """
+        short = place.removeprefix(self._roots[0].rstrip("/") + "/")
+        shown = place if short.startswith(("~", "/")) else short
+        if _is_text(shown):
+            return shown
+        if not self.files.routed:
+            raise ValueError(f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown")
+        if os.path.lexists(place):
+            return os.fsencode(shown).decode("utf-8", "replace")  # which the host takes for what is there
+        sentence = "its name is no text in UTF-8, so the host cannot be told what to make; bash() can make it"
+        raise OSError(errno.EILSEQ, sentence, place)
+
+
+def _is_nameless(place: str, real: str) -> bool:
+    """Whether a path below /proc leads to a file in no directory, by a descriptor; `/proc/self/cwd/x` does not."""
+    return os.path.exists(place) and not os.path.exists(real)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def flags_of(mode: str) -> int:
+    """Those of `os.open` for a mode of `open` that writes."""
+    flags = os.O_RDWR if "+" in mode else os.O_WRONLY
+    if "w" in mode:
+        return flags | os.O_CREAT | os.O_TRUNC
+    if "x" in mode:
+        return flags | os.O_CREAT | os.O_EXCL
+    return flags | os.O_CREAT | os.O_APPEND if "a" in mode else flags
+
+
+def writes(flags: int) -> bool:
+    """Whether a file that is opened with these flags of `os.open` is opened to be changed."""
+    return bool(flags & WRITING) and not flags & os.O_PATH
+
+
+def spelled(file: Any, directory: int | None) -> str:
+    """The absolute path, links left as they are. Raises TypeError for what is no path."""
+    path = os.fsdecode(file)
+    if path.startswith("/"):
+        return path
+    return os.path.join(os.getcwd() if directory is None else os.readlink(f"/proc/self/fd/{directory}"), path)
+
+
+def _folder(path: str) -> str:
+    return os.path.join(os.path.realpath(path), "")

@@ -1,0 +1,84 @@
+"""The Environment whose namespace lives in a worker process. All workers of a host come from one zygote.
+
+Used by hosts, through `factory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio.to_thread
+
+from ..core.domain import Domain
+from ..core.errors import EnvironmentUnavailableError
+from ..core.programs import CommandRequest
+from . import protecting
+from .connected_environment import ConnectedEnvironment
+from .control_channel import Parent
+from .environment import EnvironmentSpec
+from .forked_program import ForkedProgram
+from .paused_worker import PausedWorker
+from .realm import Realm
+from .worker_connection import WorkerConnection
+from .zygote import Zygote
+
+
+class WorkerEnvironment(ConnectedEnvironment):
+    """One session's namespace, in a process of its own."""
+
+    def __init__(self, zygote: Zygote) -> None:
+        super().__init__(self._open, self._begin_program, self._go_on)
+        self._zygote = zygote
+        self._realm = Realm(zygote)
+        self._latest: WorkerConnection | None = None
+
+    def _open(self, spec: EnvironmentSpec) -> WorkerConnection:
+        self._latest = WorkerConnection.open(self._parent(spec.domain), spec)
+        return self._latest
+
+    def _go_on(self, spec: EnvironmentSpec, paused: PausedWorker) -> WorkerConnection:
+        self._latest = WorkerConnection.restore(self._parent(spec.domain), paused, spec)
+        return self._latest
+
+    def _begin_program(self, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
+        return ForkedProgram.start(self._parent(request.domain), spec, request)
+
+    def _parent(self, domain: Domain | None) -> Parent:
+        """Who forks what is to be in that domain. What has the user's rights also sees the user's processes."""
+        return self._zygote if domain is None or "mounts" in domain.without else self._realm
+
+    async def close(self) -> None:
+        """See the port."""
+        await super().close()
+        self._realm.close()
+
+    async def hold(self, places: Sequence[str]) -> None:
+        """Raises EnvironmentUnavailableError; see the port."""
+        domain = None if self._spec is None else self._spec.domain
+        if domain is None or "mounts" not in self.layers or not self.alive:
+            return
+        if self.pid is None:
+            raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
+        await protecting.hold(self.pid, domain, places)
+
+    def stopped(self) -> AbstractAsyncContextManager[bool]:
+        """See the port."""
+        return self._standing_still()
+
+    @asynccontextmanager
+    async def _standing_still(self) -> AsyncGenerator[bool]:
+        if self._spec is None or self._spec.domain is None:
+            yield True
+            return
+        still = await anyio.to_thread.run_sync(self._realm.stand_still)
+        try:
+            yield still is not None
+        finally:
+            for each in still or ():
+                each.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id, for tests; None where there is no worker."""
+        return None if self._latest is None or self._latest.dead else self._latest.pid

@@ -1,0 +1,148 @@
+"""What of an act goes on the log, and what an editor and a person are shown of it: bounded texts, places, digests.
+
+Pure. Must not know how acts are done or who is asked. Used by `acts`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+import xxhash
+
+from ...core.changed import text_size, within
+from ...core.cutting import cut_end, cut_line, cut_middle, plural
+from ...core.execution import Captured, ExceptionInfo, TextChange
+from ...core.ids import ExecutionId, ToolCallId
+from ...core.plain_data import argument_digest
+from ...core.programs import CommandOutcome, CommandOutput
+from ...core.text import valid_text
+from ...log.events.conversation import ResultStatus, ToolCall
+from ...log.events.execution import CommandEnded, EffectRequested
+from ...log.redaction import Redactor, redact_struct
+from ...log.statements_values import EffectAnswer, EffectRequest
+from ...runtime.results import shown_value
+
+SHOWN_CHARS: Final = 2_000
+"""How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""
+_NAME_CHARS: Final = 100
+_MOST_ARGUMENTS: Final = 20
+"""More than any tool has."""
+_ERROR_CHARS: Final = 10_000
+"""Of an error: a path, and what differs, have room."""
+SHOWN_OUTPUT_CHARS: Final = 65_536
+"""How much of what a command printed the log repeats, both ends."""
+STOPPED: Final = EffectAnswer(error=ExceptionInfo(type="InterruptedError", message="the statement is being stopped"))
+_WRONG: Final = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+)`")
+"""How msgspec says that an argument has another type."""
+_IN_PYTHON: Final = {"null": "None", "array": "list", "object": "dict"}
+_TYPES: Final = re.compile("|".join(_IN_PYTHON))
+
+
+def call_event(request: EffectRequest, call: ToolCallId, parent: ToolCallId) -> ToolCall:
+    """The call as it is shown, with its arguments as far as they are."""
+    given = islice(request.arguments.items(), _MOST_ARGUMENTS)
+    shown = {cut_line(name, _NAME_CHARS): _shown_argument(value) for name, value in given}
+    return ToolCall(tool_call_id=call, tool=named(request), arguments=shown, parent_id=parent)
+
+
+def named(request: EffectRequest) -> str:
+    """The operation as the log names it: a statement that talks to the host by itself may ask for anything."""
+    return cut_line(request.operation, _NAME_CHARS)
+
+
+def protected_line(reason: str) -> str:
+    """What a question says of a file that is protected, for `Protection.why`; empty for another."""
+    return f"Another program would run this outside the sandbox: {reason}" if reason else ""
+
+
+def request_event(request: EffectRequest, call: ToolCallId, execution_id: ExecutionId) -> EffectRequested:
+    """The question as a replay compares it."""
+    return EffectRequested(
+        execution_id=execution_id,
+        ordinal=request.ordinal,
+        operation=named(request),
+        argument_digest=argument_digest(request.arguments),
+        tool_call_id=call,
+    )
+
+
+def command_event(call: ToolCallId, execution_id: ExecutionId, cwd: str, outcome: CommandOutcome) -> CommandEnded:
+    """How a command ended, with what it printed."""
+    return CommandEnded(
+        execution_id=execution_id,
+        tool_call_id=call,
+        cwd=cwd,
+        code=outcome.code,
+        signal=outcome.signal,
+        timed_out=outcome.timed_out,
+        reason=outcome.reason,
+        time_ms=outcome.seconds * 1000,
+        output=_captured(outcome.stdout),
+        errors=_captured(outcome.stderr),
+    )
+
+
+def status_of(answer: EffectAnswer) -> ResultStatus:
+    """The answer as the status of its call."""
+    if answer.error is None:
+        return "ok"
+    return "cancelled" if answer is STOPPED else "error"
+
+
+def answer_text(request: EffectRequest, answer: EffectAnswer) -> str:
+    """The answer as its call shows it."""
+    if answer.error is not None:
+        return f"{answer.error.type}: {answer.error.message}"
+    return cut_end(shown_value(request.operation, answer.value), SHOWN_CHARS)
+
+
+def failure(error: Exception) -> EffectAnswer:
+    """The answer for what could not be done, as the exception that the statement sees."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    filename = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+    return EffectAnswer(
+        error=ExceptionInfo(
+            type=type(error).__name__, message=cut_middle(valid_text(f"{reason}{filename}"), _ERROR_CHARS)
+        )
+    )
+
+
+def wrong_argument(operation: str, error: msgspec.ValidationError) -> TypeError:
+    """What msgspec found, with the types' names in Python."""
+    found = _WRONG.fullmatch(str(error))
+    if found is None:
+        return TypeError(f"{operation}(): {error}")
+    expected, got = (_TYPES.sub(lambda name: _IN_PYTHON[name[0]], names) for names in found.group(1, 2))
+    return TypeError(f"{operation}(): {found[3]} must be {expected}, not {got}")
+
+
+def digest_of(data: bytes | None) -> str:
+    """xxh3 hex of a content; empty for none."""
+    return "" if data is None else xxhash.xxh3_64_hexdigest(data)
+
+
+def beginning(
+    redactor: Redactor, changes: Sequence[TextChange], note: str, limit: int
+) -> tuple[tuple[TextChange, ...], str]:
+    """The changes and the note as far as they are shown or kept: up to `limit` characters. A large text takes long."""
+    if text_size(changes) > limit:
+        changes = [redact_struct(redactor, each) for each in changes]
+    return within(changes, note, limit)
+
+
+def _captured(output: CommandOutput) -> Captured:
+    return Captured(text=cut_middle(output.text, SHOWN_OUTPUT_CHARS), total_bytes=output.total)
+
+
+def _shown_argument(value: object) -> object:
+    if isinstance(value, str):
+        return cut_end(value, SHOWN_CHARS)
+    if isinstance(value, bytes):
+        return f"({len(value):,} {plural(len(value), 'byte')})"
+    if isinstance(value, (list, dict)):  # which no tool takes, and which may hold anything
+        return cut_end(msgspec.json.encode(value).decode(), SHOWN_CHARS)
+    return value

@@ -1,0 +1,273 @@
+"""Drives one turn: performs the effects that `turn.Turn` yields and records everything that happens on the log.
+
+The turn decides, the loop performs: `run` hands the outcome of each effect back and gets the next one, so the order of
+things is tested as plain values (`session.turn`), and this module holds what needs waiting for. Four things follow.
+
+One effect is under way at a time, and it has exactly one outcome. `cancel` therefore does two things at once: the turn
+is told, and what is being awaited is ended through the turn's `Cancellation`. The effect's outcome still comes, as
+Aborted if it was torn and as whatever it is if it was too late for that, and the turn ends as cancelled all the same.
+
+A steer waits for the next model call before it is put on the log, because a message must not stand between a call and
+its result; what it had attached is opened right after it. Those that no call came to read are withdrawn when the turn
+ends.
+
+What goes wrong outside of this program (a model, a worker that cannot be replaced) is an outcome, Failed, and a worker
+that dies under a statement is that statement's result. What is raised besides that, a defect of ours or the end of the
+task that this runs in, ends the turn where it is.
+
+However a turn ends, `_finish` leaves the log whole: every open call gets its result, every steer that was not read is
+withdrawn, and one RunStop comes last. Only a log that takes nothing any more keeps it from that; then loading repairs.
+
+Must not decide what comes next, nor know any protocol. Called by the session, one turn at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from msgspec.structs import replace
+
+from ..context.model_protocol import ContextTooLongError, Model, ModelError, ModelUnusableError
+from ..context.view.cuts import Cut
+from ..core.errors import EnvironmentUnavailableError
+from ..core.minter import Minter
+from ..log.event_log import EventLog
+from ..log.events.conversation import (
+    Attachment,
+    CondensationReason,
+    ResultStatus,
+    RunStop,
+    RunStopReason,
+    StopCause,
+    ToolResult,
+    UserMessage,
+)
+from ..log.events.session import PromptWithdrawn
+from ..log.permissions_values import StatementSubject
+from ..log.timeline.index import Timeline
+from . import turn as t
+from .acts.questions import Questions
+from .cancellation import Cancellation, WorkCancelledError
+from .live_environment import LiveEnvironment
+from .model_calls.condenser import Condenser
+from .model_calls.projector import Projector
+from .model_calls.replies import ReplyRecorder
+from .model_calls.rerendering import Rerendering
+from .model_calls.sent import SentCalls
+from .policy import Policy
+from .publishing.journal import Journal
+from .statements import StatementRunner
+from .ticker import Ticker
+
+if TYPE_CHECKING:  # of the first server
+    from .servers import SessionServers
+
+_REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
+
+
+class AgentLoop:
+    """Performs the turns of one session, and what its commands need of the same."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        journal: Journal,
+        timeline: Timeline,
+        policy: Policy,
+        environment: LiveEnvironment,
+        statements: StatementRunner,
+        projector: Projector,
+        rerendering: Rerendering,
+        sent: SentCalls,
+        condenser: Condenser,
+        ticker: Ticker,
+        questions: Questions,
+        model: Model,
+        minter: Minter,
+        max_rounds: int,
+        servers: SessionServers | None,
+        openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
+    ) -> None:
+        self._log = log
+        self._journal = journal
+        self._timeline = timeline
+        self._policy = policy
+        self._environment = environment
+        self._projector = projector
+        self._rerendering = rerendering
+        self._sent = sent
+        self._condenser = condenser
+        self._ticker = ticker
+        self._statements = statements
+        self._questions = questions
+        self._model = model
+        self._minter = minter
+        self._max_rounds = max_rounds
+        self._servers = servers
+        self._openings_of = openings_of
+        """The statements that open what came with a steer, before a model reads it."""
+        self._steers: list[UserMessage] = []
+        self._typed = ""
+        self._turn: t.Turn | None = None
+        self._opened: list[int] = []
+        """The numbers of the turn's Rounds."""
+        self._cancellation = Cancellation()
+
+    async def run(self, openings: Sequence[str], typed: str) -> t.Stop:
+        """Runs a turn to its end and appends its RunStop, whatever happens.
+
+        The UserMessage is on the log already, without secrets; `typed` is its text as it came.
+        """
+        self._typed = typed
+        turn = self._turn = t.Turn(self._max_rounds, openings)
+        self._opened = []
+        self._cancellation = Cancellation()
+        stop = t.Stop("error", "internal error")
+        try:
+            effect = turn.feed(t.Begin())
+            while not isinstance(effect, t.Stop):
+                assert effect is not None
+                effect = turn.feed(await self._perform(effect))
+            stop = effect
+        except anyio.get_cancelled_exc_class():
+            stop = t.Stop("cancelled")
+            raise
+        finally:
+            self._turn = None
+            self._finish(stop)
+        return stop
+
+    def steer(self, message: UserMessage) -> bool:
+        """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
+        if self._turn is None or self._turn.state in (t.State.CANCELLING, t.State.STOPPED):
+            return False
+        self._turn.feed(t.Steered())
+        self._steers.append(message)
+        return True
+
+    def cancel(self) -> None:
+        """Ends the running turn as cancelled, if there is one; what is under way is given up at once."""
+        if self._turn is not None and isinstance(self._turn.feed(t.Cancel()), t.Abort):
+            self._cancellation.cancel()
+
+    def _finish(self, stop: t.Stop) -> None:
+        while self._steers:
+            self._log.append(PromptWithdrawn(message_id=self._steers.pop(0).message_id))
+        status: ResultStatus = "cancelled" if stop.cause == "cancelled" else "error"
+        for call in self._log.open_calls:
+            text = f"[{status} before it ended]"
+            self._log.append(
+                ToolResult(tool_call_id=call.tool_call_id, status=status, text=text, parent_id=call.parent_id)
+            )
+        self._log.append(RunStop(reason=_REASONS.get(stop.cause, "completed"), cause=stop.cause, detail=stop.detail))
+
+    async def _perform(self, effect: t.Effect) -> t.Outcome:
+        cancellation = self._cancellation
+        try:
+            match effect:
+                case t.RunTick():
+                    if self._servers is not None:
+                        await cancellation.guard(self._servers.settle)
+                    await self._ticker.tick(self._number_of(effect.round), cancellation)
+                    return t.Ticked()
+                case t.CallModel():
+                    return await self._call_model(self._number_of(effect.round), effect.may_condense, cancellation)
+                case t.Condense(reason=reason):
+                    await self._condense(reason, cancellation, open_run=True)
+                    return t.Condensed()
+                case t.AskPermission():
+                    return await cancellation.guard(lambda: self._ask(effect))
+                case t.RunStatement():
+                    kind = "meta" if effect.tool_call_id is None else "python"
+                    await self._statements.run(
+                        effect.source,
+                        self._number_of(effect.round),
+                        effect.tool_call_id,
+                        cancellation,
+                        kind=kind,
+                        approved=effect.approved,
+                    )
+                    self._ticker.cue()
+                    return t.Ran()
+                case t.Abort() | t.Stop():
+                    raise TypeError(f"{effect} is no effect to perform")
+        except WorkCancelledError:
+            return t.Aborted()
+        except (ModelError, EnvironmentUnavailableError) as error:
+            return t.Failed(str(error), unusable=isinstance(error, ModelUnusableError))
+
+    def _number_of(self, round_: int) -> int:
+        """The number on the log of a Round of the turn, which is opened with the first thing that belongs to it."""
+        if round_ == len(self._opened):
+            self._opened.append(self._ticker.open_round("call"))
+        return self._opened[round_]
+
+    async def compact(self) -> Cut | None:
+        """Takes all from the View that can go; None where nothing can.
+
+        Raises:
+            EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
+        """
+        return await self._condense("asked", Cancellation(), open_run=False)
+
+    async def _condense(self, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool) -> Cut | None:
+        return await self._environment.use(
+            lambda environment: self._condenser.condense(environment, reason, cancellation, open_run=open_run),
+            cancellation,
+        )
+
+    async def _read_steer(self, message: UserMessage, round_id: int, cancellation: Cancellation) -> None:
+        self._typed = message.text
+        self._log.append(message)
+        for source in self._openings_of(message.attachments):
+            await self._statements.run(source, round_id, None, cancellation, kind="meta")
+
+    async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
+        while self._steers:
+            await self._read_steer(self._steers.pop(0), round_id, cancellation)
+        if self._rerendering.is_wanted:
+            await self._environment.use(self._rerendering.rerender, cancellation)
+        if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
+            return t.ContextFull()
+        self._journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
+        projection = await self._environment.use(self._projector.project, cancellation)
+        prompt = replace(projection.prompt, typed=self._typed)
+        call = self._sent.begun(projection, round_id)
+        self._log.append(call)
+        self._journal.flush()  # beside the request
+        recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
+        try:
+            replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))
+        except ContextTooLongError:
+            if not may_condense:
+                raise
+            self._projector.narrow()
+            return t.ContextFull(refused=True)
+        finally:
+            # After the reply, because what is shown waits for what was recorded before it.
+            self._log.append(self._sent.ended(call, answered=recorder.answered, used=recorder.used))
+        return self._with_decision(replied)
+
+    def _with_decision(self, replied: t.Replied) -> t.Replied:
+        """The reply, with `ask` only where the user decides about statements and has not done so for all."""
+        wanted = replied.wanted
+        if wanted is None:
+            return replied
+        if not wanted.ask:
+            return replace(replied, wanted=replace(wanted, approved=True))
+        is_asked = self._policy.asks_about(held=self._environment.is_held) == "statements"
+        approved = is_asked and self._policy.remembered(StatementSubject(wanted.source)) is True
+        return replace(replied, wanted=replace(wanted, ask=is_asked and not approved, approved=approved))
+
+    async def _ask(self, effect: t.AskPermission) -> t.Answered | t.Dismissed:
+        call = effect.tool_call_id
+        self._statements.announce(effect.source, call)
+        verdict = await self._questions.decide(call, StatementSubject(effect.source))
+        if verdict.outcome == "cancelled":
+            return t.Dismissed()
+        if verdict.outcome == "rejected":
+            self._log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
+        return t.Answered(verdict.outcome == "allowed")

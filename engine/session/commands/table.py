@@ -1,0 +1,219 @@
+"""What a user can ask of the session itself, with a slash. All of it works without a model.
+
+One row per command; adapters advertise the table. A command works on its context alone and answers in Markdown. Called
+by `turns`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ...core.errors import InvalidRequestError
+from ...core.text import code_span
+from ...log.user_message import MAX_TEXT_CHARS, Composed, is_long_text
+from ..policy import MODES, OPTIONS
+from .branches import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
+from .command import Command, CommandContext, glancing
+from .context import compact, context, context_glance, tick, views, views_glance
+from .diff import diff_glance
+from .edit import edit
+from .replay import replay
+from .timeline import omit, timeline_glance
+
+_NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""What a person types who means a command; a path has more slashes, or dots."""
+_MOST_NEAR: Final = 3
+"""Commands that are spelled like one that there is not."""
+_SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
+_MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.join(f'`{mode}`' for mode in MODES)}."
+_OPTIONS: Final = (
+    f"{_SET_ELSEWHERE.format('options', 'option')}. They are {', '.join(f'`{name}`' for name in OPTIONS)}."
+)
+_MODEL: Final = "The model is set when the program starts, with `--model` or `REWINDOW_MODEL`."
+_ELSEWHERE: Final = {
+    name: advice
+    for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS), ("model models", _MODEL))
+    for name in names.split()
+}
+"""What people look for here that is set somewhere else, and what to do."""
+
+
+def _help(_context: CommandContext, _argument: str) -> str:
+    return "\n".join(help_line(each.name, each.usage, each.description) for each in COMMANDS.values())
+
+
+def help_line(name: str, usage: str, description: str) -> str:
+    """A command as `/help` lists it."""
+    return f"- {code_span(f'/{name} {usage}'.rstrip())}: {description}"
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    command.name: command
+    for command in (
+        Command(
+            "context",
+            "[N | tail]",
+            "number of a model call, or tail",
+            "Show what a model would be sent now, where its tokens go, and what changes that; with N, what model "
+            "call N was sent; with tail, all of the last part",
+            context,
+            context_glance,
+            "call",
+        ),
+        Command(
+            "views",
+            "[all]",
+            "all, if there are many",
+            "List the handles: views of files, and groups with their members; if there are very many, the newest, "
+            "or with all every one",
+            views,
+            views_glance,
+        ),
+        Command(
+            "timeline",
+            "[N]",
+            "number of a statement",
+            "List the statements that ran; with N, show statement N and its result",
+            glancing(timeline_glance),
+            timeline_glance,
+            "statement",
+        ),
+        Command(
+            "run",
+            "STATEMENT",
+            "a Python statement",
+            "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`, without calling a model",
+            None,
+            takes="source",
+        ),
+        Command(
+            "omit",
+            "[N]",
+            "number of a statement",
+            "Leave statement N out of the namespace, or put it back; alone, list those that are left out",
+            omit,
+            takes="statement",
+        ),
+        Command(
+            "rewind",
+            f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
+            "the number of a statement, 0 for the beginning",
+            "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files "
+            "that statements have written since",
+            rewind,
+            takes="statement",
+            moves_head=True,
+        ),
+        Command(
+            "branch",
+            f"[NAME [{KEEP_FILES}]]",
+            "name of a branch",
+            "Switch to another branch, with its conversation, its namespace, and the files as they were when it was "
+            "left; alone, list the branches",
+            branch,
+            takes="branch",
+            moves_head=True,
+        ),
+        Command(
+            "diff",
+            "A [B]",
+            "the names of one or two branches",
+            "Compare two branches, or one with the active one: statements, names and files",
+            glancing(diff_glance),
+            diff_glance,
+            "branch",
+        ),
+        Command(
+            "replay",
+            "K [J] [--live | --dry]",
+            "the number of a statement, and optionally of a later one",
+            "Run statements K to J again, with the recorded answers of their tools, and report what comes out "
+            "differently; with --live they act again, --dry stops at the first that would",
+            replay,
+            takes="statement",
+            torn=False,
+        ),
+        Command(
+            "edit",
+            "K [J] [--live]",
+            "the number of a statement, and on the next lines the statement to run in its place",
+            "Run another statement in place of K, on a new branch, then those after it, up to J or the last; with "
+            "the recorded answers of their tools, or with --live acting again",
+            edit,
+            takes="edit",
+            moves_head=True,
+            torn=False,
+            is_said=True,
+        ),
+        Command("compact", "", "", "Replace the conversation so far with a summary", compact),
+        Command("tick", "", "", "Bring handles that follow their files up to date now", tick),
+        Command("help", "", "", "List these commands", glancing(_help), _help),
+    )
+}
+"""The slash commands by name, in the order in which they are listed."""
+
+
+def command_of(said: Composed) -> tuple[Command | None, str]:
+    """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
+    command, argument = command_in(said.text)
+    if command is not None and command.takes in ("source", "edit") and any(map(is_long_text, said.attachments)):
+        return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
+    return command, argument
+
+
+def command_in(text: str) -> tuple[Command | None, str]:
+    """The command that a prompt names, if it is one, and its argument.
+
+    A name that there is not is a command too, whose answer says so: a model would make something up. So is one that is
+    given an argument and takes none, or needs one. What is a path on this machine is none.
+    """
+    first, *rest = text.split(maxsplit=1) or [""]
+    argument = rest[0].strip() if rest else ""
+    name = first[1:]
+    if first.startswith("/") and name in COMMANDS:
+        command = COMMANDS[name]
+        is_wrong = bool(argument) if not command.usage else not argument and not command.usage.startswith("[")
+        return (_misused(command) if is_wrong else command), argument
+    if _NAME.fullmatch(first) and not os.path.lexists(first):
+        return _unknown(name), argument
+    return None, argument
+
+
+def _misused(command: Command) -> Command:
+    if command.usage:
+        return _saying(command.name, f"`/{command.name}` needs {command.hint}: `/{command.name} {command.usage}`.")
+    return _saying(command.name, f"`/{command.name}` takes no argument.")
+
+
+def _unknown(name: str) -> Command:
+    said = f"There is no command `/{name}`."
+    wanted = name.lower()
+    if (advice := _ELSEWHERE.get(wanted)) is not None:
+        return _saying(name, f"{said} {advice}")
+    # What a name begins with is no less near than what is spelled alike.
+    begun = [each for each in COMMANDS if each.startswith(wanted)]
+    near = dict.fromkeys([*begun, *difflib.get_close_matches(wanted, COMMANDS, _MOST_NEAR)])
+    if near:
+        return _saying(name, f"{said} Did you mean {_listed(near, 'or')}? `/help` lists all.")
+    return _saying(name, f"{said} The commands are {_listed(COMMANDS, 'and')}; `/help` describes them.")
+
+
+def _listed(names: Iterable[str], word: str) -> str:
+    *others, last = (f"`/{name}`" for name in names)
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
+def _saying(name: str, answer: str) -> Command:
+    """A command that is refused with that answer."""
+
+    def glance(_context: CommandContext, _argument: str) -> str:
+        return answer
+
+    async def run(_context: CommandContext, _argument: str) -> str:
+        raise InvalidRequestError(answer)
+
+    return Command(name, "", "", answer, run, glance)

@@ -1,0 +1,220 @@
+"""Brings a session back that the store holds: reads its log, puts it together, and makes the log whole again.
+
+Owns where a session goes on that is loaded with other directories than it had: there, which is recorded. Its statements
+run again in the new directory, because the old one may be gone. Loaded with the prompt stage, because no editor that
+waits for a new session waits for this. Called by `registry`, which has acquired the session for writing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from ...core.errors import InvalidRequestError, StoreError
+from ...core.ids import SessionId
+from ...core.mcp_servers import McpServer
+from ...core.paths import is_inside
+from ...core.text import printable
+from ...log.events import Event
+from ...log.events.session import OthersWrote, SessionMoved, SessionOpened
+from ...log.store_protocol import SessionRow
+from ...log.timeline.touches import open_touches
+from ...log.timeline.workspace import open_rewind
+from ..assembly import Surroundings, assemble, newly_named
+from ..directories import additional, check_working_directory, missing, real_places, spelled
+from ..parts import SessionParts
+from ..project import ProjectEnvironment, find_project_environment
+from ..publishing.journal import Journal
+from ..repair import enforce_view, repair
+from ..session import Session
+
+
+class _Place(NamedTuple):
+    cwd: str
+    directories: tuple[str, ...]
+    confined: bool
+
+
+async def reopen(
+    surroundings: Surroundings,
+    session_id: SessionId,
+    journal: Journal,
+    cwd: str | None = None,
+    directories: Sequence[str] | None = None,
+    *,
+    confined: bool = False,
+    servers: Sequence[McpServer] = (),
+) -> Session:
+    """The session, repaired where its last process died, durable as it is; not served yet.
+
+    `cwd` and `directories` are where it goes on, `confined` to these or not; None leaves them as they were. `servers`
+    are its MCP servers from now on.
+
+    Raises:
+        InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
+            and was not always, or to other directories; or it was imported, and only the file says where it works; or
+            a directory of it leads elsewhere than it did.
+    """
+    row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
+    place = _place(row, cwd, directories, confined)
+    history = await anyio.to_thread.run_sync(surroundings.store.load, session_id)
+    gap = next((position for position, event in enumerate(history) if event.seq != position), None)
+    if gap is not None:
+        raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a copy")
+    was = _places(history)
+    if confined:
+        _check_confined(session_id, place, was)
+    _check_said(session_id, row, history, cwd, directories)
+    _check_real(session_id, place, history)
+    project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
+    notes = _notes(row, place, project)
+    parts = assemble(
+        surroundings,
+        session_id,
+        place.cwd,
+        place.directories,
+        project,
+        journal,
+        history,
+        notes,
+        confined=confined,
+        servers=servers,
+    )
+    if journal.failure is not None:  # it can only be looked at
+        return Session(parts)
+    settled = [*await _settle(parts), *await _finish_rewind(parts)]
+    appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
+    appended += [parts.log.at(parts.log.append(event)) for event in newly_named(parts)]
+    if appended:
+        await journal.durable(appended[-1].seq)
+    if place != _Place(row.cwd, row.directories, bool(was) and was[-1].confined):
+        await _move(parts, project)
+    return Session(parts, appended)
+
+
+async def _settle(parts: SessionParts) -> Sequence[Event]:
+    """Records what a statement that was under way had written by itself; returns what it appended."""
+    start = len(parts.log)
+    imported = parts.provenance.imported_at
+    touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # a file may name any file
+    cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
+    if touched and cell is not None and cell.started is not None:
+        from ..acts.touches import Touches, records_of  # because few loads have anything to look at
+
+        execution = touched[0].execution_id
+        call = cell.statement.tool_call_id if cell.started.mode is None else cell.started.rerun_call
+        await Touches(records_of(parts), execution, call, touched[0].seq).settle()
+    return parts.log.since(start)
+
+
+async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:
+    """Ends a rewind that was under way; returns what it appended."""
+    start = len(parts.log)
+    begun = open_rewind(reversed(parts.log.events))
+    if begun is not None:
+        from ..past.rewinder import carry_on  # because few loads have one to finish
+
+        await carry_on(parts, begun)
+    return parts.log.since(start)
+
+
+def _places(history: Iterable[Event]) -> list[_Place]:
+    """Where the session has been, in order."""
+    moves = (event for event in history if isinstance(event, SessionOpened | SessionMoved))
+    return [_Place(event.cwd, event.directories, event.confined) for event in moves]
+
+
+def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place]) -> None:
+    """Whoever opens a session sees what it has recorded, so that has to be from the directories that it opens it in.
+
+    Raises:
+        InvalidRequestError: it may not be.
+    """
+    roots = (place.cwd, *place.directories)
+    for each in was:
+        beyond = [path for path in (each.cwd, *each.directories) if not is_inside(path, roots)]
+        if not each.confined or beyond:
+            what = f"showed files of {beyond[0]}" if beyond else "was not confined to its directories"
+            raise InvalidRequestError(f"session {session_id} {what}; open it with those, or another session")
+
+
+def _check_said(
+    session_id: SessionId,
+    row: SessionRow,
+    history: Sequence[Event],
+    cwd: str | None,
+    directories: Sequence[str] | None,
+) -> None:
+    """What the file of an imported session names as its directories may be somebody's home, or everything.
+
+    Somebody here has said so if it was moved since, if the caller names them, or if the program was started there.
+
+    Raises:
+        InvalidRequestError: nobody has.
+    """
+    newest = next((event for event in reversed(history) if _says_where(event)), None)
+    if not isinstance(newest, OthersWrote):
+        return
+    named = (*((row.cwd,) if cwd is None else ()), *(row.directories if directories is None else ()))
+    here = os.path.realpath(cwd or ".")
+    beyond = [path for path in named if not is_inside(os.path.realpath(path), (here,))]
+    if beyond:
+        where = f"{printable(beyond[0])}, which only its file says"
+        raise InvalidRequestError(f"session {session_id} was imported and works in {where}; start there to allow that")
+
+
+def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) -> None:
+    """A directory by the same path as before must be the same place: a statement may have put a link there meanwhile.
+
+    Raises:
+        InvalidRequestError: it leads elsewhere now.
+    """
+    known: dict[str, str] = {}
+    for event in history:
+        if isinstance(event, SessionOpened | SessionMoved) and event.real:
+            known.update(zip((event.cwd, *event.directories), event.real, strict=False))
+    for path, now in zip((place.cwd, *place.directories), real_places(place.cwd, place.directories), strict=True):
+        if known.get(path, now) != now:
+            was = printable(f"{path} was {known[path]} and now leads to {now}")
+            raise InvalidRequestError(f"session {session_id}: {was}; to work there, load it with that path")
+
+
+def _says_where(event: Event) -> bool:
+    return isinstance(event, SessionMoved) or (isinstance(event, OthersWrote) and event.by == "import")
+
+
+def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None, confined: bool) -> _Place:
+    chosen = row.cwd if cwd is None else spelled(cwd)
+    if cwd is not None:
+        advice = "load the session with another cwd" if chosen == _before(row) else "choose one that exists"
+        check_working_directory(chosen, advice)
+    return _Place(chosen, row.directories if directories is None else additional(directories, chosen), confined)
+
+
+def _before(row: SessionRow) -> str:
+    # Empty where the row is damaged.
+    return spelled(row.cwd) if row.cwd else ""
+
+
+def _notes(row: SessionRow, place: _Place, project: ProjectEnvironment) -> list[str]:
+    was = printable(row.cwd) or "a directory that the store cannot read"
+    moved = [f"This session was in {was} and goes on in {place.cwd}."] if place.cwd != _before(row) else []
+    amiss = [project.note] if moved and project.note else []
+    return [*moved, *amiss, *missing(place.directories)]
+
+
+async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
+    event = SessionMoved(
+        cwd=parts.cwd,
+        directories=parts.directories,
+        confined=parts.spec.confined,
+        python=project.python,
+        packages=project.packages,
+        real=real_places(parts.cwd, parts.directories),
+    )
+    seq = parts.log.append(event)
+    parts.store.move(parts.session_id, parts.cwd, parts.directories)
+    await parts.journal.durable(seq)

@@ -1,0 +1,197 @@
+"""Condenses a View: chooses what leaves it, gets a summary of that, and appends the Condensation.
+
+Owns the order of these and the bounds of a summary. What leaves is chosen by `context.view.cuts`. The summary comes
+from the model where it can write one, else from `log.cycles.summary`. That nothing can be left out is no error but an
+event, NoCutPossible, and the projection shortens what it sends. Called by the agent loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Final
+
+from ...context.model_protocol import Model, ModelError, Prompt, TextDelta
+from ...context.tail.past_statements import PastStatements
+from ...context.tail.prompt import message_text
+from ...context.tail.shrink import shortened
+from ...context.view.cuts import Cut, choose_cut, current_request, unread
+from ...context.view.entries import Summary
+from ...context.view.window import Window
+from ...core.cutting import DOTS, left_out
+from ...core.ids import MessageId
+from ...log.cycles import CycleFold, summary_lines
+from ...log.event_log import EventLog
+from ...log.events import Event
+from ...log.events.conversation import (
+    Condensation,
+    CondensationReason,
+    CondensationRequest,
+    NoCutPossible,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ...runtime.environment import Environment
+from ..cancellation import Cancellation
+from .projector import Projector
+
+logger = logging.getLogger(__name__)
+
+HEADING: Final = "Summary of what came before:\n"
+INSTRUCTIONS: Final = """\
+You are handing your work over to yourself: what follows is the beginning of a conversation that has become too long,
+and only your summary of it will stay. Write down what is needed to go on: what the user wants, what was decided and
+why, what was found out, which files and names matter and in which state they are, what is still to be done. Be
+specific and brief, at most {words} words. The statements that you ran stay listed beside your summary, so say what came
+of them, and do not repeat them. Write nothing but the summary.
+"""
+_EXCERPT_CHARS: Final = 4_000
+"""Of each message, so much is shown to the model that sums up."""
+
+
+class Condenser:
+    """Condenses one session's View."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        view: Window,
+        projector: Projector,
+        past: PastStatements,
+        cycles: CycleFold,
+        model: Model,
+        calls_tools: bool = True,
+    ) -> None:
+        self._log = log
+        self._view = view
+        self._projector = projector
+        self._past = past
+        self._cycles = cycles
+        self._model = model
+        self._calls_tools = calls_tools
+        self._stuck: tuple[int, ...] | None = None
+
+    async def is_due(self, environment: Environment) -> bool:
+        """Whether to condense before the model is called; not where nothing has changed since nothing could go."""
+        if self._stuck is not None and self._stuck == self._gaps():
+            return False
+        return self._view.unhandled_condensation_request or not await self._projector.fits(environment)
+
+    async def condense(
+        self, environment: Environment, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool
+    ) -> Cut | None:
+        """Takes what it can from the View; returns what went, or None where nothing could.
+
+        Args:
+            environment: counts tokens.
+            reason: `asked` takes as much as it can, the others half of the room.
+            cancellation: gives up waiting for the model's summary.
+            open_run: a run is going on; its request and what the model has not read of it stay.
+
+        Raises:
+            WorkCancelledError: a cancel came before there was a summary; the View is as it was.
+        """
+        if not self._view.unhandled_condensation_request:
+            self._log.append(CondensationRequest(reason=reason))
+        events = self._view.events
+        costs = await self._projector.costs(environment, events)
+        cut = choose_cut(
+            self._view.indices,
+            costs,
+            0 if reason == "asked" else min(self._projector.room, sum(costs)) // 2,
+            keep=current_request(events) if open_run else None,
+            end=unread(events) if open_run else None,
+        )
+        if cut is None:
+            self._log.append(NoCutPossible(tokens=sum(costs)))
+            self._stuck = self._gaps()
+            return None
+        forgotten = [events[position] for position in cut.positions]
+        summary = await self._summary(environment, forgotten, cut.summary_tokens, cancellation)
+        self._log.append(
+            Condensation(
+                forgotten=tuple(event.event_id for event in forgotten),
+                summary=summary or None,
+                summary_offset=0 if summary else None,
+            )
+        )
+        self._stuck = None
+        return cut
+
+    def _gaps(self) -> tuple[int, ...]:
+        """Where an open run could be cut."""
+        end = unread(self._view.events)
+        return tuple(gap for gap in self._view.indices if gap <= end)
+
+    async def _summary(
+        self, environment: Environment, forgotten: Sequence[Event], tokens: int, cancellation: Cancellation
+    ) -> str:
+        """At most so many tokens; "" where there is no room for a line."""
+        lines: Sequence[str] = ()
+        if self._model.summarizes:
+            lines = await cancellation.guard(lambda: self._by_model(forgotten, tokens))
+        if not lines:
+            lines = [
+                *_earlier(forgotten),
+                *summary_lines(self._cycles.model, {event.event_id for event in forgotten}, self._past.numbers),
+            ]
+        return await _fitting(environment, lines, tokens)
+
+    async def _by_model(self, forgotten: Sequence[Event], tokens: int) -> list[str]:
+        transcript = "\n\n".join(_excerpt(event) for event in forgotten)
+        prompt = Prompt(
+            instructions=INSTRUCTIONS.format(words=tokens // 2),
+            messages=(UserMessage(message_id=MessageId("summary"), text=transcript),),
+            tail="",
+            statements=False,
+            calls_tools=self._calls_tools,
+        )
+        try:
+            async with aclosing(self._model.reply(prompt)) as signals:
+                pieces = [signal.text async for signal in signals if isinstance(signal, TextDelta)]
+        except ModelError as error:
+            logger.warning("the model could not sum up, so the session does: %s", error)
+            return []
+        return "".join(pieces).strip().splitlines()
+
+
+async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:
+    """The newest lines that fit below the heading, and how many are missing."""
+    texts = [f"{line}\n" for line in (HEADING.rstrip("\n"), _missing(len(lines)), *lines)]
+    heading, note, *costs = (await environment.project(texts, 0)).text_tokens
+    first = len(lines)
+    room = tokens - heading - note
+    while first and (room := room - costs[first - 1]) >= 0:
+        first -= 1
+    if first == len(lines):
+        return ""
+    omitted = [_missing(first)] if first else []
+    return HEADING + "\n".join([*omitted, *lines[first:]])
+
+
+def _missing(lines: int) -> str:
+    return f"{DOTS} {left_out(lines, 'earlier line')}"
+
+
+def _earlier(forgotten: Sequence[Event]) -> list[str]:
+    """The lines of summaries that are forgotten in their turn."""
+    texts = [event.text.removeprefix(HEADING) for event in forgotten if isinstance(event, Summary)]
+    return [line for text in texts for line in text.splitlines()]
+
+
+def _excerpt(event: Event) -> str:
+    text = message_text(event)
+    if len(text) > _EXCERPT_CHARS:
+        text = shortened(text, _EXCERPT_CHARS / len(text))
+    match event:
+        case ToolCall(tool=tool):
+            return f"[you ran {tool}]\n{text}"
+        case ToolResult(status=status):
+            return f"[the result: {status}]\n{text}"
+        case UserMessage():
+            return f"[the user]\n{text}"
+        case _:
+            return f"[you]\n{text}"

@@ -1,0 +1,287 @@
+"""Builds what one model call reads: instructions, the View's messages, the worker's tail, with exact token counts.
+
+Owns the budget, and the cache of message counts (a message never changes). The tail and all counting come from the
+worker, because only that side loads the token ranks. Messages that do not fit, and that no condensation took away, are
+shortened for the one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...context.model_protocol import Prompt
+from ...context.tail.instructions import instructions
+from ...context.tail.news import LogNews
+from ...context.tail.prompt import MESSAGE_OVERHEAD, message_text
+from ...context.tail.shrink import fair_limit, is_shrinkable, shortened
+from ...context.view.window import Window
+from ...core.ids import EventId
+from ...files.tails import HandleRow, ProjectionPart
+from ...log.events import Event
+from ...log.redaction import HIDDEN
+from ...runtime.environment import Environment
+
+TAIL_SHARE: Final = 8
+"""The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens, but never more than half of what the
+instructions leave, because the messages are to have as much."""
+TAIL_FLOOR: Final = 1_024
+_NARROWING: Final = 0.75
+"""Of what a provider refused, so much is tried next."""
+_SHRINK_ATTEMPTS: Final = 4
+_TAIL_ATTEMPTS: Final = 3
+_NO_GENERATION: Final = -1
+"""Of a sum over messages that are not all entries of the View."""
+
+
+class Projection(Struct, frozen=True, kw_only=True):
+    """One prompt with its cost in tokens: `used` of `size`, and how they divide.
+
+    The log had `position` events when it was made. `shortened` are the texts that were sent of messages that had to be
+    cut; `counts` has the tokens of whole messages, `shortened_counts` of those.
+    """
+
+    prompt: Prompt
+    used: int
+    size: int
+    instruction_tokens: int
+    message_tokens: int
+    tail_tokens: int
+    handles: tuple[HandleRow, ...]
+    position: int
+    tail_sections: dict[str, int]
+    tail_nodes: dict[str, int]
+    counts: dict[EventId, int]
+    shortened: dict[EventId, str]
+    shortened_counts: dict[EventId, int]
+
+    def cost(self, message: Event) -> int:
+        """Tokens of one of its messages, as it was sent."""
+        shortened = self.shortened_counts.get(message.event_id)
+        return self.counts[message.event_id] if shortened is None else shortened
+
+
+class _Sum(Struct, frozen=True):
+    """What the first `length` entries of a View in that generation cost, exactly or at most."""
+
+    generation: int = 0
+    length: int = 0
+    tokens: int = 0
+
+
+class Projector:
+    """Projects one session within `budget` tokens, for a model that calls tools or for one that writes statements."""
+
+    def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, *, calls_tools: bool = True) -> None:
+        self._view = view
+        self._news = news
+        self._budget = budget
+        self._calls_tools = calls_tools
+        self._instructions = instructions(cwd, calls_tools=calls_tools)
+        self._instruction_tokens: int | None = None
+        self._counts: dict[EventId, int] = {}
+        self._bound = _Sum()
+        self._spent = _Sum()
+        self.latest: Projection | None = None
+
+    async def project(
+        self, environment: Environment, instead: Mapping[int, Event] = MappingProxyType({})
+    ) -> Projection:
+        """The projection of this moment, kept as `latest`. Takes nothing from the next one.
+
+        Args:
+            environment: renders the tail, and counts.
+            instead: messages that are to be in the place of others, by that place; none has the id of an entry.
+        """
+        position = self._news.position
+        messages = self._view.ready(open_run=True)
+        known = self._known(messages)
+        if instead:
+            messages = tuple(instead.get(place, message) for place, message in enumerate(messages))
+            known = _Sum(_NO_GENERATION)
+        if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
+            # Because what they take decides what the tail may take. No token is less than a byte.
+            await self.costs(environment, ())
+        uncounted = self._uncounted(messages[known.length :])
+        texts = self._texts(uncounted)
+        part = await environment.project(texts, self._tail_budget, self._news.news)
+        part = await self._recounted(environment, part)
+        self._take(uncounted, part.text_tokens)
+        message_tokens = self._spend(known, messages)
+        shortened: dict[EventId, tuple[str, int]] = {}
+        if message_tokens > self.room:
+            messages, shortened = await self._shrunk(environment, messages, self._costs(messages))
+            message_tokens += sum(tokens - self._counts[event_id] for event_id, (_, tokens) in shortened.items())
+        instruction_tokens = self._instruction_tokens or 0
+        self.latest = Projection(
+            prompt=Prompt(
+                instructions=self._instructions, messages=messages, tail=part.tail, calls_tools=self._calls_tools
+            ),
+            used=instruction_tokens + message_tokens + part.tail_tokens,
+            size=self._budget,
+            instruction_tokens=instruction_tokens,
+            message_tokens=message_tokens,
+            tail_tokens=part.tail_tokens,
+            handles=part.handles,
+            position=position,
+            tail_sections=part.sections,
+            tail_nodes=part.nodes,
+            counts=self._counts,
+            shortened={event_id: text for event_id, (text, _) in shortened.items()},
+            shortened_counts={event_id: tokens for event_id, (_, tokens) in shortened.items()},
+        )
+        return self.latest
+
+    async def _recounted(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
+        """The worker's part with its tail counted again if a secret was taken out of it after the worker had counted.
+
+        What stands for a secret may take more tokens than the secret, so the tail may have to be rendered smaller.
+        """
+        budget = self._tail_budget
+        for _ in range(_TAIL_ATTEMPTS):
+            if HIDDEN not in part.tail:
+                return part
+            tokens = (await environment.project((part.tail,), 0)).text_tokens[0]
+            if tokens <= self._tail_budget:
+                return replace(part, tail_tokens=tokens, sections=_adding_up_to(tokens, part.sections))
+            budget -= 2 * (tokens - self._tail_budget)
+            smaller = await environment.project((), max(budget, 1), self._news.news)
+            part = replace(smaller, text_tokens=part.text_tokens)
+        return replace(part, tail="", tail_tokens=0, sections={}, nodes={})
+
+    @property
+    def room(self) -> int:
+        """Tokens that messages may cost beside the instructions and a full tail; negative where those are too much."""
+        return self._budget - (self._instruction_tokens or 0) - self._tail_budget
+
+    async def fits(self, environment: Environment) -> bool:
+        """Whether the messages fit their room. Counts only where they may not."""
+        if self._at_most() <= self.room:
+            return True
+        messages = self._view.ready(open_run=True)
+        known = self._known(messages)
+        await self.costs(environment, messages[known.length :])
+        self._bound = _Sum(self._view.generation, len(self._view), self._spend(known, messages))
+        return self._bound.tokens <= self.room
+
+    def _known(self, messages: Sequence[Event]) -> _Sum:
+        """What is known of the cost of `messages`, the View's: of so many of them from the first on.
+
+        While its generation stays the same a View grows at its end alone. So does what a model gets of it, where that
+        is all of it: before and now.
+        """
+        spent, generation = self._spent, self._view.generation
+        is_whole = len(messages) == len(self._view)
+        if not is_whole or spent.generation != generation:
+            return _Sum(generation if is_whole else _NO_GENERATION)
+        return spent
+
+    def _spend(self, known: _Sum, messages: Sequence[Event]) -> int:
+        """Tokens of `messages`, all of which have been counted; remembered for those that will be added to them."""
+        tokens = known.tokens + sum(self._costs(messages[known.length :]))
+        self._spent = _Sum(known.generation, len(messages), tokens)
+        return tokens
+
+    def _at_most(self) -> int:
+        """Tokens that the View's messages cannot exceed. O(messages that are new since the last call)."""
+        bound = self._bound if self._bound.generation == self._view.generation else _Sum(self._view.generation)
+        new = self._view.since(bound.length)
+        # No token is less than a byte.
+        bytes_at_most = (
+            self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(self._sent(event).encode("utf-8", "replace"))
+            for event in new
+        )
+        self._bound = _Sum(bound.generation, bound.length + len(new), bound.tokens + sum(bytes_at_most))
+        return self._bound.tokens
+
+    async def costs(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
+        """Exact tokens of each of the messages."""
+        uncounted = self._uncounted(messages)
+        texts = self._texts(uncounted)
+        if texts:
+            self._take(uncounted, (await environment.project(texts, 0)).text_tokens)
+        return self._costs(messages)
+
+    async def measured(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
+        """The same of messages that are no entries of the View, and of which no count is kept."""
+        counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
+        return [tokens + MESSAGE_OVERHEAD for tokens in counts]
+
+    def narrow(self) -> None:
+        """The provider refused the latest projection as too long: the budget is smaller than was thought."""
+        if self.latest is not None:
+            self._budget = min(self._budget, int(self.latest.used * _NARROWING))
+
+    @property
+    def _tail_budget(self) -> int:
+        return max(min(self._tail_most, self._left(self._instruction_tokens or 0) // 2), 1)
+
+    @property
+    def _tail_most(self) -> int:
+        """What the tail may take where there is room for the messages, too."""
+        return max(TAIL_FLOOR, self._budget // TAIL_SHARE)
+
+    def _left(self, instruction_tokens: int) -> int:
+        return self._budget - instruction_tokens
+
+    def _costs(self, messages: Sequence[Event]) -> list[int]:
+        return [self._counts[message.event_id] for message in messages]
+
+    def _uncounted(self, messages: Sequence[Event]) -> list[Event]:
+        return [message for message in messages if message.event_id not in self._counts]
+
+    def _texts(self, uncounted: Sequence[Event]) -> list[str]:
+        """What to count: the messages, and before them the instructions if they have not been counted."""
+        texts = [self._sent(message) for message in uncounted]
+        return [self._instructions, *texts] if self._instruction_tokens is None else texts
+
+    def _sent(self, message: Event) -> str:
+        return message_text(message, calls_tools=self._calls_tools)
+
+    def _take(self, uncounted: Sequence[Event], counts: Sequence[int]) -> None:
+        """Keeps the counts of `_texts(uncounted)`."""
+        waiting = list(counts)
+        if self._instruction_tokens is None:
+            self._instruction_tokens = waiting.pop(0)
+        for message, count in zip(uncounted, waiting, strict=True):
+            self._counts[message.event_id] = count + MESSAGE_OVERHEAD
+
+    async def _shrunk(
+        self, environment: Environment, messages: tuple[Event, ...], costs: list[int]
+    ) -> tuple[tuple[Event, ...], dict[EventId, tuple[str, int]]]:
+        """The messages with long outputs shortened, for this call alone, and of those the texts with their costs."""
+        long = [cost for message, cost in zip(messages, costs, strict=True) if is_shrinkable(message)]
+        limit = fair_limit(long, self.room - (sum(costs) - sum(long)))
+        shares = {
+            position: limit / cost
+            for position, (message, cost) in enumerate(zip(messages, costs, strict=True))
+            if cost > limit and is_shrinkable(message)
+        }
+        shrunk = list(messages)
+        cut: dict[EventId, tuple[str, int]] = {}
+        for _ in range(_SHRINK_ATTEMPTS):
+            if not shares:
+                break
+            for position, share in shares.items():
+                text = shortened(message_text(messages[position]), share)
+                shrunk[position] = replace(messages[position], text=text)
+                cut[messages[position].event_id] = (text, 0)
+            part = await environment.project(tuple(self._sent(shrunk[position]) for position in shares), 0)
+            for position, count in zip(shares, part.text_tokens, strict=True):
+                costs[position] = count + MESSAGE_OVERHEAD
+                event_id = messages[position].event_id
+                cut[event_id] = (cut[event_id][0], costs[position])
+            shares = {position: shares[position] * 0.8 for position in shares if costs[position] > limit}
+        return tuple(shrunk), cut
+
+
+def _adding_up_to(tokens: int, sections: dict[str, int]) -> dict[str, int]:
+    """The sections with what redaction has changed counted in the largest."""
+    if not sections:
+        return {}
+    largest = max(sections, key=lambda name: sections[name])
+    return {**sections, largest: sections[largest] + tokens - sum(sections.values())}

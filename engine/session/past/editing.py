@@ -1,0 +1,205 @@
+"""Runs another source in the place of an earlier statement, then what came behind that, on a branch of their own.
+
+The branch begins before the statement's call. On it everything is new: calls, results, statements, with ids of their
+own, so that each path is a conversation by itself, and nothing that was sent changes. What a model wrote between the
+statements is not repeated, because it speaks of other results. Nothing is set from the path before: what differs from
+it is compared, told and recorded. Without `live` the statements act on nothing: what they ask for is answered as it was
+the first time, what was not read then is read now, and everything else is refused as in mode `plan`. A file that they
+open to change it holds what it held then.
+
+A cancel goes back to the branch that was left. Must not know requests or transports. Called by `turns`, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import anyio
+
+from ...context.tail.written import STATEMENT_TOOL
+from ...core.errors import EnvironmentUnavailableError, InvalidRequestError
+from ...core.ids import BranchId, ToolCallId
+from ...log.events.conversation import ToolCall, ToolResult
+from ...log.events.execution import ExecutionFinished
+from ...log.events.replays import Diverged, EditBegun, ReplayOutcome
+from ...log.past_values import PastExecution
+from ...log.store_protocol import Store
+from ...log.timeline.cells import Cell, Execution
+from ...log.timeline.ends import end_before
+from ...log.timeline.files_then import acts_of
+from ...log.timeline.index import Timeline
+from ..acts.recorded_answers import RecordedAnswers
+from ..cancellation import Cancellation, WorkCancelledError
+from ..statements import Stead
+from .head import Head
+from .live_replay import Consent, RunsAgain, fault_of
+from .replay_report import EditRequest, ReplayReport, report_of
+from .replayable import not_run, numbers_of, runs_anew
+from .run_comparison import RunComparison
+
+_NOT_ALLOWED: Final = "statement {} was not allowed to run again"
+
+
+class Editing:
+    """The edits of one session."""
+
+    def __init__(self, runs: RunsAgain, *, timeline: Timeline, store: Store, head: Head) -> None:
+        self._runs = runs
+        self._timeline = timeline
+        self._store = store
+        self._head = head
+
+    async def edit(
+        self, request: EditRequest, cancellation: Cancellation, begin_run: Callable[[], None]
+    ) -> ReplayReport:
+        """Makes the branch and runs the statements there; `begin_run` is called when the head has moved to it.
+
+        Raises:
+            InvalidRequestError: there is no such statement, or no source that can run; nothing has changed.
+        """
+        first, last = numbers_of(request.number, request.last, self._timeline.cells)
+        cells = self._meant(request, first, last)
+        left = self._runs.log.branches.active
+        numbers = [cell.statement.index for cell in cells]
+        reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=True, branch=left)
+        place = end_before(self._runs.log.path, first)
+        assert place is not None  # it is on the timeline, which follows the path
+        past = {step.request.index: step for step in self._runs.environment.again(first, last)}
+        calls = {event.tool_call_id: event for event in self._runs.log.path if isinstance(event, ToolCall)}
+        steps = [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells]
+        run = _Edit(steps, request, self._runs, self._timeline, self._store)
+        branch = await self._head.branch_at(place)
+        begin_run()
+        self._runs.log.append(EditBegun(first=first, last=last, statements=len(steps)))
+        ending = await self._carry_out(run, left, cancellation)
+        reached = None if ending[0] == "cancelled" else branch
+        return report_of(request, (first, last), run, ending, reasons, reached)
+
+    async def _carry_out(self, run: _Edit, left: BranchId, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
+        try:
+            fault = await run.conduct(cancellation)
+        except WorkCancelledError:
+            with anyio.CancelScope(shield=True):
+                await self._head.back_to(left)
+            return "cancelled", ""
+        except EnvironmentUnavailableError as error:
+            return "failed", str(error)
+        return ("failed", fault) if fault else ("completed", "")
+
+    def _meant(self, request: EditRequest, first: int, last: int) -> Sequence[Cell]:
+        """The statements that run again, of which the first has another source. Raises InvalidRequestError."""
+        if not request.source.strip():
+            raise InvalidRequestError(
+                f"There is nothing to run in place of statement {first}: give it on the lines after `/edit {first}`, "
+                "or in the file of `--edit`."
+            )
+        try:
+            compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise InvalidRequestError(f"That is no Python: {error}; nothing has changed.") from None
+        edited, *behind = self._timeline.cells[first - 1 : last]
+        behind = [cell for cell in behind if runs_anew(cell)]
+        lost = next((cell.statement.index for cell in behind if cell.statement.withheld), None)
+        if lost is not None:
+            raise InvalidRequestError(
+                f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again; edit to "
+                f"{lost - 1} at most."
+            )
+        return [edited, *behind]
+
+
+class _Step(NamedTuple):
+    """A statement of the path that was left, what a rebuild would give it, and the call that it was made by."""
+
+    cell: Cell
+    past: PastExecution | None
+    call: ToolCall | None
+
+
+class _Edit:
+    """What happens on the branch of one edit, made before that: who wrote the statements, the path that is left says.
+
+    `executions` are the records of what has run.
+    """
+
+    def __init__(
+        self, steps: Sequence[_Step], request: EditRequest, runs: RunsAgain, timeline: Timeline, store: Store
+    ) -> None:
+        self.executions: list[ExecutionFinished] = []
+        self._comparison = RunComparison(runs.log, acts=request.mode == "live")
+        self._steps = steps
+        self._request = request
+        self._runs = runs
+        self._timeline = timeline
+        self._store = store
+        self._consent = Consent(runs, [step.cell for step in steps[1:]])
+
+    @property
+    def divergences(self) -> Sequence[Diverged]:
+        """What came out differently so far."""
+        return self._comparison.divergences
+
+    async def conduct(self, cancellation: Cancellation) -> str:
+        """Runs the statements; why they ended early, empty where they did not. Raises WorkCancelledError."""
+        source = self._request.source
+        for number, step in enumerate(self._steps):
+            fault = await self._run(step, source if number == 0 else step.cell.statement.source, cancellation)
+            if fault:
+                return fault
+        return ""
+
+    async def _run(self, step: _Step, source: str, cancellation: Cancellation) -> str:
+        before, number = step.cell.current, self._timeline.next_index
+        round_id = self._runs.ticker.open_round("replay")
+        await self._runs.ticker.tick(round_id, cancellation)
+        call = self._called(step, source)
+        acts = False
+        if self._request.mode == "live" and call is not None:
+            acts = True
+            self._runs.statements.announce(source, call)
+        shown = call or self._runs.minter.tool_call()
+        verdict, approved = await self._consent.ask(step.cell, shown, cancellation, acts=acts)
+        if verdict.outcome == "cancelled":
+            raise WorkCancelledError
+        if verdict.outcome == "rejected":
+            if call is not None:
+                self._runs.log.append(ToolResult(tool_call_id=call, status="rejected", text=verdict.reason))
+            return _NOT_ALLOWED.format(number)
+        finished = await self._runs.statements.run(
+            source,
+            round_id,
+            call,
+            cancellation,
+            kind=step.cell.statement.statement_kind,
+            approved=approved,
+            stead=None if before is None else self._stead(step, before, number),
+        )
+        self.executions.append(finished)
+        self._runs.ticker.cue()
+        return fault_of(finished, number)
+
+    def _called(self, step: _Step, source: str) -> ToolCallId | None:
+        """A call like that of the statement, on the log; None where no call made it."""
+        if step.call is None:
+            return None
+        call = self._runs.minter.tool_call()
+        self._runs.log.append(
+            ToolCall(
+                tool_call_id=call,
+                tool=STATEMENT_TOOL,
+                arguments={"source": source},
+                llm_response_id=self._runs.minter.llm_response(),
+                typed=step.call.typed or step is self._steps[0],
+            )
+        )
+        return call
+
+    def _stead(self, step: _Step, before: Execution, number: int) -> Stead:
+        answers = None
+        if self._request.mode == "recorded":
+            acts = () if before.ended is None else acts_of(self._runs.log.at, before.started, before.ended)
+            answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store, acts)
+        compare = partial(self._comparison.compare, number, before, len(self._runs.log))
+        return Stead(before.started.execution_id, answers, compare)

@@ -1,0 +1,92 @@
+"""`bash(command, timeout=120, cwd=".", outside=False)`: a command for the shell, which the host runs for the statement.
+
+The shell is found at fixed places when this is imported, because a statement could put another one on a path. It reads
+no start-up files. What the program is given, and that it ends with all that it started, is `Environment.command`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from typing import Final
+
+import msgspec
+
+from ...core.programs import CommandOutcome, CommandRequest
+from ...files.confinement import opened_directory
+from .program import Program
+from .workspace import Workspace
+
+DEFAULT_SECONDS: Final = 120.0
+MOST_SECONDS: Final = 3600.0
+KEPT_BYTES: Final = 256 << 10
+"""Of what a command prints: half from the beginning, half from the end."""
+MOST_BYTES: Final = (128 << 10) - 1
+"""The longest argument that Linux gives to a program."""
+_BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash")
+
+
+def _shell() -> tuple[str, ...]:
+    found = next((path for path in _BASH if os.access(path, os.X_OK)), None)
+    return (found, "--noprofile", "--norc", "-c") if found else ("/bin/sh", "-c")
+
+
+SHELL: Final = _shell()
+"""What a command is given to, as its last argument."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`timeout` in seconds. `outside`: with the user's own rights, also in the mode `auto`, which then asks."""
+
+    command: str
+    timeout: float = DEFAULT_SECONDS
+    cwd: str = "."
+    outside: bool = False
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> Program:
+    """The program that runs the command.
+
+    Raises:
+        OSError: `cwd` is no directory, or lies outside the workspace.
+        ValueError: there is no command, it is too long for an argument or holds a NUL character, or the time is no
+            number of seconds up to an hour.
+    """
+    command = arguments.command
+    if not command.strip():
+        raise ValueError("bash(): the command is empty")
+    if "\0" in command:
+        raise ValueError("bash(): a command cannot hold a NUL character")
+    if (size := len(os.fsencode(command))) > MOST_BYTES:
+        raise ValueError(
+            f"bash(): the command has {size:,} bytes, and Linux takes {MOST_BYTES:,}; write() it to a file and run that"
+        )
+    if not 0 < arguments.timeout <= MOST_SECONDS or math.isnan(arguments.timeout):
+        raise ValueError(
+            f"bash(): timeout is {arguments.timeout:g} s; it may be more than 0 and up to {MOST_SECONDS:g} s"
+        )
+    with opened_directory(workspace.absolute(arguments.cwd), workspace.roots) as directory:
+        place = os.readlink(f"/proc/self/fd/{directory}")
+    request = CommandRequest(argv=(*SHELL, command), cwd=place, seconds=arguments.timeout, kept_bytes=KEPT_BYTES)
+    return Program(request, asks=True, answer=answer, command=command, outside=arguments.outside)
+
+
+def answer(outcome: CommandOutcome) -> dict[str, object]:
+    """What a statement is told of the command's end (`runtime.results.completed`)."""
+    return {
+        "code": outcome.code,
+        "output": outcome.stdout.text,
+        "truncated": outcome.stdout.left_out > 0,
+        "timed_out": outcome.timed_out,
+        "signal": None if outcome.signal is None else _name(outcome.signal),
+        "reason": outcome.reason,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

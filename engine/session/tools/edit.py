@@ -1,0 +1,139 @@
+"""`edit(path, old, new, count=1)`: a text in a file, replaced by another.
+
+Line ends are looked past: a newline in `old` is found as the file ends its lines, and one in `new` is written so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from ...core.cutting import plural
+from ...core.encodings import decode, line_ends, with_line_ends
+from .change import Change, change_to, check_size, file_to_change
+from .nearest import nearest
+from .workspace import Workspace
+from .write import encoded
+
+_LISTED: Final = 20
+"""Line numbers that an error names at most."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`count` is how often `old` has to occur; None replaces it wherever it does."""
+
+    path: str
+    old: str
+    new: str
+    count: int | None = 1
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> Change:
+    """The change that replaces `old`.
+
+    Raises:
+        OSError: as `file_to_change`; FileNotFoundError where there is no file.
+        ValueError: `old` does not occur so often, with the lines where it does or the nearest; or it is empty, the
+            same as `new`, or there is no text to look in.
+    """
+    _check(arguments)
+    file = file_to_change(workspace, arguments.path)
+    if file.data is None:
+        raise FileNotFoundError(2, "there is no such file; write() makes one", arguments.path)
+    found = decode(file.data)
+    if found is None:
+        raise ValueError(
+            f"{arguments.path} is binary, {len(file.data):,} bytes; edit() changes text, write() takes bytes"
+        )
+    after = encoded(replaced(found.text, arguments), found.encoding, arguments.path)
+    return change_to(workspace, file, after)
+
+
+def _check(arguments: Arguments) -> None:
+    if not arguments.old:
+        raise ValueError("edit(): old is empty; give the text to replace, or use write() for the whole file")
+    if arguments.old == arguments.new:
+        raise ValueError("edit(): old and new are the same text")
+    if arguments.count is not None and arguments.count < 1:
+        raise ValueError(f"edit(): count={arguments.count}; it is 1 or more, or None for every place")
+
+
+def replaced(text: str, arguments: Arguments) -> str:
+    """The text with `old` replaced. Raises ValueError and OSError as `perform`; the time is linear in the text."""
+    ends = line_ends(text)
+    old, new = with_line_ends(arguments.old, "LF"), with_line_ends(arguments.new, "LF")
+    if "\r" in old or (ends.startswith("mixed") and "\n" in old + new):
+        return _replaced_in_either_manner(text, old, new, arguments)
+    old, new = with_line_ends(old, ends), with_line_ends(new, ends)
+    _check_places(text, old, new, arguments)
+    return text.replace(old, new)
+
+
+def _replaced_in_either_manner(text: str, old: str, new: str, arguments: Arguments) -> str:
+    """The same where lines end in both manners: what is put in ends its lines as what it replaces, or what follows.
+
+    It is searched in the text in which all lines end in one manner, and what was found is followed in both texts.
+    """
+    plain = text.replace("\r\n", "\n")
+    _check_places(plain, old, new, arguments)
+    by_ends = {pair: with_line_ends(new, "CRLF" if pair else "LF") for pair in (False, True)}
+    result = StringIO(newline="")
+    at = plain_at = 0
+    newline = -1
+    for place in _places(plain, old):
+        start = _after(text, at, place - plain_at)
+        if newline < start:
+            newline = text.find("\n", start)
+            newline = len(text) if newline < 0 else newline
+        result.write(text[at:start])
+        result.write(by_ends[newline < len(text) and text[newline - 1 : newline] == "\r"])
+        at, plain_at = _after(text, start, len(old)), place + len(old)
+    result.write(text[at:])
+    return result.getvalue()
+
+
+def _after(text: str, at: int, count: int) -> int:
+    """The place that lies so many characters after `at`, where CRLF counts as one. `at` is not inside of one."""
+    while count:
+        end = at + count
+        end += text.startswith("\r\n", end - 1)
+        count -= end - at - text.count("\r\n", at, end)
+        at = end
+    return at
+
+
+def _places(text: str, old: str) -> Iterator[int]:
+    place = text.find(old)
+    while place >= 0:
+        yield place
+        place = text.find(old, place + len(old))
+
+
+def _check_places(text: str, old: str, new: str, arguments: Arguments) -> None:
+    """Raises where `old` does not occur so often, or what comes of it would be too large to be made in memory."""
+    occurs = text.count(old)
+    _check_count(text, occurs, _places(text, old), arguments)
+    check_size(len(text) + occurs * (len(new) - len(old)), arguments.path)
+
+
+def _check_count(text: str, occurs: int, places: Iterator[int], arguments: Arguments) -> None:
+    if occurs == arguments.count or (arguments.count is None and occurs):
+        return
+    path = arguments.path
+    if not occurs:
+        hint = nearest(text.replace("\r\n", "\n"), with_line_ends(arguments.old, "LF"))
+        raise ValueError(f"{path} does not contain that text{hint or '; nothing in it is like it'}")
+    listed = list(islice(places, _LISTED))
+    numbers = ", ".join(str(text.count("\n", 0, place) + 1) for place in listed)
+    more = ", ..." if occurs > len(listed) else ""
+    where = f"at {plural(occurs, 'line')} {numbers}{more}"
+    times = f"{occurs} {plural(occurs, 'time')}"
+    if arguments.count == 1:
+        raise ValueError(
+            f"{path} contains that text {times}, {where}; give more of the lines around it, or count={occurs}"
+        )
+    raise ValueError(f"{path} contains that text {times}, not {arguments.count}, {where}")

@@ -1,0 +1,146 @@
+"""`grep(pattern, path=".", glob=None, context=0)`: the lines of files that match a regular expression.
+
+Files that ignore files leave out are not searched, nor those that are no text; hidden ones are, but for the directories
+of version control. The expression is ripgrep's (https://docs.rs/regex), also where our own walk searches: without
+look-around and references; what only newer versions of ripgrep know works with these alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from ...core.cutting import plural
+from ...core.programs import CommandOutcome
+from ...files.confinement import opened_file
+from ...files.search.commands import printed, search_command
+from ...files.search.globs import Glob, read_glob
+from ...files.search.output import FileLines, PrintedFile, read_files
+from ...files.search.place import Place, place_of
+from .program import Program
+from .workspace import Workspace, path_text
+
+MAX_MATCHES: Final = 5_000
+MAX_CHARS: Final = 2_000_000
+"""Of all matches together, with the lines beside them."""
+MAX_CONTEXT: Final = 50
+MAX_PATTERN: Final = 10_000
+"""Characters; an argument of a program has an end."""
+_LOOKED_AT: Final = 8_192
+_WIDE: Final = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16, whose text is full of NUL."""
+
+_Match = tuple[str, int, str, list[str], list[str]]
+"""Path, number and text of a line, and the lines before and after it."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`glob` chooses among the files below `path`; `context` lines on either side of a match come with it."""
+
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    context: int = 0
+
+
+def perform(workspace: Workspace, arguments: Arguments) -> Program:
+    """The search. Its answer is plain data for `runtime.results.matches`.
+
+    Raises:
+        OSError: the path cannot be searched, or lies outside the workspace.
+        ValueError: an argument cannot be used.
+    """
+    _check(arguments)
+    glob = None if arguments.glob is None else read_glob(arguments.glob)
+    place = place_of(workspace.absolute(arguments.path), workspace.roots)
+    if place.name is not None:
+        _check_text(workspace, arguments)
+    return Program(
+        request=search_command(place, glob, workspace.ripgrep, arguments.pattern, arguments.context),
+        asks=False,
+        answer=partial(_answer, workspace, place, _wanted(place, glob), arguments.context),
+    )
+
+
+def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
+    """What the paths that are meant match. The programs are told too, but may look at more."""
+    name = "" if place.name is None else rf"(?={re.escape(place.name)}\Z)"
+    return re.compile(name + (".*" if glob is None else glob.expression), re.DOTALL)
+
+
+def _check(arguments: Arguments) -> None:
+    pattern = arguments.pattern
+    if not pattern:
+        raise ValueError("an empty pattern matches every line; find() lists files, read() gives their text")
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"a pattern has {MAX_PATTERN} characters at most, and this one has {len(pattern)}")
+    if "\0" in pattern or "\n" in pattern:
+        raise ValueError("a pattern cannot hold a NUL character or a newline: a search goes line by line")
+    if not 0 <= arguments.context <= MAX_CONTEXT:
+        raise ValueError(f"context={arguments.context} must be between 0 and {MAX_CONTEXT}")
+
+
+def _check_text(workspace: Workspace, arguments: Arguments) -> None:
+    with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
+        beginning = file.read(_LOOKED_AT)
+    if b"\0" in beginning and not beginning.startswith(_WIDE):
+        raise ValueError(f"{arguments.path} is no text; read its bytes with open(..., 'rb') in the statement")
+
+
+def _answer(
+    workspace: Workspace, place: Place, wanted: re.Pattern[str], context: int, outcome: CommandOutcome
+) -> dict[str, object]:
+    output, notes = printed(outcome, _found)
+    files = sorted((each for each in read_files(output) if wanted.fullmatch(_text(each.path))), key=_path)
+    above = workspace.shown(f"{place.directory.rstrip('/')}/")
+    matches: list[_Match] = []
+    left_out: list[int] = []
+    room = MAX_CHARS
+    for file in files:
+        kept = 0
+        if room > 0 and len(matches) < MAX_MATCHES:
+            for match in islice(
+                _matches(path_text(above + _text(file.path)), file.read(), context), MAX_MATCHES - len(matches)
+            ):
+                matches.append(match)
+                kept += 1
+                room -= _size(match)
+                if room <= 0:
+                    break
+        left_out.append(file.count() - kept)
+    left_out = [count for count in left_out if count]
+    return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes}
+
+
+def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:
+    for number in file.matches:
+        before = _lines(file, range(number - context, number))
+        yield path, number, file.lines[number], before, _lines(file, range(number + 1, number + 1 + context))
+
+
+def _size(match: _Match) -> int:
+    path, _, text, before, after = match
+    return len(path) + len(text) + sum(map(len, before)) + sum(map(len, after))
+
+
+def _lines(file: FileLines, numbers: range) -> list[str]:
+    return [file.lines[number] for number in numbers if number in file.lines]
+
+
+def _found(output: bytes) -> str:
+    counts = list(filter(None, (file.count() for file in read_files(output))))
+    lines, files = sum(counts), len(counts)
+    return f"{lines} {plural(lines, 'matching line')} in {files} {plural(files, 'file')}"
+
+
+def _path(file: PrintedFile) -> bytes:
+    return file.path
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")

@@ -1,0 +1,212 @@
+"""Puts a changed file in place: whole or not at all, whatever happens meanwhile.
+
+A new file is written beside the old one, made durable and renamed over it. Whoever looks at the path sees the old
+content or the new one; who had opened the file before goes on with the old one. Owns what is kept of the file that is
+replaced: mode bits, access list, user attributes, and the owner where this process may give it. Must not know who asked
+for the change. `confinement` says where it may land, `temporary_files` what a kill leaves. Called by the desk.
+
+A hard link is broken: other names of the file keep the old content. To write into the file in place would change it
+under every name, some of which may be outside of the workspace or belong to a store that other projects share, and a
+kill in the middle would leave it half-written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator
+from typing import Final
+
+from ...files.confinement import Place, sync_directory
+from ...files.temporary_files import recorded
+from .change import LARGEST, Change
+from .stale import stale
+from .workspace import Target, Workspace
+
+_RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+"""None in a C library that is too old."""
+_RENAME_NOREPLACE: Final = 1
+_USUAL_MODE: Final = 0o666
+_KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
+_SINCE: Final = "the change was asked for"
+_NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
+
+
+def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | None = None) -> int | None:
+    """Makes the file what it is to be, and missing directories above it; blocks until that is durable.
+
+    `hold` is called with the absolute path under which the new file is until it takes its place: a mount on it goes
+    along, where one on the file that it replaces ends. What it raises is raised, and nothing is written.
+
+    Returns the permission bits that it has then.
+
+    Raises:
+        OSError: ESTALE where the file is not `change.before` any more, is elsewhere, or has become protected; the
+            operating system's own reason otherwise. The file is as it was then, and nothing else is left.
+    """
+    with _explained(change.path), placed(workspace, change.path, making=True) as target:
+        place, shown = target.place, workspace.shown(change.path)
+        if target.protected and not change.protected:
+            raise stale(f"the place of {shown}", _SINCE, None, b"")
+        seen = _check_unchanged(place, change, shown)
+        if change.after != change.before:
+            return replace_file(place, change.after, seen, workspace, first=change.mode, hold=hold)
+        return None if seen is None else stat.S_IMODE(seen.st_mode)
+
+
+@contextlib.contextmanager
+def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Target]:
+    """The place of the file that is really at `path`; as `Workspace.to_write`.
+
+    Raises OSError also where the path leads elsewhere by now (ESTALE).
+    """
+    with workspace.to_write(path, making=making) as target:
+        if target.place.path != path:
+            raise stale(f"the place of {workspace.shown(path)}", _SINCE, None, b"")
+        yield target
+
+
+def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:
+    """The state of the file as compared; None where there is none."""
+    with place.opened() as file:
+        found = None if file is None else os.fstat(file.fileno())
+        present = None if file is None else file.read(len(change.before or b"") + 1)
+        if present != change.before:
+            rest = b"" if file is None else file.read(LARGEST)
+            raise stale(shown, _SINCE, change.before, None if present is None else present + rest)
+    return found
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Generator[None]:
+    """Names the file, not what it was to be made of, and says that it is as it was."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ESTALE:
+            raise
+        raise OSError(error.errno, f"{error.strerror}; nothing was written", path) from None
+
+
+def replace_file(
+    place: Place,
+    data: bytes,
+    seen: os.stat_result | None,
+    workspace: Workspace,
+    mode: int | None = None,
+    *,
+    first: int | None = None,
+    hold: Callable[[str], None] | None = None,
+) -> int:
+    """Makes the file hold `data`, durably. Returns the permission bits that it has then.
+
+    Args:
+        seen: its state as it was compared, None for no file.
+        mode: the permission bits that it is to have; None leaves it those that it has, or what the umask leaves.
+        first: of these the umask leaves some to a new file; None for the usual ones.
+        hold: as of `land`.
+
+    Raises:
+        OSError: ESTALE where it is in another state by now.
+    """
+    place.check_writable()
+    with recorded(workspace.records, place.folder) as temporary:
+        try:
+            given = _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
+            if hold is not None:
+                hold(os.path.join(place.folder, temporary))
+            # Looked at once more, because making it durable takes the disk's time, and people save files.
+            if not _is_still(place, seen):
+                raise stale(workspace.shown(place.path), _SINCE, None, b"")
+            _rename(place, temporary, replacing=seen is not None)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=place.directory)
+            raise
+        sync_directory(place.directory)
+    return given
+
+
+def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> None:
+    """Removes the file, durably. Arguments and errors as `replace_file`."""
+    place.check_writable()
+    if not _is_still(place, seen):
+        raise stale(workspace.shown(place.path), _SINCE, None, b"")
+    os.unlink(place.name, dir_fd=place.directory)
+    sync_directory(place.directory)
+
+
+def _fill(
+    place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None, usual: int
+) -> int:
+    # Nobody else may read it before it has the rights that it is to have.
+    first = usual if replaced is None and mode is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, first, dir_fd=place.directory)
+    with open(descriptor, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        if replaced is not None:
+            _take_over(place, descriptor, replaced)
+        if mode is not None:
+            with contextlib.suppress(PermissionError):  # because not every file system has modes
+                os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+
+
+def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
+    """Gives the new file the rights of the old one, as far as this process may."""
+    mode = stat.S_IMODE(replaced.st_mode)
+    try:
+        os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
+    except PermissionError:
+        # What runs with its owner's rights must not run with those of another owner.
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, -1, replaced.st_gid)
+    # Suppressed because not every file system has modes or attributes.
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, mode)
+    with contextlib.suppress(OSError), place.opened() as old:
+        if old is not None:
+            for name in os.listxattr(old.fileno()):
+                if name.startswith(_KEPT_ATTRIBUTES):
+                    os.setxattr(descriptor, name, os.getxattr(old.fileno(), name))
+
+
+def _is_still(place: Place, seen: os.stat_result | None) -> bool:
+    try:
+        now = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return seen is None
+    return seen is not None and identity_of(now) == identity_of(seen)
+
+
+def identity_of(found: os.stat_result) -> tuple[int, ...]:
+    """What changes with the content of a file, its permissions or its owner; another name for it changes nothing."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid, found.st_gid
+
+
+def _rename(place: Place, temporary: str, *, replacing: bool) -> None:
+    if replacing or not _renamed_to_nothing(place, temporary):
+        os.rename(temporary, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+
+
+def _renamed_to_nothing(place: Place, temporary: str) -> bool:
+    """Renames unless somebody has made such a file meanwhile; False where the file system cannot say so."""
+    if _RENAMEAT2 is None:
+        return False
+    names = os.fsencode(temporary), os.fsencode(place.name)
+    if _RENAMEAT2(place.directory, names[0], place.directory, names[1], _RENAME_NOREPLACE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_SUPPORTED:
+        return False
+    if number == errno.EEXIST:
+        raise stale(place.path, _SINCE, None, b"")
+    raise OSError(number, os.strerror(number))

@@ -1,0 +1,101 @@
+"""What of each file was last read or written through tools, so that nobody overwrites what nobody has seen.
+
+A fold over the log: it survives a reopened session. What a view has shown is known to the worker alone, which sends
+the digest of that along (`basis`). Must not read files. Used by the desk, before it asks about a change.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from ...core.ids import BlobDigest
+from ...files.revision import digest_of
+from ...log.events import Event
+from ...log.events.execution import EffectAnswered, FileWritten
+from .stale import ADVICE, stale
+
+Contents = Callable[[BlobDigest], bytes]
+"""The content of a blob. Raises KeyError where it is not kept."""
+
+
+def _nothing(digest: BlobDigest) -> bytes:
+    raise KeyError(digest)
+
+
+class _Known(NamedTuple):
+    """The digest of a file's content, and the blob that holds it, as it is or as an answer: text in JSON."""
+
+    digest: str
+    blob: BlobDigest | None
+    verb: str
+
+
+class Seen:
+    """The state of each file that tools have read or written, by its real place. `contents` is for differences."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((FileWritten, EffectAnswered))
+
+    def __init__(self, contents: Contents = _nothing) -> None:
+        self._contents = contents
+        self.reset()
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, whose model has seen what is on it."""
+        self._files: dict[str, _Known] = {}
+
+    def apply(self, event: Event) -> None:
+        """Takes an event of the log."""
+        match event:
+            # What a statement's own code wrote, a library may have made of it: nobody has seen that.
+            case FileWritten(path=path, noticed=False):
+                self._files[path] = _Known(event.after_digest, event.after, "written")
+            case EffectAnswered(path=path) if path:
+                self._files[path] = _Known(event.digest, event.result, "read")
+            case _:
+                pass
+
+    def check(
+        self, path: str, before: bytes | None, basis: str | None, shown: str = "", *, unsaved: bool = False
+    ) -> None:
+        """Returns where nobody has seen the file, or somebody has seen it as it is.
+
+        Args:
+            path: its real place.
+            before: what it holds; None where there is none, so that there is nothing to lose.
+            basis: the digest of what a view last showed of it, None where none did.
+            shown: its name in the error; the path by default.
+            unsaved: `before` is in the user's editor alone, and would be lost, so somebody must have seen it.
+
+        Raises:
+            OSError: it is not as it was seen (ESTALE), with what differs where that is known.
+        """
+        known = self._files.get(path)
+        if before is None or (known is None and basis is None and not unsaved):
+            return
+        present = digest_of(before)
+        if present == basis or (known is not None and present == known.digest):
+            return
+        if known is None and basis is None:
+            raise OSError(
+                errno.ESTALE, f"{shown or path} has unsaved changes in the editor that nobody has seen; {ADVICE}"
+            )
+        since = "it was last viewed" if known is None else f"it was last {known.verb}"
+        raise stale(shown or path, since, None if known is None else self._content(known), before)
+
+    def _content(self, known: _Known) -> bytes | None:
+        """What the file held when it was seen; None where only a part of it was, or it is not kept."""
+        if known.blob is None:
+            return None
+        with suppress(KeyError, msgspec.DecodeError):
+            data = self._contents(known.blob)
+            if known.verb == "read":
+                answer: object = msgspec.json.decode(data)
+                data = answer.encode() if isinstance(answer, str) else b""
+            if digest_of(data) == known.digest:
+                return data
+        return None

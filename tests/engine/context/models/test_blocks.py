@@ -1,0 +1,318 @@
+"""The block in which a model may write its statement: what is one, what is text, and that pieces change nothing."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.context.models.blocks import BlockReader
+from engine.context.models.prose import LONGEST_TAG
+from engine.context.tail.written import CLOSING, OPENING
+from tests.support.block_reference import block_in
+from tests.support.examples import examples
+
+Found = tuple[str, str | None, bool]
+"""The text to show, the cell, and whether something followed it."""
+
+
+def found(pieces: Iterable[str]) -> Found:
+    reader = BlockReader()
+    shown = "".join(map(reader.read, pieces)) + reader.end()
+    return shown, reader.source, reader.has_rest
+
+
+def pieces_of(text: str, cuts: Sequence[int]) -> list[str]:
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+def block(source: str) -> str:
+    return f"{OPENING}{source}{CLOSING}"
+
+
+# --- what is a block --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        OPENING,
+        "<script type='text/x-python'>",
+        "<script type=text/x-python>",
+        "<SCRIPT TYPE='Text/X-Python'>",
+        '<script  id="a"\n type = "text/x-python"\tdefer >',
+        '<script title="a > b" type=" text/x-python ">',
+        "<script\r\ntype='text/x-python'>",
+        "<script type='text/x-python'" + " " * (LONGEST_TAG - 29) + ">",
+    ],
+)
+@pytest.mark.parametrize("closing", [CLOSING, "</SCRIPT>", "</script  \n>"])
+def test_a_tag_may_be_spelled_as_html_allows(opening: str, closing: str) -> None:
+    text = f"See: {opening}\n6 * 7\n{closing}\n"
+    assert found([text]) == found(text) == ("See: ", "6 * 7\n", False)
+
+
+@pytest.mark.parametrize(
+    ("written", "source"),
+    [
+        ("\n6 * 7\n", "6 * 7\n"),
+        ("6 * 7", "6 * 7"),
+        ("x = 1\ny = 2", "x = 1\ny = 2"),
+        ("", ""),
+        ("\n", ""),
+        ("\r\nx = 1\r\ny = 2\r\n", "x = 1\r\ny = 2\r\n"),
+        ("  \n\nif x:\n    y\n", "\nif x:\n    y\n"),
+        ("\nx = 1  # it's done\n", "x = 1  # it's done\n"),
+        ("\nprint('&lt;/script&gt;')\n", "print('&lt;/script&gt;')\n"),
+        ("\nwrite('a.html', '<script src=a.js></script>')\n", "write('a.html', '<script src=a.js></script>')\n"),
+        ('\np = """\n<b>\n</script>\n"""\n', 'p = """\n<b>\n</script>\n"""\n'),
+        ("\np = '''it\\'''s\n</script>\n'''\n", "p = '''it\\'''s\n</script>\n'''\n"),
+        ("\np = 'a\\\n</script>'\n", "p = 'a\\\n</script>'\n"),
+        ("\r\np = 'a\\\r\n</script>'\r\n", "p = 'a\\\r\n</script>'\r\n"),
+        ("\np = r'\\' + '</script>'\n", "p = r'\\' + '"),
+        ("\n```python\nx\n```\n", "```python\nx\n```\n"),
+        (f"\ntag = '{OPENING}'\n", f"tag = '{OPENING}'\n"),
+    ],
+)
+def test_the_cell_is_what_stands_between_the_tags_but_for_the_first_line_break(written: str, source: str) -> None:
+    text = f"a{block(written)}"
+    assert found([text])[:2] == found(text)[:2] == ("a", source)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "\nprint('it is open\n",  # a string ends with its line, as in Python
+        '\np = """never closed\n',
+        "\nnot = \"python' at all\n",
+        "\n# a comment: don't stop\n",
+    ],
+)
+def test_where_quotes_do_not_match_the_first_closing_tag_counts(written: str) -> None:
+    text = f"a{block(written)}b{block('2')}"
+    assert found([text]) == found(text) == ("a", written.removeprefix("\n"), True)
+
+
+@pytest.mark.parametrize("rest", ["", " \n\t\n", "\r\n"])
+def test_space_after_a_block_is_nothing(rest: str) -> None:
+    assert found(block("1") + rest) == ("", "1", False)
+
+
+@pytest.mark.parametrize("rest", ["\nIt is 1.", block("2"), "\n```", "</script>", OPENING])
+def test_the_first_block_counts_and_what_follows_is_noticed(rest: str) -> None:
+    assert found(block("1") + rest) == found([block("1") + rest]) == ("", "1", True)
+
+
+# --- what is text -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no tag at all",
+        f"{OPENING}\nx = 1\n",
+        f"{OPENING}\nx = 1\n</script",
+        f"{OPENING}\nx = 1\n</ script>",
+        OPENING.replace("<", "&lt;") + "1" + CLOSING,
+        "<script>1</script>",
+        "<script type='text/javascript'>1</script>",
+        "<script type='text/python'>1</script>",
+        "<script type='text/x-python' / >1</script>",
+        "<script data-type='text/x-python'>1</script>",
+        "<script type='a' type='text/x-python'>1</script>",
+        "<script title=\" type='text/x-python' \">1</script>",
+        "< script type='text/x-python'>1</script>",
+        "<scripttype='text/x-python'>1</script>",
+        "<scripts type='text/x-python'>1</script>",
+        "<script type='text/x-python'" + " " * LONGEST_TAG + ">1</script>",
+        "a < b and <scr",
+        "``` <scr",
+        f"`{block('1')}`",
+        f"Write `{OPENING}` and `{CLOSING}`.",
+        f"``a ` {block('1')}``",
+        f"```python\n{block('1')}\n```",
+        f"```\n{block('1')}\n```\n",
+        f"~~~html\n{block('1')}\n~~~",
+        f"~~~ a `b`\n{block('1')}\n~~~",
+        f"  ````\n```\n{block('1')}\n````",
+        f"```\n``` not the end\n{block('1')}",
+        f"```\n~~~\n{block('1')}",
+        f"> ```\n> {block('1')}\n> ```\n",
+        f"> > ~~~ \n> > {block('1')}\n> > ~~~\n",
+        f"1. ```\n   {block('1')}\n   ```\n",
+        f"- > ```html\n  > {block('1')}\n  > ```\n",
+        f"```\n- ```\n> ```\n{block('1')}\n```\n",
+        f"``` {block('1')}\n",
+        f"~~~ {block('1')}\n",
+        f"<think>I could write {block('1')}</think> No.",
+        f"\n <THINK>\n{block('1')}",
+        f"<think>{block('1')}</thin>",
+    ],
+)
+def test_all_else_is_shown_as_it_is(text: str) -> None:
+    assert found([text]) == found(text) == (text, None, False)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "It`s open\n",
+        "`code` ",
+        "``a`b`` ",
+        "```python\nx\n```\n",
+        "```python\r\nx\r\n```  \r\n",
+        "~~~\nx\n~~~~\n",
+        "```not a fence``` ",
+        "1 ~~~\n",
+        "1.~~~\n",
+        "-```\n",
+        "> ```\n> x\n> ```\n",
+        "2) ```\n   x\n   ```\n",
+        "a ```\n",
+        "<script <b> ",
+        "<<",
+        "<script type='",
+        "<script type=",
+        "<script type='text/javascript'></script>\n",
+        f"<think>I could write {block('1')} or ```</think>\n",
+        "\n<think></think>",
+        "<think>it`s ```</think>",
+        "<think>\n```\nx = 1</think>\n",
+        "<th",
+        "a <think> ",
+    ],
+)
+def test_what_is_quoted_or_another_tag_before_a_block_hides_it_not(before: str) -> None:
+    text = before + block("1")
+    assert found([text]) == found(text) == (before, "1", False)
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+_PARTS = (
+    *(OPENING, CLOSING, "<script type='text/x-python'>", "<script a='", "<script ", "type=", "text/x-python", ">"),
+    *("<", "</", "<scr", "</scr", "ipt>", "`", "``", "```", "~~~", "\n", "\r\n", " ", "> ", "- ", "1. ", "\n> ```\n"),
+    *('"', "'", '"""', "'''", "\\", "#"),
+    *("<think>", "</think>", "<th", "</th", "a", "word ", "print(1)\n", "é☃", "=", "/"),
+)
+_BEGINNINGS = (
+    "",
+    "",
+    OPENING,
+    f"x\n{OPENING}",
+    f"```\n```\n{OPENING}",
+    f"`a` {OPENING}",
+    "<think>",
+    "> ```\n",
+    "1. ~~~",
+)
+_TEXTS = st.tuples(st.sampled_from(_BEGINNINGS), st.lists(st.sampled_from(_PARTS), max_size=30).map("".join)).map(
+    "".join
+)
+
+
+@pytest.mark.slow
+@examples(6)
+@given(text=_TEXTS, cuts=st.lists(st.integers(0, 400), max_size=12))
+def test_however_a_text_is_cut_the_same_is_found_as_the_rules_say(text: str, cuts: list[int]) -> None:
+    whole = block_in(text)
+    assert found([text]) == found(pieces_of(text, cuts)) == found(text) == whole
+
+
+@examples(2)
+@given(text=_TEXTS)
+def test_nothing_is_lost_but_the_block_and_what_follows_it(text: str) -> None:
+    shown, source, has_rest = found([text])
+    assert text.startswith(shown)
+    if source is None:
+        assert (shown, has_rest) == (text, False)
+    else:
+        assert source in text[len(shown) :]
+
+
+@examples(2)
+@given(before=_TEXTS, source=st.sampled_from(("x = 1", "p = '</script>'", 'p = """\n</script>"""', "# it's\n1", "")))
+def test_a_block_on_its_own_line_is_found_after_any_text_without_fences_and_tags(before: str, source: str) -> None:
+    before = before.replace("<", "").replace("```", "").replace("~~~", "") + "\n"
+    ast.parse(source)
+    assert found(before + block(f"\n{source}\n")) == (before, f"{source}\n", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("a <", "a "),
+        ("a <s", "a "),
+        ("a <sc", "a "),
+        ("a <st", "a <st"),
+        ("a <script", "a "),
+        ("a <script ty", "a "),
+        ("a <script, b", "a <script, b"),
+        ("a <script src='x'>", "a <script src='x'>"),
+        ("a <script of a play.", "a <script of a play."),
+        ("a <script " + "b " * LONGEST_TAG, "a <script " + "b " * LONGEST_TAG),
+        ("`<scr", "`<scr"),
+        ("<think", ""),
+        ("<think>\n<scr", "<think>\n<scr"),
+        ("a <thi", "a <thi"),
+        ("```", "```"),
+    ],
+)
+def test_text_is_kept_back_only_while_it_can_become_a_tag(text: str, shown: str) -> None:
+    assert "".join(map(BlockReader().read, text)) == shown
+
+
+def test_no_tag_reaches_across_something_else() -> None:
+    reader = BlockReader()
+    assert (reader.read("a <scr"), reader.interrupt()) == ("a ", "<scr")
+    assert reader.read(f"ipt type='text/x-python'>1{CLOSING}") + reader.end() == f"ipt type='text/x-python'>1{CLOSING}"
+    assert reader.source is None
+
+
+def test_a_block_goes_on_after_something_else() -> None:
+    reader = BlockReader()
+    assert reader.read(f"{OPENING}x =") + reader.interrupt() + reader.read(f" 1{CLOSING}") + reader.end() == ""
+    assert reader.source == "x = 1"
+
+
+HOSTILE = {
+    "a string": lambda size: OPENING + "x = '" + "a" * size,
+    "openings": lambda size: OPENING * (size // len(OPENING)),
+    "quotes": lambda size: OPENING + '"' * size,
+    "escapes": lambda size: OPENING + "\\" * size + CLOSING,
+    "closings in a string": lambda size: OPENING + '"""' + CLOSING * (size // len(CLOSING)),
+    "values": lambda size: "<script a='" * (size // 11),
+    "names": lambda size: "<script " + "a " * (size // 2),
+    "long tags": lambda size: ("<script " + "a=b " * 29) * (size // 124),
+    "a run": lambda size: "`" * size,
+    "spans": lambda size: "``` ` " * (size // 6),
+    "beginnings": lambda size: "<" * size,
+    "beginnings of closings": lambda size: OPENING + "</script " * (size // 9),
+}
+
+
+@pytest.mark.parametrize("text", [make(5_000) for make in HOSTILE.values()], ids=HOSTILE)
+def test_a_hostile_text_is_read_like_any_other(text: str) -> None:
+    assert found(text) == found([text])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_a_megabyte_takes_time_in_its_length_alone(make: Callable[[int], str]) -> None:
+    def seconds(size: int) -> float:
+        text = make(size)
+        start = time.process_time()  # of this process alone, so that a busy machine changes little
+        found(text)
+        return time.process_time() - start
+
+    # Sixteen times where it is the square of the length.
+    assert seconds(1_000_000) < 8 * seconds(250_000) + 1
+    assert found(make(1_000_000)) == found([make(1_000_000)])

@@ -1,0 +1,565 @@
+"""The provider model over real sockets: against aimock, and against a server that says exactly what a test wants."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import pytest
+
+from engine.context.model_protocol import (
+    CallRetried,
+    ContextTooLongError,
+    ModelError,
+    ModelSignal,
+    ModelUnusableError,
+    Prompt,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+    TokensUsed,
+)
+from engine.context.models import make_model
+from engine.context.models.provider import ATTEMPTS, ProviderModel
+from engine.context.models.routes import route_to
+from engine.context.models.statement_tool import source_of
+from engine.core.errors import InvalidRequestError
+from engine.core.ids import MessageId
+from engine.core.installation import extra_command
+from engine.log.events import Event
+from engine.log.events.conversation import UserMessage
+from tests.support.aimock import Aimock, aimock
+from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 20.0
+CHAT = "openai-chat:gpt-4o"
+CLAUDE = "anthropic:claude-opus-4-8"
+GEMINI = "google:gemini-2.5-flash"
+RESPONSES = "openai-responses:gpt-5"
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+FIXTURES: list[dict[str, Any]] = [
+    {"match": {"userMessage": "hello"}, "response": {"content": "Hi there, this is text.", "usage": USAGE}},
+    {
+        "match": {"userMessage": "compute"},
+        "response": {
+            "content": "Let me.",
+            "reasoning": "I had better run it",
+            "reasoningSignature": "c2lnbmVk",
+            "toolCalls": [{"id": "call_1", "name": "python", "arguments": {"source": "6 * 7"}}],
+        },
+    },
+    {
+        "match": {"userMessage": "two at once"},
+        "response": {
+            "toolCalls": [
+                {"id": "call_1", "name": "python", "arguments": {"source": "1"}},
+                {"id": "call_2", "name": "python", "arguments": {"source": "2"}},
+            ]
+        },
+    },
+    {"match": {"userMessage": "cut off"}, "response": {"content": "unfin", "finishReason": "length"}},
+    {"match": {"userMessage": "forbidden"}, "response": {"content": "no", "finishReason": "content_filter"}},
+    {
+        "match": {"userMessage": "busy", "sequenceIndex": 0},
+        "response": {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429, "retryAfter": 3},
+    },
+    {"match": {"userMessage": "busy"}, "response": {"content": "now"}},
+]
+
+
+@pytest.fixture(scope="module")
+def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimock]:
+    with aimock(tmp_path_factory.mktemp("aimock"), FIXTURES) as served, pytest.MonkeyPatch.context() as patch:
+        for name, value in (served.openai | served.anthropic | served.google).items():
+            patch.setenv(name, value)
+        yield served
+
+
+class Waits:
+    """A pause that does not wait and notes for how long it would have."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def prompt(text: str, calls_tools: bool = True) -> Prompt:
+    messages: tuple[Event, ...] = (UserMessage(message_id=MessageId("m"), text=text),)
+    return Prompt(instructions="Be brief.", messages=messages, tail="TAIL", calls_tools=calls_tools)
+
+
+async def replied(spec: str, text: str, waits: Waits | None = None, *, calls_tools: bool = True) -> list[ModelSignal]:
+    model = ProviderModel(route_to(spec, os.environ), waits or Waits(), lambda: 0.5)
+    with anyio.fail_after(SECONDS):
+        try:
+            return [signal async for signal in model.reply(prompt(text, calls_tools))]
+        finally:
+            await model.aclose()
+
+
+def texts(signals: list[ModelSignal]) -> str:
+    return "".join(signal.text for signal in signals if isinstance(signal, TextDelta))
+
+
+# --- against aimock ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [CHAT, RESPONSES, CLAUDE, GEMINI])
+async def test_text_streams_in_pieces_and_ends_with_what_was_counted(mock: Aimock, spec: str) -> None:
+    signals = await replied(spec, "hello")
+    assert texts(signals) == "Hi there, this is text."
+    assert sum(isinstance(signal, TextDelta) for signal in signals) > 1
+    assert signals[-2:] == [TokensUsed(11, 7, 0), ReplyEnded()]
+
+
+async def test_a_call_is_a_statement_after_signed_thinking_and_text(mock: Aimock) -> None:
+    signals = await replied(CLAUDE, "compute")
+    thought = "".join(signal.text for signal in signals if isinstance(signal, ReasoningDelta))
+    assert thought == "I had better run it"
+    assert ReasoningDelta("", "c2lnbmVk", "anthropic") in signals
+    assert texts(signals) == "Let me."
+    assert signals[-2:] == [StatementAsked("6 * 7", "call_1"), ReplyEnded()]
+
+
+async def test_encrypted_reasoning_comes_with_its_id(mock: Aimock) -> None:
+    signals = await replied(RESPONSES, "compute")
+    (signed,) = [signal for signal in signals if isinstance(signal, ReasoningDelta) and signal.signature]
+    assert signed.provider == "openai-responses"
+    assert (signed.signature or "").startswith("rs")
+    assert "|" in (signed.signature or "")
+    assert StatementAsked("6 * 7", "call_1") in signals
+
+
+async def test_reasoning_that_nobody_signs_is_shown_and_no_more(mock: Aimock) -> None:
+    signals = await replied("openai-chat:gpt-5", "compute")
+    assert ReasoningDelta("I had better run it") in signals
+    assert not any(signal.signature for signal in signals if isinstance(signal, ReasoningDelta))
+
+
+# aimock ends Gemini's calls with a reason that Google's client does not know and warns of.
+@pytest.mark.filterwarnings("ignore:FUNCTION_CALL is not a valid FinishReason")
+@pytest.mark.parametrize("spec", [CHAT, RESPONSES, CLAUDE, GEMINI])
+async def test_of_several_calls_the_first_counts(mock: Aimock, spec: str) -> None:
+    asked = [signal for signal in await replied(spec, "two at once") if isinstance(signal, StatementAsked)]
+    assert [(each.source, each.rest_left_out) for each in asked] == [("1", True)]
+
+
+@pytest.mark.parametrize(("text", "cause"), [("cut off", "length"), ("forbidden", "refusal")])
+async def test_why_a_reply_ended_is_told(mock: Aimock, text: str, cause: str) -> None:
+    signals = await replied(CHAT, text)
+    assert signals[-1] == ReplyEnded(cause)
+
+
+async def test_a_busy_provider_is_asked_again_when_it_says(mock: Aimock) -> None:
+    waits = Waits()
+    assert texts(await replied(CHAT, "busy", waits)) == "now"
+    assert waits.seconds == [3.0]
+
+
+# --- against a server of our own --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    with llm_server() as served:
+        for name, value in served.environment().items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+def error(status: int, message: str, /, **fields: Any) -> Answer:
+    return Answer(status, (sse({"error": {"message": message, **fields}})[6:],))
+
+
+DONE = Answer(pieces=(sse(chunk(role="assistant", content="fine"), chunk("stop"), "[DONE]"),))
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+async def test_what_may_pass_is_tried_again_with_growing_pauses(server: LlmServer, status: int) -> None:
+    server.answers += [error(status, "later")] * 3 + [DONE]
+    waits = Waits()
+    signals = await replied(CHAT, "hi", waits)
+    assert texts(signals) == "fine"
+    assert waits.seconds == [0.5, 1.0, 2.0]
+    retried = [signal for signal in signals if isinstance(signal, CallRetried)]
+    assert [(each.attempt, each.attempts, each.seconds) for each in retried] == [(2, 5, 0.5), (3, 5, 1.0), (4, 5, 2.0)]
+    assert f"later (HTTP {status})" in retried[0].reason
+
+
+async def test_it_is_not_tried_for_ever(server: LlmServer) -> None:
+    server.answers += [error(503, "overloaded")] * (ATTEMPTS + 1)
+    with pytest.raises(ModelError, match="overloaded"):
+        await replied(CHAT, "hi")
+    assert len(server.asked) == ATTEMPTS
+
+
+async def test_nobody_waits_for_an_hour(server: LlmServer) -> None:
+    server.answers += [Answer(429, (b'{"error": {"message": "quota"}}',), {"Retry-After": "3600"}), DONE]
+    with pytest.raises(ModelError, match="quota"):
+        await replied(CHAT, "hi")
+
+
+async def test_a_server_that_is_not_there_is_tried_again_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    waits = Waits()
+    with pytest.raises(ModelError, match=r"openai:llama at http://127.0.0.1:9/v1 cannot be reached.*\(tried 5 times\)"):
+        await replied("openai:llama", "hi", waits)
+    assert len(waits.seconds) == ATTEMPTS - 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "variable"),
+    [(CHAT, 401, "OPENAI_API_KEY"), (RESPONSES, 403, "OPENAI_API_KEY"), (CLAUDE, 401, "ANTHROPIC_API_KEY")],
+)
+async def test_a_refused_key_names_the_variable_and_not_the_key(
+    server: LlmServer, spec: str, status: int, variable: str
+) -> None:
+    server.answers += [error(status, "Incorrect API key provided: sk-test-openai-key", type="authentication_error")]
+    with pytest.raises(ModelError, match=variable) as raised:
+        await replied(spec, "hi")
+    assert "sk-test" not in str(raised.value)
+    assert len(server.asked) == 1
+
+
+async def test_gemini_says_a_bad_key_in_its_own_way(server: LlmServer) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    server.answers += [error(400, "API key not valid", status="INVALID_ARGUMENT", code=400, details=details)]
+    with pytest.raises(ModelError, match="GOOGLE_API_KEY"):
+        await replied(GEMINI, "hi")
+
+
+@pytest.mark.parametrize(
+    ("spec", "variable"), [(RESPONSES, "OPENAI_API_KEY"), (CLAUDE, "ANTHROPIC_API_KEY"), (GEMINI, "GOOGLE_API_KEY")]
+)
+async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch, spec: str, variable: str) -> None:
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_"))]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ModelError, match=f"needs credentials: set {variable}"):
+        await replied(spec, "hi")
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "message", "fields"),
+    [
+        (CHAT, 400, "too many", {"code": "context_length_exceeded"}),
+        (CHAT, 400, "This model's maximum context length is 4096 tokens", {}),
+        (CHAT, 400, "the request exceeds the available context size", {"type": "exceed_context_size_error"}),
+        (RESPONSES, 400, "Your input exceeds the context window", {"code": "context_length_exceeded"}),
+        (CLAUDE, 400, "prompt is too long: 210000 tokens > 200000 maximum", {"type": "invalid_request_error"}),
+        (CLAUDE, 413, "Request exceeds the maximum size", {"type": "request_too_large"}),
+        (GEMINI, 400, "The input token count (9) exceeds the maximum number of tokens allowed (8).", {"code": 400}),
+    ],
+)
+async def test_a_prompt_that_is_too_long_is_told_apart(
+    server: LlmServer, spec: str, status: int, message: str, fields: dict[str, Any]
+) -> None:
+    if spec == GEMINI:
+        fields = {**fields, "status": "INVALID_ARGUMENT"}
+    server.answers += [error(status, message, **fields)]
+    with pytest.raises(ContextTooLongError, match=message[:8]):
+        await replied(spec, "hi")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (500, "tools param requires --jinja flag"),
+        (500, "Unsupported param: tools"),
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: https://x"),
+        (400, "Unsupported parameter: 'tools' is not supported with this model."),
+        (400, "Unrecognized request argument supplied: tools"),
+        (400, "`tool calling` is not supported with this model"),
+        (400, "Function calling is not enabled for models/gemma-3-27b-it"),
+        (400, "deepseek-reasoner does not support Function Calling"),
+        (400, "This model doesn't support tool use."),
+    ],
+)
+async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
+    server: LlmServer, status: int, message: str
+) -> None:
+    server.answers += [error(status, message)] * 2
+    with pytest.raises(ModelUnusableError, match="models_without_tools") as raised:
+        await replied(CHAT, "hi")
+    assert message in str(raised.value)
+    assert f"add {CHAT} to models_without_tools (REWINDOW_MODELS_WITHOUT_TOOLS)" in str(raised.value)
+    assert len(server.asked) == 1
+
+
+async def test_who_was_sent_no_tools_is_not_told_of_the_setting(server: LlmServer) -> None:
+    server.answers += [error(400, "it does not support tools")]
+    with pytest.raises(ModelError, match="does not support tools") as raised:
+        await replied(CHAT, "hi", calls_tools=False)
+    assert "models_without_tools" not in str(raised.value)
+
+
+async def test_a_model_that_refuses_in_words_is_quoted(server: LlmServer) -> None:
+    refusal = sse(chunk(role="assistant"), chunk(refusal="I will"), chunk(refusal=" not."), chunk("stop"), "[DONE]")
+    server.answers += [Answer(pieces=(refusal,))]
+    assert await replied(CHAT, "hi") == [TextDelta("I will not."), ReplyEnded("refusal")]
+
+
+def _counted_chat() -> bytes:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+    return sse(chunk(content="hi"), chunk("stop"), {**chunk(), "choices": [], "usage": usage}, "[DONE]")
+
+
+def _counted_responses() -> bytes:
+    part = {"type": "output_text", "text": "hi", "annotations": []}
+    item = {"id": "i", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    counts = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+    usage = {**counts, "input_tokens_details": {"cached_tokens": 5}, "output_tokens_details": {"reasoning_tokens": 0}}
+    whole = {
+        "id": "r", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": False,
+        "tool_choice": "auto", "tools": [], "status": "completed", "output": [item], "usage": usage,
+    }  # fmt: skip
+    place = {"item_id": "i", "output_index": 0, "content_index": 0}
+    return sse(
+        {"type": "response.created", "sequence_number": 0, "response": {**whole, "output": [], "usage": None}},
+        {
+            "type": "response.output_item.added",
+            "sequence_number": 1,
+            "output_index": 0,
+            "item": {**item, "content": []},
+        },
+        {"type": "response.output_text.delta", "sequence_number": 2, **place, "delta": "hi", "logprobs": []},
+        {"type": "response.completed", "sequence_number": 3, "response": whole},
+    )
+
+
+def _counted_claude() -> bytes:
+    counts = {"input_tokens": 4, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
+    start = {**message, "stop_reason": None, "stop_sequence": None, "usage": counts}
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    return sse(
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    )
+
+
+def _counted_gemini() -> bytes:
+    said = {"content": {"role": "model", "parts": [{"text": "hi"}]}, "finishReason": "STOP", "index": 0}
+    counts = {"promptTokenCount": 11, "cachedContentTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 18}
+    return sse({"candidates": [said], "usageMetadata": counts})
+
+
+COUNTED = {CHAT: _counted_chat, RESPONSES: _counted_responses, CLAUDE: _counted_claude, GEMINI: _counted_gemini}
+
+
+@pytest.mark.parametrize("spec", COUNTED)
+async def test_what_came_from_a_providers_cache_is_counted_in_each_format(server: LlmServer, spec: str) -> None:
+    server.answers += [Answer(pieces=(COUNTED[spec](),))]
+    signals = await replied(spec, "hi")
+    assert texts(signals) == "hi"
+    assert [signal for signal in signals if isinstance(signal, TokensUsed)] == [TokensUsed(11, 7, 5)]
+
+
+async def test_an_error_in_the_middle_keeps_what_was_said_and_is_not_tried_again(server: LlmServer) -> None:
+    broken = sse(chunk(role="assistant", content="half"), {"error": {"message": "went down", "type": "server_error"}})
+    server.answers += [Answer(pieces=(broken,)), DONE]
+    model = ProviderModel(route_to(CHAT, os.environ), Waits())
+    stream = model.reply(prompt("hi"))
+    assert await anext(stream) == TextDelta("half")
+    with pytest.raises(ModelError, match="went down"):
+        await anext(stream)
+    await model.aclose()
+    assert len(server.asked) == 1
+
+
+async def test_an_answer_that_breaks_off_is_an_error(server: LlmServer) -> None:
+    start = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "c",
+        "content": [],
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    begun = sse(
+        {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}},
+    )
+    server.answers += [Answer(pieces=(begun,))]
+    with pytest.raises(ModelError, match="broke off"):
+        await replied(CLAUDE, "hi")
+
+
+@pytest.mark.parametrize("body", [b"<html>nonsense</html>", b"data: {]\n\n", b""])
+async def test_a_server_that_talks_nonsense_is_a_failure_of_the_model(server: LlmServer, body: bytes) -> None:
+    server.answers += [Answer(pieces=(body,) if body else ())] * ATTEMPTS
+    signals: list[ModelSignal] = []
+    with pytest.raises(ModelError):
+        signals = await replied(CHAT, "hi")
+    assert texts(signals) == ""
+
+
+async def test_closing_the_stream_hangs_up_at_once(server: LlmServer) -> None:
+    server.answers += [Answer(pieces=(sse(chunk(role="assistant", content="begun")),), hang=True)]
+    model = ProviderModel(route_to(CHAT, os.environ))
+    stream = model.reply(prompt("hi"))
+    assert await anext(stream) == TextDelta("begun")
+    with anyio.fail_after(SECONDS):
+        await stream.aclose()
+        assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
+    await model.aclose()
+
+
+async def test_a_cancelled_wait_for_the_first_piece_hangs_up(server: LlmServer) -> None:
+    server.answers += [Answer(pieces=(sse(chunk(role="assistant")),), hang=True)]
+    model = ProviderModel(route_to(CHAT, os.environ))
+
+    async def listen(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        stream = model.reply(prompt("hi"))
+        task_status.started()
+        async for _ in stream:
+            pass
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as group:
+            await group.start(listen)
+            assert await anyio.to_thread.run_sync(server.hanging.wait, SECONDS)
+            group.cancel_scope.cancel()
+        assert await anyio.to_thread.run_sync(server.left.wait, SECONDS)
+    await model.aclose()
+
+
+# --- what needs no server ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "base_url", "model"),
+    [
+        ("openai:gpt-5", None, "openai-responses:gpt-5"),
+        ("openai:gpt-5", "https://eu.api.openai.com/v1", "openai-responses:gpt-5"),
+        ("openai:llama3:8b", "http://localhost:11434/v1", "openai-chat:llama3:8b"),
+        ("openai:m", "https://notopenai.com/v1", "openai-chat:m"),
+        ("openai:gpt-5", "https://openai.com/v1", "openai-responses:gpt-5"),
+        ("openai-responses:m", "http://localhost:1", "openai-responses:m"),
+        ("google-gla:gemini-3", None, "google:gemini-3"),
+        ("anthropic:claude", None, "anthropic:claude"),
+    ],
+)
+async def test_where_a_model_is_looked_for(spec: str, base_url: str | None, model: str) -> None:
+    route = route_to(spec, {"OPENAI_BASE_URL": base_url} if base_url else {})
+    assert (route.name, route.model) == (spec, model)
+
+
+@pytest.mark.parametrize(("phase", "again"), [("read", False), ("connect", True)])
+async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
+    phase: Literal["read", "connect"], again: bool
+) -> None:
+    # Only here, because who collects tests need not wait for it.
+    from pydantic_ai.exceptions import ModelTimeoutError
+
+    from engine.context.models.provider_errors import failure_of
+
+    failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
+    assert failed.transient is again
+    assert "openai:m" in str(failed.error)
+
+
+async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
+    from pydantic_ai.exceptions import ModelHTTPError  # as above
+
+    from engine.context.models.provider_errors import failure_of
+
+    failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", ())
+    assert str(failed.error).startswith("openai:m: no no ")
+    assert str(failed.error).endswith("…")
+    assert len(str(failed.error)) < 600
+
+
+@pytest.mark.parametrize("spec", ["provider", "provider:", "provider:openai", "provider:openai:"])
+async def test_a_spec_without_provider_and_model_is_refused(spec: str) -> None:
+    with pytest.raises(InvalidRequestError, match="needs a provider and a model"):
+        make_model(spec)
+
+
+async def test_a_provider_that_there_is_not_is_named() -> None:
+    with pytest.raises(ModelError, match="nobody:model"):
+        await replied("nobody:model", "hi")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "raised"),
+    [
+        ("python", '{"source": "1"', "TypeError"),
+        ("python", "print(1)", "TypeError"),
+        ("python", '{"code": "1"}', "TypeError"),
+        ("python", {"source": 1}, "TypeError"),
+        ("python", None, "TypeError"),
+        ("python", '{"source": "' + "x" * 10_000, "TypeError"),
+        ("bash", '{"command": "ls \'\\n"}', "NameError"),
+    ],
+)
+async def test_a_call_that_cannot_be_understood_raises_what_is_wrong_with_it(
+    tool: str, arguments: str | dict[str, object] | None, raised: str
+) -> None:
+    source = source_of(tool, arguments)
+    assert len(source) < 600
+    with pytest.raises((TypeError, NameError), match="source") as caught:
+        exec(source, {})
+    assert caught.type.__name__ == raised
+
+
+def _runs(code: str, *flags: str) -> str:
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, *flags, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
+    code = (
+        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "from engine.context.models import make_model\n"
+        "try: make_model('provider:openai:gpt-5')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    assert _runs(code) == (
+        f"InvalidRequestError model `provider:openai:gpt-5` needs the extra `providers`: {extra_command('providers')}\n"
+    )
+
+
+async def test_choosing_a_provider_imports_nothing_of_it() -> None:
+    code = (
+        "import sys, acp_adapter.cli, acp_adapter.connection, engine.session.lifecycle.registry\n"
+        "from engine.context.models import make_model\n"
+        "model = make_model('provider:openai:gpt-5')\n"
+        "print(sorted({'pydantic_ai', 'openai', 'anthropic', 'google.genai', 'httpx'} & set(sys.modules)))"
+    )
+    assert _runs(code) == "[]\n"
+
+
+async def test_a_cancel_does_not_wait_for_the_library_to_be_imported() -> None:
+    code = (
+        "import anyio, os, sys\n"
+        "from engine.context.models import make_model\n"
+        "from engine.context.model_protocol import Prompt\n"
+        "async def main():\n"
+        "    with anyio.move_on_after(0.02):\n"
+        "        await anext(make_model('provider:openai:m').reply(Prompt(instructions='', messages=(), tail='')))\n"
+        "    print('pydantic_ai.direct' in sys.modules, flush=True)\n"
+        "    os._exit(0)\n"
+        "anyio.run(main)"
+    )
+    assert _runs(code) == "False\n"

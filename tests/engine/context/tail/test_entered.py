@@ -1,0 +1,43 @@
+"""What is said of the sandbox when statements enter it, or there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.context.tail.entered import before_phrase, entered_sentence, rebuild_sentence
+from engine.log.events.session import DomainEntered
+from engine.log.permissions_values import RebuildSubject
+from engine.log.timeline.domains import UNHELD, Rights
+
+
+@pytest.mark.parametrize(
+    ("entered", "said", "unsaid"),
+    [
+        (DomainEntered(held=True), "asks in the mode ask and is refused in plan", "outside=True"),
+        (DomainEntered(held=True, writable=("/work",)), "their scratch directory and /work. Commands run", "asks in"),
+        (DomainEntered(held=True, network=True), "with TCP", "without a network"),
+        (
+            DomainEntered(held=True, bare=True, lacks=("devices",)),
+            "scratch directory, and can change modes",
+            "asks in auto",
+        ),
+        (DomainEntered(held=False, reason="it is old"), "no sandbox here: it is old. Statements can do", "scratch"),
+    ],
+)
+def test_it_says_what_asks_and_what_cannot_happen(entered: DomainEntered, said: str, unsaid: str) -> None:
+    sentence = entered_sentence(entered)
+    assert said in sentence
+    assert unsaid not in sentence
+
+
+def test_a_question_about_a_rebuild_says_which_rights_the_statements_had() -> None:
+    given = [Rights(), Rights(network=True), Rights(), None]
+    before = before_phrase(given)
+    assert before == (
+        "in a sandbox, without a network: by themselves they write only in their scratch directory; or in a sandbox,"
+        " with TCP: by themselves they write only in their scratch directory; or elsewhere (they were imported, and"
+        " nothing was allowed to them here)"
+    )
+    assert before_phrase([UNHELD]) == "with your own rights"
+    asked = RebuildSubject(statements=(1,), held=False, before=before)
+    assert f"they run with your own rights. Before, they ran {before}. To have" in rebuild_sentence(asked)

@@ -1,0 +1,313 @@
+"""The tail: never over its budget, exact, the table of handles its floor, its sections never at each other's cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from engine.context.tail.changes import HISTORY_TOKENS
+from engine.context.tail.handles import Table
+from engine.context.tail.part import Block, blocks
+from engine.context.tail.sections import TailState, assemble
+from engine.context.tail.superseded import Policy
+from engine.context.tail.surfaces import Surface
+from engine.core.tokens import count
+from engine.files.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement
+from tests.support.boards import Desk
+from tests.support.examples import examples
+
+_LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30)
+_NAMES = st.from_regex(r"[a-zé_][a-z0-9_]{0,8}", fullmatch=True)
+
+
+@st.composite
+def _row(draw: st.DrawFn) -> HandleRow:
+    return HandleRow(
+        name=draw(_NAMES),
+        obj_id=f"view-{draw(st.integers(1, 50))}",
+        obj_type="view",
+        mode=draw(st.sampled_from(["paused", "running"])),
+        freq="",
+        lod=0,
+        tokens=draw(st.integers(0, 100_000)),
+        used_tokens=draw(st.integers(0, 5000)),
+        changed=draw(st.booleans()),
+        title=draw(_LINE),
+    )
+
+
+_ITEMS = st.builds(
+    FeedItem,
+    obj_id=st.integers(1, 50).map("view-{}".format),
+    text=st.lists(st.one_of(_LINE, st.sampled_from(["", " ", "/", "\r", "+x", "-"])), min_size=1, max_size=12).map(
+        "\n".join
+    ),
+)
+
+
+_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+_NODES = st.integers(1, 50).map("view-{}".format)
+_BLOCKS = st.lists(
+    st.builds(
+        lambda obj_id, name, text: Block(obj_id, name, f"{name}: {text}\n"),
+        _NODES,
+        _NAMES,
+        st.builds(lambda text, times: text * times, _TEXT, st.integers(1, 400)),
+    ),
+    max_size=6,
+).map(tuple)
+
+
+def _surface(obj_id: str, name: str, text: str, shown_in: int = 0) -> Surface:
+    return Surface(
+        obj_id=obj_id,
+        name=name,
+        heading=name,
+        text=f"{text}\n",
+        render=lambda room: within(text, room),
+        shown_in=shown_in,
+    )
+
+
+def within(text: str, room: int) -> str:
+    """As much of a text as has room, with a newline; nothing where not even that does."""
+    while text and count(f"{text}\n") > room:
+        text = text[: len(text) // 2]
+    return f"{text}\n" if text else ""
+
+
+_SURFACES = st.lists(
+    st.builds(
+        _surface,
+        _NODES,
+        _NAMES,
+        st.builds(lambda text, times: "# " + text * times, _TEXT, st.integers(1, 400)),
+        st.sampled_from((0, 0, 3)),
+    ),
+    max_size=6,
+).map(tuple)
+_NEWS = st.builds(
+    News,
+    items=st.lists(_ITEMS, max_size=12).map(tuple),
+    left_out=st.integers(0, 300),
+    earlier=st.lists(_ITEMS, max_size=12).map(tuple),
+    statements=st.lists(
+        st.builds(
+            PastStatement,
+            index=st.integers(1, 99),
+            source=st.one_of(_TEXT, st.builds(lambda text, times: f"{text}\n" * times, _TEXT, st.integers(1, 400))),
+            lines_left_out=st.integers(0, 3),
+            ended=_TEXT,
+            files=st.lists(_TEXT, max_size=2).map(tuple),
+            made=st.lists(st.builds(MadeHandle, obj_id=_NODES, line=st.integers(0, 9), name=_NAMES), max_size=3).map(
+                tuple
+            ),
+        ),
+        max_size=6,
+    ).map(tuple),
+    statements_left_out=st.integers(0, 300),
+    expansions_left_out=st.integers(0, 300),
+)
+_POLICIES = st.dictionaries(
+    _NODES, st.builds(Policy, name=_NAMES, arguments=st.just({"tokens": "All", "lod": "1", "mode": None}))
+)
+_STATES = st.builds(
+    TailState,
+    rows=st.lists(_row(), max_size=30, unique_by=lambda row: row.obj_id).map(tuple),
+    news=_NEWS,
+    groups=_SURFACES,
+    expansions=_BLOCKS,
+    pins=_SURFACES,
+    policies=_POLICIES,
+)
+_BUDGETS = st.one_of(st.integers(1, 300), st.integers(1, 5_000), st.integers(1, 100_000))
+
+
+@examples(1)
+@given(_STATES, _BUDGETS)
+def test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget(state: TailState, budget: int) -> None:
+    tail = assemble(state, budget, count)
+    assert tail.tokens == count(tail.text) <= budget
+    assert sum(tail.sections.values()) == tail.tokens
+    assert sum(tail.nodes.values()) <= tail.tokens
+    assert assemble(state, budget, count) == tail
+
+
+@examples(0.5)
+@given(
+    st.lists(_row(), min_size=1, max_size=40, unique_by=lambda row: row.obj_id), _NEWS, _SURFACES, st.integers(16, 600)
+)
+def test_the_table_is_the_floor_and_says_how_many_are_left_out(
+    rows: list[HandleRow], news: News, groups: tuple[Surface, ...], budget: int
+) -> None:
+    tail = assemble(TailState(rows=tuple(rows), news=news, groups=groups), budget, count)
+    whole = Table(rows, count).within(10**6).text
+    if whole in tail.text:
+        return
+    counts = [f"... {left} more handle{'s' * (left > 1)}" for left in range(1, len(rows) + 1)]
+    assert any(line in counts for line in tail.text.splitlines())
+
+
+@pytest.mark.parametrize("budget", [500, 2_000, pytest.param(16_000, marks=pytest.mark.slow)])
+def test_no_section_starves_another(budget: int) -> None:
+    block = "x = 1\n" * budget
+    state = TailState(
+        rows=tuple(_rows(3_000)),
+        news=News(
+            items=tuple(FeedItem(f"view-{number}", "1 line changed") for number in range(3_000)),
+            statements=tuple(PastStatement(index=number, source="x = 1") for number in range(1, 1_000)),
+        ),
+        groups=tuple(_surface(f"group-{number}", f"g{number}", f"# {block}") for number in range(20)),
+        pins=(_surface("view-1", "h1", "because"),),
+    )
+    tail = assemble(state, budget, count)
+    assert set(tail.sections) == {"feed", "handles", "groups", "pins", "timeline"}
+    assert tail.sections["handles"] >= budget // 5
+    assert tail.sections["feed"] >= budget // 5
+    assert tail.tokens > budget * 0.8
+    assert "h1:\nbecause" in tail.text
+    assert "g0:\n# x = 1" in tail.text
+    assert "not shown for want of room: g" in tail.text
+
+
+def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
+    wanted = [
+        Block(f"group-{number}", f"g{number}", f"g{number}: {'word ' * size}\n")
+        for number, size in enumerate((50, 900, 30))
+    ]
+    part = blocks("Groups:\n", wanted, 120, count)
+    assert part.text == f"Groups:\n{wanted[0].text}{wanted[2].text}... 1 not shown for want of room: g1\n"
+    assert part.nodes == {"group-0": count(wanted[0].text), "group-2": count(wanted[2].text)}
+    assert blocks("Groups:\n", wanted, 5, count).text == ""
+
+
+def test_blocks_that_are_only_counted_are_counted_whatever_the_names_of_the_others() -> None:
+    wanted = [Block(f"view-{number}", "n" * 300 + str(number), "word " * 900 + "\n") for number in range(14)]
+    part = blocks("Shown:\n", wanted[:1], 4_000, count, older=3, advice="; show(NAME)")
+    assert part.text == f"Shown:\n{wanted[0].text}... 3 not shown for want of room; show(NAME)\n"
+    assert blocks("Shown:\n", wanted, 64, count, older=3).text == "Shown:\n... 17 not shown for want of room\n"
+    few = blocks("Shown:\n", [Block(each.obj_id, "v", each.text) for each in wanted], 64, count).text
+    assert few == "Shown:\n... 14 not shown for want of room, among them v\n"
+
+
+@pytest.mark.parametrize("budget", [600, 5_000])
+def test_what_was_shown_from_outside_is_shown_or_counted(budget: int) -> None:
+    shown = tuple(Block(f"view-{number}", f"h{number}", f"h{number}: {'x = 1 ' * 60}\n") for number in range(30))
+    news = News(expansions_left_out=7)
+    text = assemble(TailState(rows=tuple(_rows(30)), news=news, expansions=shown), budget, count).text
+    (line,) = [line for line in text.splitlines() if "not shown for want of room" in line]
+    assert int(line.split()[1]) == 37 - text.count(": x = 1 ")
+    assert line.endswith("; show(NAME) shows a handle")
+
+
+def _news(*items: FeedItem) -> News:
+    return News(items=items)
+
+
+def _tail(rows: list[HandleRow], news: News, budget: int) -> str:
+    return assemble(TailState(rows=tuple(rows), news=news), budget, count).text
+
+
+def _rows(number: int) -> list[HandleRow]:
+    base = HandleRow(
+        name="",
+        obj_id="",
+        obj_type="view",
+        mode="paused",
+        freq="",
+        lod=0,
+        tokens=9,
+        used_tokens=9,
+        changed=False,
+        title="t",
+    )
+    return [replace(base, name=f"h{index}", obj_id=f"view-{index}") for index in range(number)]
+
+
+def test_a_cut_table_keeps_what_changed_then_what_runs_then_the_newest() -> None:
+    rows = _rows(100)
+    rows[3] = replace(rows[3], changed=True)
+    rows[5] = replace(rows[5], mode="running")
+    text = Table(rows, count).within(120).text
+    names = [line.partition(":")[0] for line in text.splitlines()[1:-1]]
+    assert names[:2] == ["h3", "h5"]
+    assert names[2:] == [f"h{index}" for index in range(100 - len(names[2:]), 100)]
+    assert text.splitlines()[-1] == f"... {100 - len(names)} more handles"
+
+
+def test_at_the_smallest_budget_the_number_of_handles_is_left() -> None:
+    assert _tail(_rows(1000), _news(FeedItem("view-1", "changed")), 16) == "... 1000 more handles\n"
+
+
+def test_a_small_feed_is_shown_beside_a_table_that_has_to_be_cut() -> None:
+    text = _tail(_rows(500), _news(FeedItem("view-1", "2 lines changed")), 300)
+    assert text.startswith("Changed since your last statement:\nh1: 2 lines changed\nHandles")
+    assert text.splitlines()[-1].startswith("... ")
+
+
+def test_changes_without_room_are_counted_and_the_newest_kept() -> None:
+    items = [
+        FeedItem(f"view-{index}", f"{index} lines changed in a rather long file name\n+more") for index in range(60)
+    ]
+    text = _tail([], News(items=tuple(items), left_out=5), 200)
+    lines = text.splitlines()
+    shown = [line for line in lines if line.startswith("view-")]
+    assert shown[-1].startswith("view-59: ")
+    assert lines[1] == f"... {65 - len(shown)} changes not shown for want of room"
+
+
+def test_a_delta_whose_diff_does_not_fit_is_shown_by_its_summary() -> None:
+    text = _tail([], _news(FeedItem("view-1", "many lines changed\n" + "+x\n" * 500)), 100)
+    assert text == "Changed since your last statement:\nview-1: many lines changed\n"
+
+
+def test_changes_are_told_once_and_by_name(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.write("a.py", "x\n")
+    desk.run("engine = view('a.py', freq='Sync')")
+    desk.tail()
+    desk.write("a.py", "y\n")
+    desk.tick()
+    desk.tick()
+    assert "engine: 1 line changed in a.py (+1 -1), first at line 1\n@@ -1 +1 @@\n-x\n+y\n" in desk.tail()
+    assert "changed" not in desk.tail()
+
+
+@pytest.mark.parametrize("budget", [16, 40, 100, 1000, 8000])
+def test_a_thousand_handles_stay_within_any_budget(tmp_path: Path, budget: int) -> None:
+    desk = Desk(tmp_path)
+    desk.run("many = [view(text=f'x {n}') for n in range(1000)]")
+    tail, rows = desk.board.tail(desk.namespace, budget, News())
+    assert tail.tokens == count(tail.text) <= budget
+    assert len(rows) == 1000
+    assert tail.text.splitlines()[-1].endswith("more handles")
+
+
+def test_what_was_read_of_a_handle_that_runs_stands_below_what_is_new() -> None:
+    rows = [replace(row, mode="running") for row in _rows(2)]
+    earlier = (
+        FeedItem("view-1", "2 lines changed"),
+        FeedItem("view-0", "1 line changed\n+a"),
+        FeedItem("view-9", "gone"),
+        FeedItem("view-1", "2 lines changed"),
+    )
+    text = _tail(rows, News(items=(FeedItem("view-0", "3 lines changed"),), earlier=earlier), 1_000)
+    assert text.startswith(
+        "Changed since your last statement:\nh0: 3 lines changed\n"
+        "Changed before that, since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles"
+    )
+    alone = _tail(rows, News(earlier=earlier), 1_000)
+    assert alone.startswith("Changed since you were shown them:\nh0: 1 line changed\n+a\nh1: 2 lines changed\nHandles")
+    assert "Changed" not in _tail(_rows(2), News(earlier=earlier), 1_000)
+
+
+def test_a_history_takes_little() -> None:
+    rows = [replace(row, mode="running") for row in _rows(60)]
+    earlier = tuple(FeedItem(f"view-{number}", f"{number} lines changed\n" + "+x\n" * 40) for number in range(60))
+    tail = assemble(TailState(rows=tuple(rows), news=News(earlier=earlier)), 16_000, count)
+    assert 200 < tail.sections["feed"] <= HISTORY_TOKENS
+    assert "h59: 59 lines changed" in tail.text

@@ -1,0 +1,22 @@
+"""A model reads of a statement's value no more than its share of the context window, which the documentation names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.context.tail.results import VALUE_LEAST, VALUE_SHARE, value_chars
+from engine.runtime.worker.statements.value_text import MOST_ITEMS
+
+TOOLS_PAGE = Path(__file__).parents[4] / "docs" / "tools.md"
+
+
+def test_the_share_grows_with_the_window_and_has_a_least_value() -> None:
+    assert value_chars(128_000) == 6_400
+    assert value_chars(1_000) == VALUE_LEAST
+
+
+def test_the_documentation_names_the_limits() -> None:
+    text = TOOLS_PAGE.read_text(encoding="utf-8")
+    assert f"the first {MOST_ITEMS:,} items" in text
+    assert f"1/{VALUE_SHARE} of `context_budget`" in text
+    assert f"at least {VALUE_LEAST:,} characters" in text

@@ -1,0 +1,306 @@
+"""The session's View over a real log: bad condensations are refused, and a log from elsewhere cannot poison it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from engine.context.view import Correction, EnforcementWarning, ViewFold
+from engine.core.errors import InvalidEventError
+from engine.core.ids import EventId, Seq, ToolCallId
+from engine.log.event_log import EventLog
+from engine.log.events import UNSTAMPED, Event
+from engine.log.events.conversation import Condensation, ResultRerendered, ToolResult
+from tests.engine.context.view.rows import condensation, log_of
+from tests.support import view_reference as reference
+from tests.support.view_reference import ids
+
+BATCH = "m a:b1:t1 a:b1:t2 o:t1 o:t2 m"
+LOOP = "m a:b1:t1+ o:t1 a:b2:t2 o:t2 m"
+
+
+class _Clock:
+    def now(self) -> float:
+        return 0.0
+
+
+def _session() -> tuple[EventLog, ViewFold, list[Event]]:
+    fold, written = ViewFold(), list[Event]()
+    return EventLog(_Clock(), written.append, folds=[fold.apply], check=fold.refusal), fold, written
+
+
+def _appended(words: str) -> tuple[EventLog, ViewFold, list[Event]]:
+    log, fold, written = _session()
+    for event in log_of(words):
+        log.append(replace(event, seq=UNSTAMPED))
+    return log, fold, written
+
+
+def _loaded(words: str, *bad: Event) -> tuple[EventLog, ViewFold]:
+    log, fold, _ = _session()
+    events = [replace(event, event_id=EventId(f"e{event.seq}")) for event in log_of(words)]
+    for event in bad:
+        events.append(replace(event, seq=Seq(len(events)), event_id=EventId(f"e{len(events)}")))
+    log.load(events)
+    return log, fold
+
+
+BAD = [
+    pytest.param(BATCH, condensation("e1 e3"), "cut 1:2", "e0 e5", id="half a batch"),
+    pytest.param(BATCH, condensation("e3"), "cut 3:4", "e0 e5", id="one result"),
+    pytest.param(LOOP, condensation("e1 e2"), "cut 1:3", "e0 e5", id="the head of a loop"),
+    pytest.param(LOOP, condensation("e4"), "cut 4:5", "e0 e5", id="one event of a loop"),
+    pytest.param(LOOP, condensation("e3 e4 e5"), "cut 3:6", "e0", id="the tail of a loop"),
+]
+
+
+@pytest.mark.parametrize(("words", "bad", "reason", "kept"), BAD)
+def test_a_condensation_that_splits_a_unit_is_refused_and_nothing_is_written(
+    words: str, bad: Event, reason: str, kept: str
+) -> None:
+    del kept
+    log, fold, written = _appended(words)
+    before = (len(log), len(written), fold.view.events, fold.view.indices)
+
+    with pytest.raises(InvalidEventError, match=reason):
+        log.append(bad)
+    assert (len(log), len(written), fold.view.events, fold.view.indices) == before
+
+
+@pytest.mark.parametrize(("words", "bad", "reason", "kept"), BAD)
+def test_the_same_from_elsewhere_gives_a_well_formed_view_and_one_warning(
+    words: str, bad: Condensation, reason: str, kept: str
+) -> None:
+    del reason
+    log, fold = _loaded(words, bad)
+
+    assert len(log) == len(log_of(words)) + 1
+    assert ids(fold.view.events) == ids(fold.view.ready()) == tuple(kept.split())
+    assert fold.view.indices == tuple(range(len(fold.view) + 1))
+    assert isinstance(fold.warning, EnforcementWarning)
+    left_out = len(log_of(words)) - len(bad.forgotten) - len(fold.view)
+    assert sum(each.count for each in fold.warning.corrections) == left_out > 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (condensation("e9"), "e9 is not in the View"),
+        (condensation("e0 e9"), "e9 is not in the View"),
+        (condensation("", summary="s", at=2), "summary offset 2 would split"),
+        (condensation("e0", summary="s", at=1), "summary offset 1 would split"),
+        (condensation("e0", summary="s", at=3), "summary offset 3 is outside 0..2"),
+        (condensation("e0", summary="s", at=-1), "summary offset -1 is outside 0..2"),
+        (condensation("e0", summary="s"), "a summary and its offset go together"),
+        (condensation("e0", at=0), "a summary and its offset go together"),
+    ],
+)
+def test_a_condensation_that_can_never_be_right_is_refused_with_its_reason(bad: Event, reason: str) -> None:
+    log, _, written = _appended("m a:b1:t1 o:t1")
+
+    with pytest.raises(InvalidEventError, match=reason):
+        log.append(bad)
+    assert len(written) == 3
+
+
+def test_an_event_forgotten_before_is_not_in_the_view() -> None:
+    log, _, _ = _appended("m m")
+    log.append(condensation("e0"))
+
+    with pytest.raises(InvalidEventError, match="e0 is not in the View"):
+        log.append(condensation("e0"))
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "kept", "name"),
+    [
+        ("m a:b1:t1 o:t1 m", 2, "e0 e4-summary e1 e2 e3", "ToolCallMatching"),
+        ("m a:b1:t1 o:t1 a:b1:t2 o:t2", 3, "e0 e5-summary e1 e2 e3 e4", "BatchAtomicity"),
+        ("m a:b1:t1+ o:t1 a:b2:t2 o:t2", 3, "e0 e5-summary e1 e2 e3 e4", "ToolLoopAtomicity"),
+        ("m a:b1:t1", 9, "e0 e2-summary e1", "ToolCallMatching"),
+    ],
+)
+def test_a_summary_inside_a_unit_from_elsewhere_moves_before_it_with_a_warning(
+    words: str, at: int, kept: str, name: str
+) -> None:
+    _, fold = _loaded(words, condensation("", summary="s", at=at))
+
+    assert ids(fold.view.events) == ids(fold.view.ready(open_run=True)) == tuple(kept.split())
+    assert fold.warning == EnforcementWarning((Correction(name, 1),))
+
+
+def test_an_event_from_elsewhere_with_the_id_of_a_summary_is_not_taken_for_it() -> None:
+    fold = ViewFold()
+    impostor, *pair = log_of("m0 a1:b1:t1 o1:t1")
+    for event in (replace(impostor, event_id=EventId("c3-summary")), *pair, condensation("", seq=3, summary="s", at=2)):
+        fold.apply(event)
+
+    assert [type(event).kind for event in fold.view.events] == ["user_message", "summary", "tool_call", "tool_result"]
+
+
+@pytest.mark.parametrize(
+    ("words", "good", "kept", "indices"),
+    [
+        (BATCH, condensation("e1 e2 e3 e4", summary="s", at=1), "e0 e6-summary e5", (0, 1, 2, 3)),
+        (BATCH, condensation("e0 e5", summary="s", at=0), "e6-summary e1 e2 e3 e4", (0, 1, 5)),
+        (LOOP, condensation("e0 e1 e2 e3 e4"), "e5", (0, 1)),
+        (LOOP, condensation("", summary="s", at=6), "e0 e1 e2 e3 e4 e5 e6-summary", (0, 1, 5, 6, 7)),
+        (LOOP, condensation(""), "e0 e1 e2 e3 e4 e5", (0, 1, 5, 6)),
+    ],
+)
+def test_a_condensation_between_indices_is_taken(words: str, good: Event, kept: str, indices: tuple[int, ...]) -> None:
+    log, fold, _ = _appended(words)
+    log.append(good)
+
+    assert ids(fold.view.events) == ids(fold.view.ready()) == tuple(kept.split())
+    assert fold.view.indices == indices
+    assert fold.warning is None
+
+
+def test_a_summary_may_stand_where_a_message_between_two_units_stood() -> None:
+    log, fold, _ = _appended("a:b1:t1+ o:t1 m a:b2:t2 o:t2")
+    log.append(condensation("e2", summary="s", at=2))
+
+    assert ids(fold.view.ready()) == ("e0", "e1", "e5-summary", "e3", "e4")
+    assert fold.warning is None
+
+
+def test_a_summary_can_be_forgotten_by_the_next_condensation() -> None:
+    log, fold, _ = _appended("m m m")
+    log.append(condensation("e0", summary="s", at=0))
+    log.append(condensation("e3-summary e1", summary="t", at=0))
+
+    assert ids(fold.view.events) == ("e4-summary", "e2")
+
+
+def test_only_condensations_are_judged_here() -> None:
+    fold = ViewFold()
+
+    assert [fold.refusal(event) for event in log_of("m a:b1:t1 o:t9 x r")] == [None] * 5
+
+
+def test_a_call_of_the_open_run_survives_a_condensation_and_is_answered_after_it() -> None:
+    log, fold, _ = _appended("m m a:b1:t1")
+    log.append(condensation("e0", summary="s", at=0))
+    assert ids(fold.view.events) == ("e3-summary", "e1", "e2")
+
+    log.append(replace(log_of("o:t1")[0], seq=UNSTAMPED))
+    assert ids(fold.view.ready()) == ("e3-summary", "e1", "e2", "e4")
+    assert fold.warning is None
+
+
+def test_a_bad_condensation_does_not_poison_what_comes_after_it() -> None:
+    log, fold = _loaded("m a:b1:t1 a:b1:t2 o:t1 o:t2", condensation("e3"))
+    assert ids(fold.view.events) == ("e0",)
+
+    for event in log_of("a:b7:t7 o:t7 m"):
+        log.append(replace(event, seq=UNSTAMPED))
+    assert fold.view.indices == (0, 1, 3, 4)
+    log.append(condensation("e6 e7"))
+    assert ids(fold.view.events) == ("e0", "e8")
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "kept"),
+    [
+        ("e2 e4 e5", "e0 e1 e10-summary e6 e7 e8 e9"),
+        ("e2 e3 e5", "e0 e1 e10-summary e6 e7 e8 e9"),
+    ],
+)
+def test_a_summary_stays_beside_a_bad_cut_that_one_end_of_which_was_an_index(forgotten: str, kept: str) -> None:
+    offset = 3 if forgotten.startswith("e2 e4") else 2
+    _, fold = _loaded(
+        "a:b0:t0+ o:t0 m a:b1:t1 o:t1 m a:b2:t2 o:t2 m m", condensation(forgotten, summary="s", at=offset)
+    )
+
+    assert ids(fold.view.events) == tuple(kept.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "forgotten", "at", "kept"),
+    [
+        pytest.param("a:b:t o:t o:t m", "e1", 1, "e4-summary e0 e2 e3", id="a duplicate becomes the result"),
+        pytest.param("m a:b:t o:t o:t m", "e2", 2, "e0 e5-summary e1 e3 e4", id="after a message"),
+        pytest.param("a:b:t o:t o:t m m", "e1 e3", 1, "e5-summary e0 e2 e4", id="beside a safe cut"),
+    ],
+)
+def test_a_summary_never_stands_in_a_pair_that_only_a_bad_cut_has_made(
+    words: str, forgotten: str, at: int, kept: str
+) -> None:
+    _, fold = _loaded(words, condensation(forgotten, summary="s", at=at))
+
+    assert ids(fold.view.events) == ids(fold.view.ready()) == tuple(kept.split())
+    assert fold.warning == EnforcementWarning((Correction("ToolCallMatching", 1),))
+
+
+@pytest.mark.parametrize("beyond", [4, 2**63 - 1, 2**63, 2**64 - 1, 2**70])
+def test_a_summary_from_elsewhere_far_behind_the_end_stands_at_the_end(beyond: int) -> None:
+    _, fold = _loaded("m m", condensation("e0", summary="s", at=beyond))
+
+    assert ids(fold.view.events) == ("e1", "e2-summary")
+
+
+def test_the_warning_sums_up_what_several_condensations_cost() -> None:
+    _, fold = _loaded("m a:b1:t1 o:t1 m a:b2:t2 o:t2", condensation("e2"), condensation("e4"))
+
+    assert ids(fold.view.events) == ("e0", "e3")
+    assert fold.warning == EnforcementWarning((Correction("ToolCallMatching", 2),))
+
+
+def test_a_loaded_log_without_condensations_warns_of_what_a_model_will_not_get() -> None:
+    _, fold = _loaded("m o:t9 a:b1:t1 o:t1 o:t1 x")
+
+    assert ids(fold.view.ready()) == ("e0", "e2", "e3")
+    assert fold.warning == EnforcementWarning(
+        (Correction("ObservationUniqueness", 1), Correction("ToolCallMatching", 1))
+    )
+    assert str(fold.warning) == (
+        "2 events were left out of the View, or moved, to keep it well-formed: "
+        "ObservationUniqueness 1, ToolCallMatching 1"
+    )
+
+
+def test_a_rebuilt_fold_equals_the_live_one_after_every_event() -> None:
+    log, live, written = _session()
+    appended = [
+        *log_of("m a:b1:t1+ o:t1 a:b2:t2"),
+        condensation("e0"),
+        *log_of("o:t2 x m r"),
+        condensation("e1 e2 e3 e5"),
+    ]
+    for event in appended:
+        log.append(replace(event, seq=UNSTAMPED))
+        rebuilt = ViewFold()
+        for each in written:
+            rebuilt.apply(each)
+        assert rebuilt.view.events == live.view.events
+        assert rebuilt.view.indices == live.view.indices
+        assert rebuilt.warning == live.warning is None
+    assert ids(live.view.events) == ids(reference.appended(written)) == ("e7",)
+
+
+def test_a_result_that_is_rendered_anew_keeps_its_place_in_its_loop_and_can_be_forgotten_with_it() -> None:
+    log, fold, _ = _appended(LOOP)
+    generation = fold.view.generation
+    indices = fold.view.indices
+    log.append(ResultRerendered(tool_call_id=ToolCallId("t1"), statement=1, text="shorter"))
+    assert fold.view.generation == generation + 1
+    assert fold.view.indices == indices
+    assert ids(fold.view.ready()) == ("e0", "e1", "e6", "e3", "e4", "e5")
+    assert [entry.text for entry in fold.view.events if isinstance(entry, ToolResult)] == ["shorter", ""]
+    with pytest.raises(InvalidEventError, match="e2 is not in the View"):
+        log.append(condensation("e1 e2 e3 e4"))
+    log.append(condensation("e1 e6 e3 e4"))
+    assert ids(fold.view.ready()) == ("e0", "e5")
+
+
+@pytest.mark.parametrize("words", ["m", BATCH])
+def test_a_new_render_of_no_result_is_refused_and_from_elsewhere_it_is_skipped(words: str) -> None:
+    bad = ResultRerendered(tool_call_id=ToolCallId("t9"), statement=1, text="x")
+    log, fold, written = _appended(words)
+    with pytest.raises(InvalidEventError, match="the View has no result of t9"):
+        log.append(bad)
+    assert len(written) == len(words.split())
+    _, loaded = _loaded(words, bad)
+    assert ids(loaded.view.events) == ids(fold.view.events)
+    assert loaded.warning is None

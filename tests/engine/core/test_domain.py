@@ -1,0 +1,21 @@
+"""Which layers of a sandbox are enough for its promise."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from engine.core.domain import LAYERS, Domain, is_held, lacking
+
+
+def test_a_domain_is_held_by_the_rights_on_paths_and_the_filter_of_calls_with_or_without_mounts() -> None:
+    held = [each for count in range(len(LAYERS) + 1) for each in combinations(LAYERS, count) if is_held(each)]
+    assert held == [("landlock", "seccomp"), ("landlock", "seccomp", "mounts")]
+
+
+def test_what_is_hidden_in_what_is_writable_takes_mounts() -> None:
+    home = Domain(scratch="/home/u/.state/scratch/s", writable=("/home/u",), hidden=("/home/u/.state",))
+    assert lacking(("landlock", "seccomp"), home) == ("mounts",)
+    assert lacking(("seccomp",), home) == ("landlock", "mounts")
+    assert is_held(LAYERS, home)
+    elsewhere = Domain(scratch="/home/u/.state/scratch/s", writable=("/home/u/work",), hidden=("/home/u/.state",))
+    assert is_held(("landlock", "seccomp"), elsewhere)

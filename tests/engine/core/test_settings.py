@@ -1,0 +1,93 @@
+"""Configuration: which place wins, and that a value that cannot be used is named with its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.core.errors import InvalidRequestError
+from engine.core.settings import SETTINGS, Setting, load_settings
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def environ(tmp_path: Path, config: str = "", **variables: str) -> dict[str, str]:
+    if config:
+        (tmp_path / "rewindow").mkdir()
+        (tmp_path / "rewindow" / "config.toml").write_text(config)
+    return {"HOME": "/home/x", "XDG_CONFIG_HOME": str(tmp_path), **variables}
+
+
+def test_nothing_configured_gives_the_documented_defaults(tmp_path: Path) -> None:
+    settings = load_settings(environ(tmp_path))
+    assert (settings.model, settings.context_budget, settings.max_rounds) == ("direct", 128_000, 50)
+    assert settings.state_dir == Path("/home/x/.local/state/rewindow")
+
+
+def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path) -> None:
+    variables = environ(
+        tmp_path, "max_rounds = 3\nmodel = 'a'\npython = 'p'", REWINDOW_MAX_ROUNDS="4", REWINDOW_MODEL="b"
+    )
+    settings = load_settings(variables, {"max_rounds": "5", "model": None})
+    assert (settings.max_rounds, settings.model, settings.python) == (5, "b", "p")
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "overrides", "named"),
+    [
+        ("", {"REWINDOW_MAX_ROUNDS": "many"}, {}, "REWINDOW_MAX_ROUNDS: 'many' cannot be used: must be a whole number"),
+        ("", {"REWINDOW_SUMMARY_TOKENS": "1.5"}, {}, "'1.5' cannot be used: must be a whole number"),
+        ("", {}, {"statement_seconds": "long"}, "--statement-seconds: 'long' cannot be used: must be a number"),
+        ("", {}, {"context_budget": "-1"}, "--context-budget: '-1' cannot be used: must be more than 0, and finite"),
+        ("", {}, {"statement_seconds": "nan"}, "--statement-seconds: 'nan'"),
+        ("", {}, {"state_dir": "~nobody-here/x"}, "--state-dir: '~nobody-here/x'"),
+        ("max_rounds = 0.5", {}, {}, "config.toml"),
+        ("colour = 'red'", {}, {}, "sets colour, which there is no option for"),
+        ("= nonsense", {}, {}, "not valid TOML"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_place(
+    tmp_path: Path, config: str, variables: dict[str, str], overrides: dict[str, str | None], named: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=re.escape(named)):
+        load_settings(environ(tmp_path, config, **variables), overrides)
+
+
+def test_a_config_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rewindow" / "config.toml").mkdir(parents=True)
+    with pytest.raises(InvalidRequestError, match="cannot be read"):
+        load_settings(environ(tmp_path))
+
+
+def test_several_names_may_be_a_list_in_the_config_file(tmp_path: Path) -> None:
+    config = "models_without_tools = ['openai:llama*', 'b']\nhidden_names = []\nmodel = 'provider:openai:llama3'"
+    settings = load_settings(environ(tmp_path, config))
+    assert (settings.models_without_tools, settings.hidden_names) == (("openai:llama*", "b"), ())
+    assert not settings.calls_tools
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "calls"),
+    [
+        ("", "provider:openai:llama3", True),
+        ("openai:llama*", "provider:openai:llama3:8b", False),
+        ("provider:openai:llama3", "provider:openai:llama3", False),
+        ("other, Llama3", "provider:openai:llama3", False),
+        ("llama3", "provider:openai:llama3:8b", True),
+        ("openai", "provider:openai:llama3", True),
+        ("anthropic:*[1m]", "provider:anthropic:claude[1m]", False),
+        ("anthropic:*[1m]", "provider:anthropic:claude1", True),
+        ("*", "scripted:replies.jsonl", False),
+        ("replies.jsonl", "scripted:replies.jsonl", True),
+    ],
+)
+def test_a_model_that_is_named_as_without_tools_calls_none(tmp_path: Path, names: str, model: str, calls: bool) -> None:
+    assert load_settings(environ(tmp_path), {"model": model, "models_without_tools": names}).calls_tools is calls
+
+
+@pytest.mark.parametrize("option", SETTINGS, ids=lambda option: option.name)
+def test_every_option_is_documented_with_its_variable(option: Setting) -> None:
+    text = DOCUMENT.read_text()
+    assert f"| `{option.name}` | `{option.variable}` |" in text

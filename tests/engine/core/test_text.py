@@ -1,0 +1,107 @@
+"""Text as valid Unicode, on one line, as a title, as a screen shows it, and in Markdown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.text import TITLE_CHARS, as_printed, code_span, fenced, first_line, printable, title, valid_text
+
+ANY = st.text(st.characters(codec=None, categories=None))
+SURROGATES = st.text(st.sampled_from("a\ud83d\ude00\ue000"))
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _decoded(pair: re.Match[str]) -> str:
+    high, low = map(ord, pair[0])
+    return chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00)
+
+
+@given(ANY | SURROGATES)
+def test_pairs_of_surrogates_are_decoded_and_others_replaced_one_for_one(text: str) -> None:
+    assert valid_text(text) == _SURROGATE.sub("\ufffd", _PAIR.sub(_decoded, text))
+
+
+@pytest.mark.parametrize("text", ["", "plain", "h\xe9llo \N{GRINNING FACE}", "\ufeffmarked"])
+def test_valid_text_is_returned_as_it_is(text: str) -> None:
+    assert valid_text(text) is text
+
+
+@given(ANY)
+def test_printable_text_is_one_line_that_utf_8_can_hold(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    shown.encode()
+    assert (shown == text) is text.isprintable()
+
+
+def test_what_cannot_be_printed_is_an_escape() -> None:
+    assert printable("a\n\x1b\udc80\u202e") == r"a\n\x1b\udc80\u202e"
+
+
+def test_the_first_line_is_the_first_that_says_something() -> None:
+    assert first_line("\n  \t\n  one \ntwo") == "one"
+    assert first_line(" \n") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\n\n  Fix the build\nplease", "Fix the build"),
+        (" \n", "(nothing)"),
+        ("\0", "(nothing)"),
+        ("a\0b \ud800", "a b \ufffd"),
+        ("x" * TITLE_CHARS, "x" * TITLE_CHARS),
+        ("x" * (TITLE_CHARS + 1), "x" * (TITLE_CHARS - 1) + "…"),
+    ],
+)
+def test_a_title_is_short_valid_and_never_empty(text: str, expected: str) -> None:
+    assert title(text, "(nothing)") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("plain\n\ttext \N{GRINNING FACE}", "plain\n\ttext \N{GRINNING FACE}"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;a title\x07text", "text"),
+        ("\x1b]8;;https://example.org\x1b\\a link\x1b]8;;\x1b\\", "a link"),
+        ("\x1b(B\x1b7text\x1b8", "text"),
+        ("cut off \x1b[3", "cut off "),
+        ("cut off \x1b", "cut off "),
+        ("not closed \x1b]0;stays\nhere", "not closed 0;stays\nhere"),
+        ("10%\r20%\r100%\r\n", "100%\n"),
+        ("long line\rover", "over line"),
+        ("abc\b\bX", "aXc"),
+        ("\b\bx", "x"),
+        ("nul \0 bell \x07 \x9b \u202e", r"nul \x00 bell \x07 \x9b \u202e"),
+    ],
+)
+def test_what_a_screen_shows_of_what_was_printed(text: str, seen: str) -> None:
+    assert as_printed(text) == seen
+
+
+@given(st.text(st.sampled_from("ab\x1b[]0;mPX\\\x07\r\b\n\x9b\u2066")))
+def test_nothing_that_was_printed_controls_a_screen(text: str) -> None:
+    assert all(char.isprintable() or char == "\n" for char in as_printed(text))
+    assert as_printed(text).count("\n") == text.count("\n")
+
+
+@given(st.text(st.sampled_from("`a \n~")))
+def test_no_text_ends_its_fence(text: str) -> None:
+    fence, _, rest = fenced(text).partition("\n")
+    inside, _, end = rest.rpartition("\n")
+    assert fence == end
+    assert inside == text.removesuffix("\n")
+    assert fence not in inside
+
+
+@given(st.text(st.sampled_from("`a "), min_size=1))
+def test_no_line_ends_its_code_span(line: str) -> None:
+    mark = re.match("`+", code_span(line))
+    assert mark is not None
+    assert all(len(run) < len(mark[0]) for run in re.findall("`+", code_span(line)[len(mark[0]) : -len(mark[0])]))

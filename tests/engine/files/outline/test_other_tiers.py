@@ -1,0 +1,169 @@
+"""Outlines from ctags' answers and from indentation, the comments that belong to declarations, and how they nest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.files.outline import comments, ctags
+from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.languages import LANGUAGES
+from engine.files.outline.model import Outline
+from engine.files.outline.nesting import SYMBOLS, Declared, nested
+from engine.files.outline.requests import RECORD_BYTES, Pieces, Reply, Request, records, reply_of, request_of
+
+MAKE = b"# Builds all of it.\n\nCC = gcc\n\n# What is built unless told otherwise.\nall: a b\n\nclean:\n\trm -f *.o\n"
+ANSWER = b"""\
+{"_type": "program", "name": "Universal Ctags", "version": "5.9.0"}
+{"_type": "tag", "name": "CC", "path": "Makefile", "language": "Make", "line": 3, "kind": "macro"}
+{"_type": "tag", "name": "all", "path": "Makefile", "language": "Make", "line": 6, "kind": "target", "end": 7}
+no json
+{"_type": "tag", "name": "far", "path": "Makefile", "language": "Make", "line": 99, "kind": "target"}
+{"_type": "tag", "name": "odd", "path": "Makefile", "language": "Make", "line": 1, "kind": "unheardOf"}
+{"_type": "tag", "name": "clean", "path": "Makefile", "language": "Make", "line": 8, "kind": "target", "end": 1000}
+"""
+
+
+def test_what_ctags_answers_becomes_an_outline() -> None:
+    outline = ctags.outline_by_ctags(ANSWER, MAKE, None)
+    assert outline is not None
+    assert (outline.tier, outline.language, outline.lines, outline.doc) == ("ctags", "make", 9, "Builds all of it.")
+    assert [(one.kind, one.qualified, one.first_line, one.last_line) for one in outline.symbols] == [
+        ("macro", "CC", 3, 3),
+        ("function", "all", 6, 7),
+        ("function", "clean", 8, 9),
+    ]
+    assert outline.symbols[1].doc == "What is built unless told otherwise."
+    assert ctags.outline_by_ctags(ANSWER[:70], MAKE, None) is None
+
+
+def test_members_that_ctags_gives_a_signature_are_methods_and_nest() -> None:
+    answer = b"".join(
+        b'{"_type": "tag", "name": "%s", "language": "Python", "line": %d, "kind": "%s", "end": %d%s}\n' % tag
+        for tag in ((b"A", 1, b"class", 3, b""), (b"_f", 2, b"member", 3, b', "signature": "(self)"'))
+    )
+    outline = ctags.outline_by_ctags(answer, b"class A:\n    def _f(self):\n        pass\n", LANGUAGES["python"])
+    assert outline is not None
+    assert [(one.kind, one.qualified, one.public) for one in outline.symbols] == [
+        ("class", "A", True),
+        ("method", "A._f", False),
+    ]
+
+
+def test_a_request_to_ctags_names_the_file_without_its_folders() -> None:
+    assert ctags.request("src/a\nb/Make\nfile", b"x\n") == (
+        b'{"command":"generate-tags","filename":"Makefile","size":2}\nx\n'
+    )
+
+
+def test_indentation_tells_blocks_and_declarations_and_not_what_functions_do() -> None:
+    text = b"server:\n  port: 1\n  hosts:\n    - a\n\nfn main() {\n    if x {\n        y();\n    }\n}\nplain\n"
+    outline = outline_by_indentation(text)
+    assert [(one.kind, one.qualified, one.first_line, one.last_line) for one in outline.symbols] == [
+        ("block", "server", 1, 4),
+        ("block", "server.hosts", 3, 4),
+        ("function", "main", 6, 10),
+    ]
+    assert outline.symbols[2].signature == "fn main()"
+
+
+def test_lines_without_end_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.files.outline.indentation.LINES", 3)
+    outline = outline_by_indentation(b"def a():\n  b\n" * 3)
+    assert (outline.complete, outline.lines, len(outline.symbols)) == (False, 6, 2)
+
+
+@given(st.binary(max_size=400))
+def test_indentation_outlines_anything(text: bytes) -> None:
+    outline = outline_by_indentation(text)
+    for index, symbol in enumerate(outline.symbols):
+        assert 1 <= symbol.first_line <= symbol.last_line <= outline.lines
+        assert symbol.parent < index
+
+
+@pytest.mark.parametrize(
+    ("style", "lines", "said"),
+    [
+        ("#", ["# Says what", "# it does", "def f():"], "Says what it does"),
+        ("#", ["# Says what it does, e.g. this.", "# Well: more.", "def f():"], "Says what it does, e.g. this."),
+        ("#", ["# Says what it", "# Does: of code that is not prose", "def f():"], "Says what it"),
+        ("#", ["# Says what is in the", "# Environment", "def f():"], "Says what is in the Environment"),
+        ("#", ["# Says v1.2 of it, of these:", "# - a", "def f():"], "Says v1.2 of it, of these"),
+        ("#", ["# Says it:", "def f():"], "Says it"),
+        ("#", ["# Registries", "def f():"], ""),
+        ("#", ["x = 1  # not about f", "def f():"], ""),
+        ("#", ["# far", "", "def f():"], ""),
+        ("//", ["/** Says so. */", "@Test", "void f() {"], "Says so."),
+        ("//", ["/*", " * Says", " * so", " * @param x more", " */", "#[test]", "fn f() {"], "Says so"),
+        ("//", ["/** @param x more */", "void f() {"], ""),
+        ("//", ["x(); /* of", "x */", "void f() {"], ""),
+        ("//", ["/// Says so", "fn f() {"], "Says so"),
+        ("--", ["--- Says so", "function f()"], "Says so"),
+        ("/*", ["* { a: b }", "p {"], ""),
+        ("", ["# no comment", "# Heading"], ""),
+    ],
+)
+def test_the_comment_above_a_declaration_is_about_it(style: str, lines: list[str], said: str) -> None:
+    assert comments.above(lines, len(lines) - 1, style) == said
+
+
+def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
+    lines = ["# " + "A word. " * 10_000] * 40
+    assert comments.above([*lines, "def f():"], 40, "#") == "A word."
+    assert len(comments.at_top(lines, "#")) < 41_000
+    assert comments.first_sentence("x" * 5_000) == "x" * 1_000
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "said"),
+    [
+        ("#", "#!/bin/sh\n# Does it\n# well.\n\nx", "Does it well."),
+        ("#", "#!/bin/sh\n\n# Does it\n# well.\n\nx", "Does it well."),
+        ("//", "// Copyright 2020 X\n\n// Does it.\n\npackage x", "Does it."),
+        ("//", "/* Licensed so */\n\n/**\n * Does it.\n *\n * More.\n */\n", "Does it."),
+        ("//", "/*\n * Does it.\n * https://a.b/c\n *\n * Copyright 2020 X\n */\n", "Does it."),
+        ("//", "/*\n * a.c\n *\n * Copyright 2020 X\n */\n// Does it.\n", "Does it."),
+        ("//", "int x;\n// not at the top\n", ""),
+        ("//", "/* without end\n", ""),
+    ],
+)
+def test_the_comment_at_the_top_is_about_all_of_it_unless_it_is_about_rights(style: str, text: str, said: str) -> None:
+    assert comments.at_top(text.split("\n"), style) == said
+
+
+def test_what_is_around_comes_first_and_names_what_is_within() -> None:
+    inner = Declared("function", "f", 5, 9, 2, 3)
+    symbols = nested([inner, Declared("class", "A", 0, 10, 1, 4, public=False), inner, inner._replace(kind="macro")])
+    assert [(one.kind, one.qualified, one.parent, one.depth, one.public) for one in symbols] == [
+        ("class", "A", -1, 0, False),
+        ("method", "A.f", 0, 1, False),
+    ]
+
+
+def test_symbols_without_end_are_bounded_in_number_and_depth() -> None:
+    assert len(nested(Declared("key", str(n), n, n + 1, n, n) for n in range(1, SYMBOLS + 10))) == SYMBOLS
+    deep = nested(Declared("class", "A", n, 1000 - n, 1, 1) for n in range(400))
+    assert max(one.depth for one in deep) <= 20
+    assert max(len(one.qualified) for one in deep) <= 300
+
+
+@given(st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES]), st.integers(0, 3))
+def test_a_message_that_was_left_half_sent_or_half_read_spoils_no_later_one(size: int, read: int) -> None:
+    first, second = Request("ctags", "a", bytes(size)), Request("tree-sitter", "b", b"x", references=True)
+    left = list(records(1, first))
+    read = min(read, len(left) - 1)
+    # Who sent no more than that, and who comes after a reader that ended when it had that much.
+    stopped, successor = Pieces(), Pieces()
+    assert [stopped.feed(record) for record in left[:read]] == [None] * read
+    if read:
+        assert [successor.feed(record) for record in left[read:]] == [None] * (len(left) - read)
+    for pieces in (stopped, successor):
+        complete = [found for record in records(2, second) if (found := pieces.feed(record))]
+        assert [(number, request_of(body)) for number, body in complete] == [(2, second)]
+
+
+def test_an_outline_comes_through_as_it_was() -> None:
+    reply = Reply(Outline(tier="indentation", symbols=nested([Declared("key", "ü", 0, 1, 1, 1)]), references={"a": 1}))
+    pieces = Pieces()
+    assert [reply_of(found[1]) for record in records(7, reply) if (found := pieces.feed(record))] == [reply]

@@ -1,0 +1,242 @@
+"""Globs in groups: which files, what is shown of them, what a tick says, and what the log keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.core.tokens import count
+from engine.files.group_handle import GroupHandle
+from engine.log.events.nodes import ContentsAdopted, GroupRecomputed, RevisionAdopted
+from tests.support.boards import Desk, kinds
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    for name in ("src/a.py", "src/deep/b.py", "docs/c.md", "build/d.py", "top.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        desk.write(name, f"text of {name}\n")
+    desk.write(".gitignore", "build/\n")
+    return desk
+
+
+def _group(desk: Desk, name: str = "g") -> GroupHandle:
+    group = desk.get(name)
+    assert isinstance(group, GroupHandle)
+    return group
+
+
+def _text(desk: Desk, name: str = "g") -> str:
+    return _group(desk, name).Render().text
+
+
+def _said(desk: Desk) -> list[str]:
+    return [event.delta for event in desk.tick() if isinstance(event, GroupRecomputed)]
+
+
+def test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out(desk: Desk) -> None:
+    report = desk.run("g = group('**/*.py')")
+    text = _text(desk)
+    assert text.startswith("# **/*.py, 3 files\n# top.py\n")
+    assert all(f"text of {name}" in text for name in ("src/a.py", "src/deep/b.py", "top.py"))
+    assert "build" not in text
+    assert report.displays[0].tokens == count(report.displays[0].text)
+
+
+def test_the_files_of_a_glob_are_no_nodes_and_leave_no_event_each(desk: Desk) -> None:
+    report = desk.run("g = group('**/*.py', lod=0)")
+    assert kinds(report.events) == ["revision_adopted", "contents_adopted", "node_made"]
+    assert [node.obj_id for node in desk.board.handles()] == ["group-1.1"]
+    (contents,) = (event for event in report.events if isinstance(event, ContentsAdopted))
+    assert [Path(each.path).name for each in contents.files] == ["top.py", "a.py", "b.py"]
+    (manifest,) = (event for event in report.events if isinstance(event, RevisionAdopted))
+    kept = desk.contents[manifest.digest].decode()
+    assert [line.split(" ", 2)[2] for line in kept.splitlines()] == ["top.py", "src/a.py", "src/deep/b.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("src", ["src/a.py", "src/deep/b.py"]),
+        ("src/", ["src/a.py", "src/deep/b.py"]),
+        ("top.py", ["top.py"]),
+        ("a.py", []),
+        ("src/deep/b.py", ["src/deep/b.py"]),
+        ("*.md", ["docs/c.md"]),
+        ("./*.py", ["top.py"]),
+        ("{docs,src}/*", ["docs/c.md", "src/a.py"]),
+        ("src/**", ["src/a.py", "src/deep/b.py"]),
+        ("nothing/*.py", []),
+        ("{cwd}/src/*.py", ["src/a.py"]),
+    ],
+)
+def test_a_text_is_a_path_a_directory_or_a_glob(desk: Desk, text: str, files: list[str]) -> None:
+    desk.run(f"g = group({text.replace('{cwd}', str(desk.root))!r})")
+    shown = [line[2:].split(",")[0] for line in _text(desk).splitlines() if line.startswith("# ")][1:]
+    assert shown == files
+
+
+@pytest.mark.parametrize("text", ["", "../x", "/etc/passwd", "a/../../b", "[", "x{a", "\0"])
+def test_what_leads_out_of_the_workspace_or_cannot_be_read_is_a_named_error(desk: Desk, text: str) -> None:
+    with pytest.raises(ValueError, match="group"):
+        desk.run(f"group({text!r})")
+
+
+def test_files_come_change_and_go_at_ticks_alone(desk: Desk) -> None:
+    desk.run("g = group('src', lod=0)")
+    desk.write("src/new.py", "fresh\n")
+    desk.write("src/a.py", "other text\n")
+    (desk.root / "src/deep/b.py").unlink()
+    assert "fresh" not in _text(desk)
+    assert _said(desk) == ["files of src: 1 changed (src/a.py), 1 new (src/new.py), 1 gone (src/deep/b.py)"]
+    text = _text(desk)
+    assert "fresh" in text
+    assert "other text" in text
+    assert "b.py" not in text
+    assert desk.tick() == ()
+
+
+def test_a_paused_group_does_not_look(desk: Desk) -> None:
+    desk.run("g = group('src').Pause()")
+    desk.write("src/a.py", "other text\n")
+    assert desk.tick() == ()
+    assert "other text" not in _text(desk)
+    desk.run("g.Refresh()")
+    assert "other text" in _text(desk)
+
+
+def test_a_glob_is_added_and_removed_by_its_text_and_counts_once(desk: Desk) -> None:
+    desk.run("g = group('src', 'src', 'top.py'); g.Add('docs'); g.Remove('top.py')")
+    assert _group(desk).members == ("src", "docs")
+    with pytest.raises(ValueError, match="no member"):
+        desk.run("g.Remove('top.py')")
+
+
+def test_a_file_of_two_globs_is_shown_once(desk: Desk) -> None:
+    desk.run("g = group('src', 'src/*.py')")
+    assert _text(desk).count("# src/a.py\n") == 1
+
+
+def test_many_files_are_listed_by_directory_within_the_budget(desk: Desk) -> None:
+    for number in range(300):
+        (desk.root / f"src/part{number % 7}").mkdir(exist_ok=True)
+        desk.write(f"src/part{number % 7}/module_{number}.py", f"x = {number}\n")
+    report = desk.run("g = group('src', tokens=200)")
+    assert "src/part3/ 43 files\n" in _text(desk)
+    assert _group(desk).rendered.tokens <= 200
+    assert not any(isinstance(event, ContentsAdopted) for event in report.events)
+    desk.write("src/part3/module_3.py", "changed\n")
+    desk.tick()
+    assert "changed: src/part3/module_3.py\n" in _text(desk)
+    desk.tail()
+    desk.write("src/part4/module_4.py", "changed\n")
+    desk.tick()
+    assert "changed: src/part4/module_4.py\n" in _text(desk)
+
+
+@pytest.mark.parametrize("budget", [1, 3, 9, 20, 33, 64, 100, 500, 5_000, 100_000])
+def test_no_budget_is_passed_whatever_the_files_are_called(desk: Desk, budget: int) -> None:
+    for name in ("漢字 😀.py", "with space.py", "# hash.py", "-dash", "tab\there.py", "é" * 60 + ".py"):
+        desk.write(f"src/{name}", "x\n")
+    for number in range(60):
+        desk.write(f"src/{number}.txt", "text\n" * number)
+    desk.run(f"g = group('src', 'docs', tokens={budget})")
+    rendered = _group(desk).rendered
+    assert rendered.tokens == count(rendered.text) <= budget
+
+
+def test_the_same_steps_see_the_same_files_again_and_nothing_on_the_disk(desk: Desk) -> None:
+    desk.run("g = group('**/*.py', tokens=300); outer = group(g, 'docs')")
+    desk.write("src/a.py", "second\n")
+    desk.tick()
+    desk.run("g.SetTokens(900); outer.Add('top.py')")
+    desk.tail()
+    (desk.root / "top.py").unlink()
+    desk.tick()
+    texts = _text(desk), _text(desk, "outer")
+    desk.write("src/a.py", "nobody has seen this\n")
+    desk.write("src/unseen.py", "nor this\n")
+    again = desk.rebuilt()
+    assert [step.events for step in again.steps] == [step.events for step in desk.steps]
+    assert (_text(again), _text(again, "outer")) == texts
+    assert (again.files.stamps, again.files.reads) == (0, 0)
+    again.board.looks.settle()
+    assert _said(again)[0].startswith("files of **/*.py: 1 changed (src/a.py), 1 new (src/unseen.py)")
+
+
+def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> None:
+    desk.run("g = group('src')")
+    for path in (desk.root / "src/deep/b.py", desk.root / "src/a.py"):
+        path.unlink()
+    (desk.root / "src/deep").rmdir()
+    (desk.root / "src").rmdir()
+    assert _said(desk) == ["files of src: 2 gone (src/a.py, src/deep/b.py)"]
+    assert "# src, 0 files" in _text(desk)
+
+
+def test_files_of_a_glob_differ_at_level_3_from_what_a_result_showed_of_them(desk: Desk) -> None:
+    desk.run("g = group('src', lod=0)")
+    desk.write("src/a.py", "text of src/a.py\nand more\n")
+    desk.tick()
+    desk.run("g.SetLod(3)")
+    assert "1 change since statement 1: +1 -0\n" in _text(desk)
+    assert "+and more\n" in _text(desk)
+    assert "(unchanged since statement 1)" in _text(desk)
+
+
+def test_once_a_model_has_read_the_files_of_a_glob_they_differ_from_what_it_read(desk: Desk) -> None:
+    desk.run("g = group('src', lod=3)")
+    assert "(not shown before" in desk.steps[0].report.displays[0].text
+    for number in range(2):
+        desk.write("src/a.py", f"text {number}\n")
+        desk.tick()
+        assert f"+text {number}\n" in desk.run("show(g)").displays[0].text
+        desk.tail()
+        assert f"(unchanged since statement {number + 2})" in _text(desk)
+    assert desk.rebuilt().get("g").Render().text == _text(desk)
+
+
+def test_a_diff_that_was_cut_is_shown_again_with_a_larger_budget(desk: Desk) -> None:
+    desk.run("g = group('src', lod=3)")
+    desk.write("src/a.py", "".join(f"line {number}\n" for number in range(80)))
+    desk.tick()
+    desk.run("g.SetTokens(100); show(g)")
+    desk.tail()
+    desk.run("g.SetTokens(4000)")
+    assert "+line 79\n" in _text(desk)
+
+
+def test_what_differs_in_a_group_of_views_follows_what_they_showed(desk: Desk) -> None:
+    desk.run("a = view('src/a.py', freq='Sync'); g = group(a, lod=3)")
+    desk.write("src/a.py", "other\n")
+    desk.tick()
+    assert "+other\n" in _text(desk)
+    desk.run("show(a)")
+    desk.tail()
+    assert "(unchanged since statement 2)" in _text(desk)
+
+
+def test_a_handle_that_is_made_of_its_state_knows_what_was_shown_of_files(desk: Desk) -> None:
+    desk.run("g = group('src', lod=0)")
+    desk.tail()
+    desk.write("src/a.py", "other\n")
+    desk.tick()
+    desk.run("show(g)")
+    state = desk.board.state_of(_group(desk))
+    other = desk.rebuilt()
+    again = other.board.node_from("group-1.1", state)
+    assert again.Render(lod=3).text == _group(desk).Render(lod=3).text
+    assert "+other" in again.Render(lod=3).text
+
+
+def test_a_tick_says_apart_what_became_of_files_of_globs(desk: Desk) -> None:
+    desk.run("a = view('top.py', freq='Sync'); g = group(a, 'src/*.py'); h = group(g)")
+    desk.write("src/a.py", "another text\n")
+    desk.write("top.py", "another text\n")
+    files = "files of src/*.py: 1 changed (src/a.py)"
+    assert [(event.delta, event.files) for event in desk.tick() if isinstance(event, GroupRecomputed)] == [
+        (f"1 of 2 members changed: a; {files}", files),
+        ("1 of 1 member changed: g", ""),
+    ]

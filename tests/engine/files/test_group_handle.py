@@ -1,0 +1,241 @@
+"""Groups: what they hold, how they follow their members, and what they say."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from engine.core.tokens import count
+from engine.files.group_handle import GroupHandle
+from engine.files.group_members import ForeignMemberError, GroupCycleError
+from engine.files.tails import News
+from engine.log.events.nodes import NodeMade
+from tests.support.boards import Desk, kinds
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    for name in "abc":
+        desk.write(f"{name}.py", "".join(f"{name} line {number}\n" for number in range(1, 41)))
+    desk.run("a, b, c = (view(f'{name}.py') for name in 'abc')")
+    return desk
+
+
+def _group(desk: Desk, name: str = "g") -> GroupHandle:
+    group = desk.get(name)
+    assert isinstance(group, GroupHandle)
+    return group
+
+
+def test_a_group_shows_its_members_in_its_result_within_its_budget(desk: Desk) -> None:
+    report = desk.run("g = group(a, b, tokens=120)")
+    (display,) = report.displays
+    assert display.obj_id == "group-2.1"
+    assert display.tokens == count(display.text) <= 120
+    assert "# a: a.py: 40 lines\n" in display.text
+    assert "# b: b.py: 40 lines\n" in display.text
+    assert [event.name for event in report.events if isinstance(event, NodeMade)] == ["g"]
+
+
+def test_a_group_is_running_unless_told_otherwise_and_follows_its_members(desk: Desk) -> None:
+    desk.run("g = group(a, b)")
+    assert (_group(desk).mode, _group(desk).freq) == ("running", "Sync")
+    desk.write("a.py", "other\n")
+    desk.run("a.Refresh()")
+    assert "1\tother\n" in _group(desk).Render().text
+
+
+def test_a_paused_group_keeps_what_it_showed_at_any_budget_until_it_is_refreshed(desk: Desk) -> None:
+    desk.run("g = group(a, b).Pause()")
+    before = _group(desk).Render().text
+    desk.write("a.py", "other\n")
+    desk.run("a.Refresh(); g.SetTokens(4001)")
+    assert _group(desk).Render().text == before
+    desk.run("g.Refresh()")
+    assert "other" in _group(desk).Render().text
+
+
+def test_members_are_added_and_removed_and_one_that_is_there_twice_counts_once(desk: Desk) -> None:
+    desk.run("g = group(a, a, b); g.Add(a, c); g.Remove(b)")
+    assert _group(desk).members == (desk.get("a"), desk.get("c"))
+    text = _group(desk).Render().text
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# a: a.py: 40 lines",
+        "# c: c.py: 40 lines",
+    ]
+
+
+def test_a_member_that_is_also_in_a_group_beside_it_is_shown_once(desk: Desk) -> None:
+    desk.run("inner = group(a, b); g = group(inner, a)")
+    lines = [line for line in _group(desk).Render().text.splitlines() if line.startswith("#")]
+    assert lines == ["# inner: group of a, b", "# b: b.py: 40 lines", "# a: a.py: 40 lines"]
+
+
+@pytest.mark.parametrize("source", ["g.Add(g)", "g.Add(outer)", "inner.Add(outer)"])
+def test_a_cycle_is_a_named_error_and_changes_nothing(desk: Desk, source: str) -> None:
+    desk.run("inner = group(a); g = group(inner); outer = group(g)")
+    before = _group(desk).Render().text
+    with pytest.raises(GroupCycleError, match="cannot hold"):
+        desk.run(source)
+    assert _group(desk).Render().text == before
+
+
+@pytest.mark.parametrize("source", ["group(7)", "group(a, None)", "group(object())"])
+def test_a_foreign_object_is_a_named_error(desk: Desk, source: str) -> None:
+    with pytest.raises(ForeignMemberError, match=r"handles made by view\(\) or group\(\)"):
+        desk.run(source)
+
+
+def test_a_node_of_another_session_is_foreign(desk: Desk, tmp_path: Path) -> None:
+    other = Desk(tmp_path)
+    other.run("a = view('a.py')")
+    desk.namespace["theirs"] = other.get("a")
+    with pytest.raises(ForeignMemberError):
+        desk.run("group(theirs)")
+
+
+def test_what_is_no_member_cannot_be_removed(desk: Desk) -> None:
+    desk.run("g = group(a)")
+    with pytest.raises(ValueError, match="no member of g"):
+        desk.run("g.Remove(b)")
+
+
+def test_a_member_is_replaced_in_its_place(desk: Desk) -> None:
+    desk.run("g = group(a, b, 'c.py'); g.Replace(a, c)")
+    assert _group(desk).members == (desk.get("c"), desk.get("b"), "c.py")
+    shown = [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")]
+    assert [line.partition(":")[0] for line in shown] == ["# c", "# b", "# c.py, 1 file", "# c.py"]
+    desk.run("g.Replace('c.py', b)")  # which keeps the place that it has
+    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    desk.run("g.Replace(b, b)")
+    with pytest.raises(ValueError, match="no member of g"):
+        desk.run("g.Replace(a, b)")
+    with pytest.raises(GroupCycleError):
+        desk.run("g.Replace(b, g)")
+    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    desk.run("del b")
+    gc.collect()
+    assert len(_group(desk).members) == 2
+
+
+def test_a_paused_group_shows_a_replaced_member_as_it_is(desk: Desk) -> None:
+    desk.run("g = group(a, b).Pause(); g.Replace(a, c)")
+    assert [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")] == [
+        "# c: c.py: 40 lines",
+        "# b: b.py: 40 lines",
+    ]
+
+
+def test_an_empty_group_is_valid_and_says_so(desk: Desk) -> None:
+    desk.run("g = group()")
+    assert "empty group" in _group(desk).Render().text
+    desk.run("g.Add(a)")
+    assert "empty group" not in _group(desk).Render().text
+
+
+def test_a_member_lives_as_long_as_the_group_holds_it(desk: Desk) -> None:
+    desk.run("g = group(a); del a, b")
+    gc.collect()
+    assert [node.obj_id for node in desk.board.handles()] == ["view-1.1", "view-1.3", "group-2.1"]
+    desk.run("g.Remove(g.members[0])")
+    gc.collect()
+    assert [node.obj_id for node in desk.board.handles()] == ["view-1.3", "group-2.1"]
+
+
+def test_a_group_that_is_gone_is_told_nothing(desk: Desk) -> None:
+    desk.run("g = group(a); del g")
+    gc.collect()
+    desk.run("a.SetPos('3')")
+    assert [node.obj_id for node in desk.board.handles()] == ["view-1.1", "view-1.2", "view-1.3"]
+
+
+def test_a_pinned_handle_lives_until_it_is_unpinned(desk: Desk) -> None:
+    desk.run("pin(a, 'the bug is here'); del a")
+    gc.collect()
+    (row, *_) = desk.board.tail(desk.namespace, 1000, News())[1]
+    assert (row.obj_id, row.pinned) == ("view-1.1", True)
+    desk.namespace["a"] = desk.board.handles()[0]
+    desk.run("unpin(a); del a")
+    gc.collect()
+    assert [node.obj_id for node in desk.board.handles()] == ["view-1.2", "view-1.3"]
+
+
+@pytest.mark.parametrize("source", ["pin(7)", "unpin('a')", "show(group)", "pin(a, 7)"])
+def test_only_handles_are_pinned_and_shown(desk: Desk, source: str) -> None:
+    with pytest.raises(TypeError, match=r"handle made by|a string"):
+        desk.run(source)
+
+
+def test_a_row_names_the_nodes_of_a_group(desk: Desk) -> None:
+    desk.run("g = group(b, c)")
+    assert desk.board.tail(desk.namespace, 1000, News())[1][-1].children == ("view-1.2", "view-1.3")
+
+
+def test_each_node_leaves_an_event_with_its_statement_line_and_name(desk: Desk) -> None:
+    report = desk.run("x = 1\nfirst = view('a.py')\nboth = [view('b.py'),\n  group(first)]\n")
+    made = [event for event in report.events if isinstance(event, NodeMade)]
+    assert [(each.obj_id, each.obj_type, each.statement, each.line, each.name) for each in made] == [
+        ("view-2.1", "view", 2, 2, "first"),
+        ("view-2.2", "view", 2, 3, ""),
+        ("group-2.3", "group", 2, 4, ""),
+    ]
+
+
+def test_a_node_made_in_a_function_is_made_in_the_line_that_calls_it(desk: Desk) -> None:
+    desk.run("def make(name):\n    return view(name)\n")
+    report = desk.run("\n\nmade = make('a.py')")
+    (made,) = report.events
+    assert isinstance(made, NodeMade)
+    assert (made.line, made.name) == (3, "made")
+
+
+def test_methods_of_a_group_leave_events_and_chain(desk: Desk) -> None:
+    report = desk.run("g = group(a).SetTokens(90).SetLod(3).Add(b).Pause().Run()")
+    assert kinds(report.events) == ["node_made", *["method_called"] * 5]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "step", ["g = group(g)", "n = group(tokens=1); n.Add(g); g = n", "n = group(a); low.Add(n); low = n"]
+)
+def test_groups_nest_so_deep_that_no_tick_and_no_prompt_runs_out_of_stack(desk: Desk, step: str) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py', freq='Sync'); g = low = group(a, tokens=1)")
+    desk.run(f"for _ in range(300): {step}")
+    desk.write("a.py", "two\n")
+    assert kinds(desk.tick()).count("group_recomputed") == 301
+    assert desk.tail()
+    desk.run("del g, low")
+
+
+def test_a_change_is_told_once_for_each_group_however_many_ways_lead_there(desk: Desk) -> None:
+    desk.run("one = two = group(a)\nfor _ in range(60): one, two = group(one, two), group(two, one)")
+    desk.write("a.py", "other\n")
+    desk.run("a.Refresh()")
+    assert "1\tother\n" in _group(desk, "one").Render().text
+
+
+@pytest.mark.parametrize(
+    ("made", "idle"),
+    [
+        ("g = group(a, b)", True),
+        ("g = group()", True),
+        ("g = group(a, b); a.Run()", False),
+        ("g = group(a, b); a.Run(('Periodic', 5))", False),
+        ("g = group(a, b); g.Pause()", False),
+        ("low = group(a, b); g = group(low, low)", True),
+        ("low = group(a, b); g = group(b, low); a.Run()", False),
+        ("low = group(a, b); g = group(b, low); a.Run(); low.Pause()", True),
+        ("g = group(a, '*.py')", False),
+        ("low = group('*.py'); g = group(a, low)", False),
+    ],
+)
+def test_a_group_is_idle_while_nothing_below_it_runs(desk: Desk, made: str, idle: bool) -> None:
+    report = desk.run(f"{made}; show(g)")
+    assert _group(desk).idle is idle
+    (row,) = (row for row in desk.board.ls().rows if row.obj_id == _group(desk).obj_id)
+    assert (row.idle, row.freq) == (idle, "Sync" if _group(desk).running else "")
+    assert report.displays[-1].freq == ("" if idle else row.freq)

@@ -1,0 +1,224 @@
+"""The summary of a group: never above its budget, each member once and in its place, the salient ones with more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.core.tokens import count
+from engine.files.detail import LEVELS
+from engine.files.detail.scene import Scene
+from engine.files.group_parts import Part, Salience
+from engine.files.group_summary import summarize
+from engine.files.position import Place
+from engine.files.rendered import RenderedView
+from engine.files.revision import decoded
+
+_LINES = st.lists(
+    st.text("ab \tÄ漢😀\x00\u200d]'\n\r/", max_size=60) | st.sampled_from(("x" * 9_000, "\udc80", "    def f():", "")),
+    max_size=30,
+)
+
+
+_PLAIN = Salience()
+
+
+def _part(key: str, text: str, *, lod: int = 0, own: int = 2_000, salience: Salience = _PLAIN) -> Part:
+    revision = decoded(text.encode("utf-8", "surrogatepass"))
+    scene = Scene(revision=revision, place=Place(0, 0), budget=own, count=count, title=key)
+    return Part(
+        key=key,
+        name=key,
+        title=f"{key}.py",
+        lod=lod,
+        need=min(own, revision.size + 4 * len(revision.lines) + 8),
+        render=lambda level, budget: LEVELS[level](replace(scene, budget=min(budget, own))),
+        salience=salience,
+    )
+
+
+def _group(key: str, parts: list[Part]) -> Part:
+    return Part(key=key, name=key, title=f"group {key}", lod=0, need=4_000, render=None, parts=tuple(parts))
+
+
+_SALIENCES = st.builds(Salience, st.booleans(), st.booleans(), st.integers(0, 5))
+_LEAVES = st.builds(
+    lambda key, lines, lod, own, salience: _part(key, "\n".join(lines), lod=lod, own=own, salience=salience),
+    st.sampled_from([f"n{number}" for number in range(8)]),
+    _LINES,
+    st.sampled_from(sorted(LEVELS)),
+    st.integers(1, 3_000),
+    _SALIENCES,
+)
+_TREES = st.lists(
+    st.recursive(
+        _LEAVES,
+        lambda inner: st.builds(_group, st.sampled_from(["g0", "g1", "g2", "g3"]), st.lists(inner, max_size=4)),
+        max_leaves=8,
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(_TREES, st.integers(1, 40) | st.integers(1, 100_000), st.sampled_from(sorted(LEVELS)))
+def test_no_summary_is_above_its_budget_and_its_tokens_are_exact(parts: list[Part], budget: int, lod: int) -> None:
+    summary = summarize(parts, budget, lod, tuple(LEVELS), count)
+    assert summary.tokens == count(summary.text) <= budget
+    assert not summary.text or summary.text.endswith("\n")
+    assert summarize(parts, budget, lod, tuple(LEVELS), count).text == summary.text
+
+
+def _counted(parts: list[Part], renders: list[str]) -> list[Part]:
+    """The same parts; each render of one that is no group adds its key to `renders`."""
+
+    def counting(part: Part) -> Part:
+        render = part.render
+        if render is None:
+            return replace(part, parts=tuple(_counted(list(part.parts), renders)))
+
+        def counted(level: int, budget: int) -> RenderedView:
+            renders.append(part.key)
+            return render(level, budget)
+
+        return replace(part, render=counted)
+
+    return [counting(part) for part in parts]
+
+
+def _chain(depth: int, renders: list[str]) -> Part:
+    """Groups within one another, each with a member of its own in front of the next group."""
+    inner: tuple[Part, ...] = ()
+    for level in range(depth, 0, -1):
+        own = _counted([_part(f"n{level}", f"text of level {level}\n" * 9)], renders)
+        inner = (_group(f"g{level}", [*own, *inner]),)
+    return inner[0]
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(_TREES, st.integers(1, 100), st.integers(1, 40) | st.integers(1, 20_000), st.sampled_from(sorted(LEVELS)))
+def test_each_member_is_rendered_a_few_times_however_deep_it_is(
+    parts: list[Part], depth: int, budget: int, lod: int
+) -> None:
+    renders: list[str] = []
+    whole = [*_counted(parts, renders), _chain(depth, renders)]
+    summary = summarize(whole, budget, lod, tuple(LEVELS), count)
+    assert summary.tokens == count(summary.text) <= budget
+    assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
+
+
+def test_a_member_that_is_whole_at_its_finest_level_is_rendered_once() -> None:
+    renders: list[str] = []
+    parts = _counted([_part("a", "one line\n"), _part("b", "text\n" * 400)], renders)
+    summarize(parts, 9_000, 0, tuple(LEVELS), count)
+    assert renders == ["b", "a"]
+
+
+def test_groups_nest_as_deep_as_anybody_likes() -> None:
+    renders: list[str] = []
+    tree = replace(_chain(2_000, renders), need=100_000)
+    summary = summarize([tree], 100_000, 0, tuple(LEVELS), count)
+    assert "text of level 20\n" in summary.text
+    assert summary.tokens == count(summary.text) <= 100_000
+    assert len(renders) <= 2_000 * len(LEVELS)
+
+
+def test_what_is_left_at_the_end_goes_to_members_of_inner_groups_too() -> None:
+    def render(level: int, budget: int) -> RenderedView:
+        words = min(3 if level else 400, budget - 1)
+        return RenderedView(text="x" + " word" * (words - 1) + "\n", tokens=words + 1, whole=level > 0)
+
+    wanting = replace(_part("a", ""), render=render, need=400)
+    summary = summarize([_group("g", [_group("h", [wanting])])], 300, 0, tuple(LEVELS), count)
+    assert summary.tokens > 280
+
+
+def test_members_that_an_inner_group_has_no_room_for_at_first_get_what_others_leave() -> None:
+    small = replace(_part("small", "one\n"), need=2_000, salience=Salience(pinned=True))
+    inner = _group("g", [_part(f"member{number}", "text\n") for number in range(30)])
+    after = replace(small, key="b", name="b", salience=Salience())
+    summary = summarize([small, inner, after], 500, 0, tuple(LEVELS), count)
+    assert "more" not in summary.text
+    assert len(_headings(summary.text)) == 33
+
+
+def test_an_inner_group_takes_no_more_than_its_own_budget() -> None:
+    inner = replace(_group("g", [_part("a", "some text\n" * 200)]), need=50)
+    text = summarize([inner], 1_000, 0, tuple(LEVELS), count).text
+    assert count(text.partition("\n")[2]) <= 50
+
+
+def test_a_member_of_several_groups_stands_where_it_is_nearest_to_the_top() -> None:
+    shared = _part("a", "text\n")
+    deep = _group("g1", [_group("g2", [shared])])
+    text = summarize([deep, _group("g3", [shared])], 1_000, 0, tuple(LEVELS), count).text
+    assert [line.split(":")[0] for line in _headings(text)] == ["# g1", "# g2", "# g3", "# a"]
+
+
+def _headings(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("# ")]
+
+
+def test_members_stand_in_their_order_whatever_is_salient() -> None:
+    parts = [_part(key, "some text\n" * 50) for key in "abc"]
+    parts[2] = replace(parts[2], salience=Salience(pinned=True))
+    text = summarize(parts, 200, 0, tuple(LEVELS), count).text
+    assert _headings(text) == ["# a: a.py", "# b: b.py", "# c: c.py"]
+
+
+def test_a_salient_member_gets_more_and_what_it_leaves_goes_to_the_others() -> None:
+    parts = [_part(key, "".join(f"{key} {number} words\n" for number in range(100))) for key in "ab"]
+    parts[0] = replace(parts[0], salience=Salience(pinned=True))
+    summary = summarize(parts, 400, 0, tuple(LEVELS), count)
+    assert summary.text.count("\ta ") > 2 * summary.text.count("\tb ") > 0
+    small = replace(_part("a", "one line\n"), salience=Salience(pinned=True))
+    rest = summarize([small, parts[1]], 400, 0, tuple(LEVELS), count)
+    assert rest.tokens > 400 - 12
+    assert "1\tone line\n" in rest.text
+
+
+def test_where_not_all_members_have_room_the_salient_ones_are_named_and_the_others_counted() -> None:
+    parts = [_part(f"member{number}", "text\n") for number in range(40)]
+    parts[30] = replace(parts[30], salience=Salience(changed=True))
+    text = summarize(parts, 60, 0, tuple(LEVELS), count).text
+    assert "# member30" in text
+    assert text.endswith(f"... {40 - len(_headings(text))} members more\n")
+
+
+def test_a_level_below_a_members_own_does_not_make_it_finer() -> None:
+    (level,) = {level for level in LEVELS if level == 3}
+    text = summarize([_part("a", "secret text\n", lod=level)], 500, 0, tuple(LEVELS), count).text
+    assert "secret text" not in text
+
+
+def test_what_all_fits_is_whole() -> None:
+    parts = [_part(key, f"{key}\n") for key in "ab"]
+    summary = summarize(parts, 500, 0, tuple(LEVELS), count)
+    assert summary.whole
+    assert summary.text == "# a: a.py\n1\ta\n# b: b.py\n1\tb\n"
+    assert not summarize(parts, summary.tokens - 1, 0, tuple(LEVELS), count).whole
+
+
+def test_a_text_of_more_tokens_than_its_renderer_said_costs_bodies_and_never_the_budget() -> None:
+    def render(_level: int, _budget: int) -> RenderedView:
+        return RenderedView(text="/" + " word" * 9 + "\n", tokens=1)
+
+    parts = [replace(_part(key, ""), render=render, need=50) for key in "abcdef"]
+    for budget in range(1, 80):
+        summary = summarize(parts, budget, 0, tuple(LEVELS), count)
+        assert summary.tokens == count(summary.text) <= budget
+
+
+def test_where_not_all_members_have_room_those_that_have_stand_in_their_order() -> None:
+    parts = [_part(f"member{number}", "text\n") for number in range(40)]
+    for number, touched in ((5, 1), (20, 3), (35, 2)):
+        parts[number] = replace(parts[number], salience=Salience(touched=touched))
+    text = summarize(parts, 45, 0, tuple(LEVELS), count).text
+    kept = [int(line.removeprefix("# member").partition(":")[0]) for line in _headings(text)]
+    assert 20 in kept
+    assert kept == sorted(kept)
+    assert len(kept) > 1

@@ -1,0 +1,297 @@
+"""View handles: methods chain and are on record, paused ones keep what they know, failures are states."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from engine.files.disk import Sizes
+from engine.files.view_handle import ViewHandle
+from engine.log.events.nodes import MethodCalled
+from tests.support.boards import Desk
+
+_TEXT = "".join(f"line {number}\n" for number in range(1, 101))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def _handle(desk: Desk, name: str) -> ViewHandle:
+    handle = desk.get(name)
+    assert isinstance(handle, ViewHandle)
+    return handle
+
+
+def test_every_mutating_method_returns_the_handle_and_is_recorded_with_digests(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py')")
+    report = desk.run(
+        "b = a.SetPos('5').SetTokens(50).SetLod(0).Scroll(3).Scroll(tokens=20).Refresh().Run(freq='Sync').Pause()"
+    )
+    calls = [event for event in report.events if isinstance(event, MethodCalled)]
+    assert desk.get("a") is desk.get("b")
+    assert [call.method for call in calls] == [
+        "SetPos",
+        "SetTokens",
+        "SetLod",
+        "Scroll",
+        "Scroll",
+        "Refresh",
+        "Run",
+        "Pause",
+    ]
+    assert calls[0].args == ("'5'",)
+    assert calls[4].kwargs == {"tokens": "20"}
+    assert calls[6].kwargs == {"freq": "'Sync'"}
+    assert {(call.obj_id, call.obj_type) for call in calls} == {("view-1.1", "view")}
+    for call, after in pairwise(calls):
+        assert call.after_digest == after.before_digest
+    assert calls[0].before_digest != calls[0].after_digest
+    assert calls[2].before_digest == calls[2].after_digest
+
+
+def test_a_view_that_is_made_instead_of_another_takes_its_place_in_groups_and_pins(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.write("b.py", "other\n")
+    desk.run("a = pin(view('a.py'), 'the task'); g = group('b.py', a); inner = group(a); old = a")
+    report = desk.run("a = view('b.py', instead=a)")
+    assert [event.method for event in report.events if isinstance(event, MethodCalled)] == ["Replace", "Replace"]
+    desk.run("assert g.members == ('b.py', a) and inner.members == (a,)")
+    desk.run("assert a.pinned == 'the task' and old.pinned is None")
+
+
+@pytest.mark.parametrize(
+    "source", ["view('nothing.py', instead=a)", "view('/\\0', instead=a)", "view('a.py', 'x', instead=a)"]
+)
+def test_a_view_that_cannot_be_made_leaves_the_other_as_it_is(desk: Desk, source: str) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py'); g = group(a); before = a")
+    with pytest.raises((OSError, ValueError)):
+        desk.run(f"a = {source}")
+    desk.run("assert g.members == (a,) and a is before")
+    with pytest.raises(TypeError, match="takes a handle"):
+        desk.run("view('a.py', instead=5)")
+
+
+def test_arguments_on_record_are_bounded(desk: Desk) -> None:
+    desk.run("a = view(text='x\\n' * 9)")
+    (call,) = desk.run("a.SetPos('1' + ' ' * 100000)").events
+    assert isinstance(call, MethodCalled)
+    assert len(call.args[0]) == 80
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a.SetLod(99)",
+        "a.SetLod(True)",
+        "a.SetTokens(0)",
+        "a.SetTokens('many')",
+        "a.SetPos('class Foo')",
+        "a.Scroll()",
+        "a.Scroll(1, tokens=1)",
+        "a.Scroll('1')",
+        "a.Run('Often')",
+        "a.Run(('Periodic', 0))",
+        "a.Render(lod=99)",
+        "view('a.py', lod=99)",
+        "view('a.py', mode='walking')",
+        "view('a.py', freq='Periodic')",
+        "setattr(a, 'min_turn_interval', 0)",
+    ],
+)
+def test_what_is_not_supported_is_refused_and_changes_nothing(desk: Desk, statement: str) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py')")
+    before = _handle(desk, "a").GetDigest()
+    with pytest.raises(ValueError, match=r"\w"):
+        desk.run(statement)
+    assert _handle(desk, "a").GetDigest() == before
+    assert desk.run("").events == ()
+
+
+def test_an_unsupported_level_says_which_there_is(desk: Desk) -> None:
+    desk.run("a = view(text='x')")
+    with pytest.raises(ValueError, match="lod 0"):
+        desk.run("a.SetLod(99)")
+
+
+def test_state_is_set_by_methods_only(desk: Desk) -> None:
+    desk.run("a = view(text='x')")
+    for name in ("tokens", "lod", "mode", "freq", "pos", "obj_id", "last_tick_turn", "dirty"):
+        with pytest.raises(AttributeError):
+            setattr(desk.get("a"), name, 1)
+
+
+def test_the_throttle_can_be_set_and_is_recorded(desk: Desk) -> None:
+    desk.run("a = view(text='x')")
+    (call,) = desk.run("a.min_turn_interval = 3").events
+    assert isinstance(call, MethodCalled)
+    assert (call.method, call.args, _handle(desk, "a").min_turn_interval) == ("min_turn_interval", ("3",), 3)
+
+
+def test_a_paused_view_keeps_its_content_through_every_method_but_refresh_and_run(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py', tokens=60)")
+    desk.write("a.py", _TEXT.replace("line", "LINE"))
+    desk.run("a.SetPos('50').SetTokens(80).SetLod(0).Scroll(2)")
+    desk.tick()
+    assert "line 52" in desk.run("show(a)").displays[0].text
+    assert "LINE 52" in desk.run("show(a.Refresh())").displays[0].text
+    desk.write("a.py", _TEXT)
+    assert "LINE 52" in desk.run("show(a)").displays[0].text
+    assert "line 52" in desk.run("show(a.Run())").displays[0].text
+
+
+def test_a_second_view_of_a_path_does_not_change_what_a_paused_one_shows(desk: Desk) -> None:
+    desk.write("a.py", "old\n")
+    desk.run("a = view('a.py')")
+    desk.write("a.py", "new\n")
+    report = desk.run("b = view('a.py'); show(a.SetTokens(99))")
+    assert [display.text for display in report.displays] == ["1\tnew\n", "1\told\n"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "pos"),
+    [
+        ("a.Scroll(10)", "11:0"),
+        ("a.Scroll(10).Scroll(-4)", "7:0"),
+        ("a.Scroll(-5)", "1:0"),
+        ("a.Scroll(10_000)", "100:0"),
+        ("a.Scroll(tokens=1)", "2:0"),
+        ("a.SetPos('50').Scroll(tokens=-1)", "49:0"),
+        ("a.Scroll(0)", "1:0"),
+    ],
+)
+def test_scrolling_moves_by_lines_or_tokens_within_the_document(desk: Desk, statement: str, pos: str) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py')")
+    desk.run(statement)
+    assert _handle(desk, "a").pos == pos
+
+
+def test_scrolling_by_tokens_passes_what_they_hold(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py', tokens=100)")
+    shown = _handle(desk, "a").Render().last_line
+    assert shown is not None
+    desk.run("a.Scroll(tokens=100)")
+    assert abs(_handle(desk, "a").place.line - shown) <= 2
+
+
+def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_on(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.py").write_text("")
+    (tmp_path / "folder" / "a").mkdir()
+    report = desk.run("m = view('missing.py'); d = view('folder'); u = view('/dev/null')")
+    missing, directory, unreadable = (display.text for display in report.displays)
+    assert missing == "(no file missing.py; create it and Refresh(), or view another path)\n"
+    assert directory == "(directory, 2 entries)\n1\ta/\n2\tb.py\n"
+    assert unreadable == "(/dev/null cannot be read: a device, not a regular file; Refresh() tries again)\n"
+    assert [location.path for location in report.locations] == [str(tmp_path / "folder")]
+    desk.write("missing.py", "here\n")
+    assert desk.run("show(m.Refresh())").displays[0].text == "1\there\n"
+
+
+def test_a_file_over_the_bound_is_not_read_and_says_so(desk: Desk, tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    text = desk.run("h = view('huge')").displays[0].text
+    assert (desk.files.reads, desk.files.opens) == (0, 0)
+    assert text.startswith("(huge has 1,073,741,825 bytes; views read files up to 1,073,741,824.")
+
+
+def test_a_file_that_grows_over_the_bound_while_it_is_read_is_read_by_pages(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, sizes=Sizes(held=100))
+    path = desk.write("log", "x")
+
+    def grown(_: str, limit: int) -> bytes:
+        path.write_bytes(b"line\n" * 100)
+        return b"x" * limit
+
+    desk.files.read = grown
+    text = desk.run("h = view('log', tokens=20)").displays[0].text
+    assert (desk.files.opens, text.splitlines()[0]) == (2, "1\tline")
+    assert text.endswith(" lines below\n")
+
+
+def test_an_open_file_and_a_uri_are_the_same_document(desk: Desk) -> None:
+    path = desk.write("a.py", "x\n")
+    with path.open() as file:
+        desk.namespace |= {"file": file, "path": path}
+        desk.run("a = view(file); b = view(path.as_uri()); c = view(path)")
+    assert {_handle(desk, name).path for name in "abc"} == {str(path)}
+    assert desk.files.reads == 1
+
+
+def test_the_digest_says_encoding_and_line_ends(desk: Desk) -> None:
+    desk.write("a.txt", b"caf\xe9\r\n")
+    desk.run("a = view('a.txt')")
+    digest = _handle(desk, "a").GetDigest()
+    assert (digest["encoding"], digest["line_ends"], digest["lines"]) == ("Latin-1 (not valid UTF-8)", "CRLF", 1)
+
+
+def test_the_repr_is_one_short_line_without_a_name(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py', pos='31', tokens=All).Run()")
+    assert repr(desk.get("a")) == "<view a.py:31 running tokens=All>"
+
+
+def test_files_outside_the_workspace_say_so(tmp_path: Path) -> None:
+    inner, other, foreign = (tmp_path / name for name in ("inner", "other", "foreign"))
+    for folder in (inner, other, foreign):
+        folder.mkdir()
+        (folder / "x").write_text("x")
+    desk = Desk(inner, (str(inner), str(other)))
+    report = desk.run(f"a = view('x'); b = view('{other}/x'); c = view('{foreign}/x')")
+    assert [display.title for display in report.displays] == [
+        "x",
+        f"{other}/x",
+        f"{foreign}/x (outside the workspace)",
+    ]
+
+
+def test_dirty_flags_tell_what_changed_since_the_last_render(desk: Desk) -> None:
+    desk.run("a = view(text='x\\ny')")
+    handle = _handle(desk, "a")
+    assert not handle.dirty
+    desk.run("a.SetPos('2')")
+    assert handle.dirty_flags == {"pos": True, "policy": False, "source": False}
+    desk.run("a.SetTokens(7)")
+    assert handle.dirty_flags == {"pos": True, "policy": True, "source": False}
+    assert handle.rendered.tokens <= 7
+    assert not handle.dirty
+
+
+def test_rendering_changes_nothing_and_prints_as_its_text(desk: Desk) -> None:
+    desk.run("a = view(text='x\\ny')")
+    handle = _handle(desk, "a")
+    before = handle.GetDigest()
+    assert repr(handle.Render(tokens=100)) == "1\tx\n2\ty\n"
+    assert handle.GetDigest() == before
+
+
+def test_a_file_that_is_again_as_it_was_changes_nothing_of_a_paused_handle(desk: Desk) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py')")
+    desk.tail()
+    for content in ("two\n", "one\n"):
+        desk.write("a.py", content)
+        desk.run("b = view('a.py')")
+    desk.run("a.Refresh()")
+    assert (_handle(desk, "a").changed, _handle(desk, "a").dirty) == (False, False)
+
+
+@pytest.mark.parametrize("call", ["SetTokens(2000)", "SetLod(0)", "SetPos('0:0')", "Pause()", "Refresh()"])
+def test_a_call_that_changes_nothing_leaves_a_handle_as_it_was_read(desk: Desk, call: str) -> None:
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py')")
+    desk.tail()
+    desk.run(f"a.{call}")
+    handle = desk.get("a")
+    assert isinstance(handle, ViewHandle)
+    assert (handle.changed, handle.dirty) == (False, False)

@@ -1,0 +1,157 @@
+"""What was prepared beside is applied by ticks alone: of each node and kind the newest, while its basis still holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from engine.files.view_handle import ViewHandle
+from engine.log.events import Event
+from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped
+from engine.log.ticks_values import PAYLOAD_BYTES
+from tests.support.boards import Desk, kinds
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    desk.write("a.py", "one\n")
+    desk.run("a = view('a.py', freq='Async')")
+    return desk
+
+
+def _text(desk: Desk, name: str) -> str:
+    handle = desk.get(name)
+    assert isinstance(handle, ViewHandle)
+    return handle.Render().text
+
+
+def _dropped(events: tuple[Event, ...]) -> list[str]:
+    return [event.reason for event in events if isinstance(event, AsyncPayloadDropped)]
+
+
+def _applied(events: tuple[Event, ...]) -> list[str]:
+    return [event.obj_id for event in events if isinstance(event, AsyncPayloadApplied)]
+
+
+def test_an_async_view_shows_what_was_prepared_and_reads_nothing(desk: Desk) -> None:
+    stamps, reads = desk.files.stamps, desk.files.reads
+    desk.write("a.py", "two\n")
+    assert desk.tick() == ()
+    events = desk.tick(desk.prepared("a", b"two\n"))
+    assert kinds(events) == [
+        "revision_adopted", "async_payload_applied", "file_changed", "node_changed", "tick_applied",
+    ]  # fmt: skip
+    assert isinstance(events[1], AsyncPayloadApplied)
+    assert events[1].delta == "1 line changed in a.py (+1 -1), first at line 1"
+    assert _text(desk, "a") == "1\ttwo\n"
+    assert (desk.files.stamps, desk.files.reads) == (stamps, reads)
+
+
+def test_that_a_source_differs_is_enough_and_the_tick_looks_itself(desk: Desk) -> None:
+    desk.write("a.py", "two\n")
+    events = desk.tick(desk.prepared("a", b"", "diff"))
+    assert _applied(events) == ["view-1.1"]
+    assert _text(desk, "a") == "1\ttwo\n"
+
+
+@pytest.mark.parametrize("act", ["a.Refresh()", "a.Pause()", "a.Run('Sync')"])
+def test_a_payload_whose_basis_is_not_the_nodes_any_more_is_dropped(desk: Desk, act: str) -> None:
+    desk.write("a.py", "two\n")
+    payload = desk.prepared("a", b"two\n")
+    desk.write("a.py", "three\n")
+    desk.run(act)
+    shown = _text(desk, "a")
+    events = desk.tick(payload)
+    assert _dropped(events) == ["stale"]
+    assert _applied(events) == []
+    assert _text(desk, "a") == ("1\tthree\n" if "Sync" in act else shown)
+
+
+def test_what_is_set_on_a_view_does_not_outdate_its_content(desk: Desk) -> None:
+    payload = desk.prepared("a", b"two\n")
+    desk.run("a.SetTokens(50).SetPos('2')")
+    assert _applied(desk.tick(payload)) == ["view-1.1"]
+
+
+def test_a_payload_for_a_node_that_is_gone_or_with_too_much_data_is_dropped(desk: Desk) -> None:
+    payload = desk.prepared("a", b"x" * (PAYLOAD_BYTES + 1))
+    gone = replace(desk.prepared("a", b"two\n"), obj_id="view-1.9")
+    none = replace(desk.prepared("a", b"two\n"), payload_kind="index")
+    assert _dropped(desk.tick(payload, gone, none)) == ["too large", "vanished", "unusable"]
+    assert _text(desk, "a") == "1\tone\n"
+
+
+def test_of_each_node_and_kind_the_newest_is_applied(desk: Desk) -> None:
+    desk.run("b = view('a.py', freq='Async')")
+    older, other, newer = desk.prepared("a", b"two\n"), desk.prepared("b", b"three\n"), desk.prepared("a", b"three\n")
+    events = desk.tick(older, other, newer)
+    assert [event.payload_id for event in events if isinstance(event, AsyncPayloadDropped)] == [older.payload_id]
+    assert _dropped(events) == ["superseded"]
+    assert _applied(events) == ["view-1.1", "view-2.1"]
+    assert (_text(desk, "a"), _text(desk, "b")) == ("1\tthree\n", "1\tthree\n")
+    assert kinds(events).count("file_changed") == 1
+
+
+def test_one_tick_applies_thirty_two_and_the_next_one_the_rest(desk: Desk) -> None:
+    for number in range(40):
+        desk.write(f"{number}.py", "one\n")
+    desk.run("views = [view(f'{n}.py', freq='Async') for n in range(40)]")
+    for number in range(40):
+        desk.namespace[f"v{number}"] = desk.get("views")[number]  # pyright: ignore[reportIndexIssue]
+    payloads = [desk.prepared(f"v{number}", b"two\n") for number in range(40)]
+    older = desk.prepared("v39", b"never\n")
+    events = desk.tick(older, *payloads)
+    assert _applied(events) == ["view-2.40", *(f"view-2.{number + 1}" for number in range(31))]
+    done = {event.payload_id for event in events if isinstance(event, AsyncPayloadApplied | AsyncPayloadDropped)}
+    assert _dropped(events) == ["superseded"]
+    rest = [payload for payload in payloads if payload.payload_id not in done]
+    assert len(rest) == 8
+    assert len(_applied(desk.tick(*rest))) == 8
+    assert {_text(desk, f"v{number}") for number in range(40)} == {"1\ttwo\n"}
+
+
+def test_prepared_content_that_is_older_than_what_another_view_shows_is_dropped_and_newer_is_taken(desk: Desk) -> None:
+    payload = desk.prepared("a", b"two\n")
+    desk.write("a.py", "three\n")
+    desk.run("b = view('a.py')")
+    assert _dropped(desk.tick(payload)) == ["stale"]
+    events = desk.tick(desk.prepared("a", b"three\n"))
+    assert kinds(events) == ["async_payload_applied", "file_changed", "node_changed", "tick_applied"]
+    assert _text(desk, "a") == _text(desk, "b") == "1\tthree\n"
+
+
+def test_what_was_prepared_comes_before_what_looks(desk: Desk) -> None:
+    desk.run("b = view('a.py', freq='Sync'); c = view('a.py', freq=('Periodic', 1))")
+    desk.write("a.py", "two\n")
+    events = desk.tick(desk.prepared("a", b"two\n"))
+    assert [event.obj_id for event in events if event.kind == "node_changed"] == ["view-1.1", "view-2.1", "view-2.2"]  # pyright: ignore[reportAttributeAccessIssue]
+    assert kinds(events).count("file_changed") == 1
+
+
+def test_an_async_view_at_the_level_of_summaries_wants_one_for_each_revision_it_shows(desk: Desk) -> None:
+    desk.run("a.SetLod(2)")
+    events = desk.tick(desk.prepared("a", b"It counts.", "other", "summary"))
+    assert _applied(events) == ["view-1.1"]
+    assert "It counts." in _text(desk, "a")
+    handle = desk.get("a")
+    assert isinstance(handle, ViewHandle)
+    assert [want.work for want in handle.wants()] == ["content"]
+    assert handle.state().summary == "It counts."
+    desk.tick(desk.prepared("a", b"two\n"))
+    assert "It counts." not in _text(desk, "a")
+    assert [want.work for want in handle.wants()] == ["content", "summary"]
+
+
+def test_ticks_that_applied_payloads_run_again_with_the_same_events(desk: Desk) -> None:
+    desk.run("b = view('a.py', freq='Sync')")
+    for text in (b"two\n", b"three\n", b"\xff\x00", b""):
+        desk.write("a.py", text)
+        desk.tick(desk.prepared("a", b"older\n"), desk.prepared("a", text))
+        desk.run("seen = a.Render().text, b.Render().text, a.last_tick_time")
+    (desk.root / "a.py").unlink()
+    other = desk.rebuilt()
+    assert [step.events for step in other.steps] == [step.events for step in desk.steps]
+    assert other.get("seen") == desk.get("seen")

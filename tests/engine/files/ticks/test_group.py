@@ -1,0 +1,140 @@
+"""Groups at ticks: bottom-up, once each, last; what is told of them and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.files.group_handle import GroupHandle
+from engine.log.events.nodes import GroupRecomputed
+from tests.support.boards import Desk, kinds
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    for name in "abc":
+        desk.write(f"{name}.py", "one\ntwo\n")
+    desk.run("a, b, c = (view(f'{name}.py', freq='Sync') for name in 'abc')")
+    return desk
+
+
+def _recomputed(events: tuple[object, ...]) -> list[tuple[str, str]]:
+    return [(event.obj_id, event.delta) for event in events if isinstance(event, GroupRecomputed)]
+
+
+def _text(desk: Desk, name: str) -> str:
+    group = desk.get(name)
+    assert isinstance(group, GroupHandle)
+    return group.Render().text
+
+
+def test_a_group_is_made_anew_after_its_members_in_the_same_tick(desk: Desk) -> None:
+    desk.run("g = group(a, b, lod=0)")
+    desk.write("a.py", "one\nthree\n")
+    events = desk.tick()
+    assert kinds(events)[-2:] == ["group_recomputed", "tick_applied"]
+    assert _recomputed(events) == [("group-2.1", "1 of 2 members changed: a")]
+    assert "three" in _text(desk, "g")
+    assert desk.tick() == ()
+
+
+def test_groups_go_bottom_up_and_once_each_whatever_their_order(desk: Desk) -> None:
+    desk.run("top = group(tokens=500); middle = group(a); low = group(b); top.Add(middle, low, c); middle.Add(low)")
+    desk.write("b.py", "one\nfour\n")
+    assert _recomputed(desk.tick()) == [
+        ("group-2.3", "1 of 1 member changed: b"),
+        ("group-2.2", ""),
+        ("group-2.1", "2 of 3 members changed: middle, low"),
+    ]
+    assert all("four" in _text(desk, name) for name in ("low", "middle", "top"))
+
+
+def test_a_change_deep_in_nested_groups_is_told_by_the_innermost_and_the_outermost(desk: Desk) -> None:
+    desk.run("g0 = group(a)")
+    for number in range(20):
+        desk.run(f"g{number + 1} = group(g{number})")
+    desk.write("a.py", "one\nthree\n")
+    events = _recomputed(desk.tick())
+    assert len(events) == 21
+    assert [said for _, said in events if said] == [
+        "1 of 1 member changed: a",
+        "1 of 1 member changed: g19 (in it: g0)",
+    ]
+    assert "three" in _text(desk, "g20")
+    assert _recomputed(desk.tick()) == []
+
+
+def test_a_group_that_has_more_to_tell_tells_it_wherever_it_is(desk: Desk) -> None:
+    desk.run("one = group(a); two = group(one); three = group(two, b); four = group(three); five = group(four, two)")
+    for name in "ab":
+        desk.write(f"{name}.py", "one\nthree\n")
+    assert [said for _, said in _recomputed(desk.tick()) if said] == [
+        "1 of 1 member changed: a",
+        "2 of 2 members changed: two, b (in it: one)",
+        "2 of 2 members changed: four, two (in it: three, one)",
+    ]
+
+
+def test_where_no_group_around_is_made_anew_each_says_what_changed(desk: Desk) -> None:
+    desk.run("one = group(a); two = group(one); last = group(two, freq=('Periodic', 60)); other = group(two).Pause()")
+    desk.tick()
+    desk.write("a.py", "one\nthree\n")
+    assert [said for _, said in _recomputed(desk.tick())] == ["1 of 1 member changed: a", "1 of 1 member changed: one"]
+    desk.seconds += 60
+    assert [said for _, said in _recomputed(desk.tick())] == ["1 of 1 member changed: two"]
+
+
+def test_a_paused_group_is_not_made_anew(desk: Desk) -> None:
+    desk.run("g = group(a).Pause(); outer = group(g)")
+    desk.write("a.py", "one\nthree\n")
+    assert _recomputed(desk.tick()) == []
+    assert "three" not in _text(desk, "g") + _text(desk, "outer")
+
+
+def test_an_interval_of_rounds_is_waited_for(desk: Desk) -> None:
+    desk.run("g = group(a); g.min_turn_interval = 3")
+    desk.tick()
+    desk.write("a.py", "one\nthree\n")
+    assert [_recomputed(desk.tick()) for _ in range(3)] == [[], [], [("group-2.1", "1 of 1 member changed: a")]]
+
+
+def test_a_periodic_group_waits_for_its_time_and_shows_until_then_what_it_showed(desk: Desk) -> None:
+    desk.run("g = group(a, freq=('Periodic', 60))")
+    desk.tick()
+    desk.write("a.py", "one\nthree\n")
+    assert _recomputed(desk.tick()) == []
+    assert "three" not in _text(desk, "g")
+    desk.seconds += 60
+    assert _recomputed(desk.tick()) == [("group-2.1", "1 of 1 member changed: a")]
+
+
+def test_what_a_statement_did_to_a_member_is_summed_up_at_the_next_tick(desk: Desk) -> None:
+    desk.run("g = group(a); a.SetPos('2')")
+    assert _recomputed(desk.tick()) == [("group-2.1", "1 of 1 member changed: a")]
+
+
+def test_a_member_that_is_pinned_has_not_changed_and_gets_more_room(desk: Desk) -> None:
+    for name in "ab":
+        desk.write(f"{name}.py", "".join(f"line {number} of {name}\n" for number in range(60)))
+    desk.run("a.Refresh(); b.Refresh(); g = group(a, b, lod=0, tokens=300)")
+    desk.tick()
+    before = _text(desk, "g")
+    desk.run("pin(b)")
+    after = _text(desk, "g")
+    assert after.count("of b") > before.count("of b")
+    assert _recomputed(desk.tick()) == []
+    assert _text(desk, "g") == after
+
+
+def test_the_same_steps_give_the_same_events_again(desk: Desk) -> None:
+    desk.run("g = group(a, b); outer = group(g, c)")
+    desk.write("a.py", "one\nthree\n")
+    desk.tick()
+    desk.run("g.Remove(a); outer.SetTokens(50)")
+    desk.write("c.py", "other\n")
+    desk.tick()
+    again = desk.rebuilt()
+    assert [step.events for step in again.steps] == [step.events for step in desk.steps]
+    assert _text(again, "outer") == _text(desk, "outer")

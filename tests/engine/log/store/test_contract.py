@@ -1,0 +1,287 @@
+"""What every store promises about sessions and their events, over all of the registry."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.clock import Clock
+from engine.core.errors import InvalidEventError, InvalidRequestError, SessionNotFoundError, StoreError
+from engine.core.ids import BlobDigest, Seq, SessionId
+from engine.log.store import STORES, open_store
+from engine.log.store_protocol import SessionRow, Store
+from tests.support.examples import examples
+from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
+
+Make = Callable[[Path, Clock], Store]
+
+
+def test_what_was_submitted_is_loaded_in_order(store: Store) -> None:
+    begun(store)
+    events = [message(seq, f"text {seq} \0 é 𝄞") for seq in range(50)]
+    for event in events:
+        store.submit(A, event)
+    assert store.load(A) == events
+    assert store.load(A, 47) == events[47:]
+    assert store.load(A, 50) == []
+    store.close()
+
+
+def test_the_listener_ends_at_the_highest_position_and_never_goes_back(store: Store) -> None:
+    heard = begun(store, events=100)
+    store.close()
+    assert heard.seqs[-1] == 99
+    assert heard.seqs == sorted(set(heard.seqs))
+    assert heard.errors == []
+
+
+def test_a_listener_that_comes_after_the_first_event_misses_nothing(store: Store) -> None:
+    heard = Recorder()
+    store.create(row())
+    store.submit(A, message(0))
+    assert texts(store) == ["hello"]
+    store.acquire(A, heard)
+    heard.wait_for(0)
+    store.close()
+
+
+def test_a_listener_that_raises_stops_no_other_session(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: complaints.append(args.exc_value))
+    store.create(row())
+
+    def bad(_seq: Seq, _error: Exception | None) -> None:
+        raise ValueError("a listener's mistake")
+
+    store.acquire(A, bad)
+    store.submit(A, message(0))
+    begun(store, B, events=3)
+    assert texts(store) == ["hello"]
+    store.close()
+    assert [str(complaint) for complaint in complaints] == ["a listener's mistake"]
+
+
+def test_a_session_without_events_is_seen_while_it_is_held_and_not_kept(store: Store) -> None:
+    store.create(row())
+    assert store.row(A).events == 0
+    assert [found.session_id for found in store.rows()] == [A]
+    assert store.load(A) == []
+    store.release(A)
+    assert store.rows() == []
+    with pytest.raises(SessionNotFoundError):
+        store.load(A)
+    store.create(row())
+    store.close()
+
+
+def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
+    begun(store, A, events=1)
+    begun(store, B, events=1)
+    assert [found.session_id for found in store.rows()] == [B, A]
+    store.submit(A, message(1))
+    store.release(A)
+    assert [(found.session_id, found.events) for found in store.rows()] == [(A, 2), (B, 1)]
+    assert store.row(A).updated_at > store.row(B).updated_at > store.row(B).created_at > 1000
+    store.close()
+
+
+def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(store: Store) -> None:
+    for number in range(7):
+        # Two of each time, so that ids decide; one that is held and has no event yet counts like the others.
+        given_row = SessionRow(
+            session_id=SessionId(f"ses_{number}"),
+            cwd=f"/{number % 2}",
+            created_at=number // 2 + 1,
+            title="t" if number % 3 else None,
+        )
+        store.create(given_row)
+    store.submit(SessionId("ses_3"), message(0))
+    store.release(SessionId("ses_3"))
+    places = (None, ["/0"], ["/1"], ["/1", "/0", "/2"], [], ["/nowhere"], ["/caf\udce9"], ["/\ud800"])
+    for cwds, titled in product(places, (False, True)):
+        whole = [
+            found
+            for found in store.rows()
+            if (cwds is None or found.cwd in cwds) and not (titled and found.title is None)
+        ]
+        for limit in (1, 2, 3, 10):
+            pages = list(store.rows(cwds=cwds, titled=titled, limit=limit))
+            last = (pages[-1].updated_at, pages[-1].session_id) if pages else (0.0, "")
+            while page := store.rows(cwds=cwds, titled=titled, after=last, limit=limit):
+                assert len(page) <= limit
+                pages += page
+                last = (pages[-1].updated_at, pages[-1].session_id)
+            assert pages == whole
+    assert set(store.directories()) == {"/0", "/1"}
+    store.close()
+
+
+def test_a_session_is_moved_to_other_directories_whenever_that_is_asked(store: Store) -> None:
+    store.create(row())
+    store.move(A, "/before", ("/the first", "/event"))
+    store.submit(A, message(0))
+    assert texts(store) == ["hello"]
+    assert (store.row(A).cwd, store.row(A).directories) == ("/before", ("/the first", "/event"))
+    before = store.row(A).updated_at
+    store.move(A, "/tmp/caf\udce9", ())
+    store.release(A)
+    assert (store.row(A).cwd, store.row(A).directories) == ("/tmp/caf\udce9", ())
+    assert store.row(A).updated_at == before
+    with pytest.raises(StoreError, match="acquire it first"):
+        store.move(A, "/not held", ())
+    store.acquire(A, Recorder())
+    for bad in (("/\ud800", ()), ("/", ("/a\0b",))):
+        with pytest.raises(InvalidRequestError):
+            store.move(A, *bad)
+    assert store.row(A).cwd == "/tmp/caf\udce9"
+    store.close()
+
+
+def test_a_row_keeps_what_it_was_given(store: Store) -> None:
+    strange = "/tmp/caf\udce9"  # how Python writes the bytes of a Latin-1 path
+    given_row = SessionRow(
+        session_id=A, cwd=strange, directories=("/a b", strange, "/ü"), title="t", created_at=5.0, updated_at=7.0
+    )
+    store.create(given_row)
+    assert store.row(A) == given_row
+    store.submit(A, message(0))
+    store.release(A)
+    kept = store.row(A)
+    assert (kept.cwd, kept.directories, kept.title, kept.created_at) == (strange, given_row.directories, "t", 5.0)
+    store.close()
+
+
+def test_a_title_is_kept_whenever_it_is_set(store: Store) -> None:
+    store.create(row())
+    store.retitle(A, "before the first event")
+    assert store.row(A).title == "before the first event"
+    store.submit(A, message(0))
+    assert texts(store) == ["hello"]
+    assert store.row(A).title == "before the first event"
+    before = store.row(A).updated_at
+    store.retitle(A, "later 𝄞")
+    store.release(A)
+    assert (store.row(A).title, store.row(A).updated_at) == ("later 𝄞", before)
+    store.acquire(A, Recorder())
+    store.retitle(A, None)
+    store.release(A)
+    assert store.row(A).title is None
+    with pytest.raises(StoreError, match="acquire it first"):
+        store.retitle(A, "not held")
+    store.close()
+
+
+def test_a_session_is_continued_where_it_ended(store: Store) -> None:
+    begun(store, events=3)
+    store.release(A)
+    store.release(A)
+    heard = Recorder()
+    store.acquire(A, heard)
+    with pytest.raises(InvalidEventError, match="position 0 where 3 was due"):
+        store.submit(A, message(0))
+    store.submit(A, message(3))
+    heard.wait_for(3)
+    assert heard.seqs == [3]
+    assert len(store.load(A)) == 4
+    store.close()
+
+
+def test_many_threads_with_a_session_each_lose_nothing(store: Store) -> None:
+    sessions = [SessionId(f"ses_{number}") for number in range(6)]
+
+    def work(session_id: SessionId) -> None:
+        heard = begun(store, session_id)
+        for seq in range(60):
+            digest = store.blob_put(f"{session_id} {seq}".encode())
+            store.submit(session_id, message(seq, digest))
+            assert store.blob_get(digest)
+        heard.wait_for(59)
+
+    threads = [threading.Thread(target=work, args=(session_id,)) for session_id in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    for session_id in sessions:
+        expected = [f"{session_id} {seq}".encode() for seq in range(60)]
+        assert [store.blob_get(BlobDigest(text)) for text in texts(store, session_id)] == expected
+    store.close()
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("submit"), st.sampled_from([A, B]), st.text(max_size=20)),
+    st.tuples(st.just("blob"), st.sampled_from([A, B]), st.binary(max_size=40)),
+    st.tuples(st.just("load"), st.sampled_from([A, B]), st.just(None)),
+    st.tuples(st.just("retitle"), st.sampled_from([A, B]), st.text(max_size=5).filter(lambda text: "\0" not in text)),
+    st.tuples(st.just("reacquire"), st.sampled_from([A, B]), st.just(None)),
+)
+
+
+@given(actions=st.lists(ACTIONS, max_size=25))
+@examples(0.4)
+def test_any_interleaving_equals_a_plain_model(
+    make: Make, tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, SessionId, object]]
+) -> None:
+    store = make(tmp_path_factory.mktemp("store") / "sessions.db", CountingClock())
+    model: dict[SessionId, list[str]] = {A: [], B: []}
+    titles: dict[SessionId, str | None] = {A: None, B: None}
+    blobs: dict[BlobDigest, bytes] = {}
+    heard = {session_id: begun(store, session_id) for session_id in model}
+    for action, session_id, value in actions:
+        match action:
+            case "submit":
+                store.submit(session_id, message(len(model[session_id]), str(value)))
+                model[session_id].append(str(value))
+            case "blob":
+                assert isinstance(value, bytes)
+                blobs[store.blob_put(value)] = value
+            case "retitle":
+                store.retitle(session_id, str(value))
+                titles[session_id] = str(value)
+            case "reacquire" if model[session_id]:
+                store.release(session_id)
+                heard[session_id] = Recorder()
+                store.acquire(session_id, heard[session_id])
+            case _:
+                assert texts(store, session_id) == model[session_id]
+        assert all(store.blob_get(digest) == data for digest, data in blobs.items())
+    for session_id, expected in model.items():
+        assert texts(store, session_id) == expected
+        assert (store.row(session_id).events, heard[session_id].errors) == (len(expected), [])
+        store.release(session_id)
+        if expected:
+            assert store.row(session_id).title == titles[session_id]
+            assert heard[session_id].seqs in ([], sorted(set(heard[session_id].seqs)))
+    store.close()
+
+
+@pytest.mark.parametrize("kind", [name for name, _ in STORES])
+def test_a_store_is_opened_by_the_name_of_its_kind(tmp_path: Path, kind: str) -> None:
+    store = open_store(tmp_path, CountingClock(), kind)
+    assert type(store) is type(dict(STORES)[kind](tmp_path, CountingClock()))
+    begun(store, events=1)
+    store.close()
+
+
+def test_a_kind_of_store_that_is_none_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="'postgres'; there is sqlite, memory"):
+        open_store(tmp_path, CountingClock(), "postgres")
+
+
+def test_the_default_is_the_first_of_the_registry(tmp_path: Path) -> None:
+    store = open_store(tmp_path, CountingClock())
+    assert not list(tmp_path.iterdir())
+    begun(store, events=1)
+    store.close()
+    assert (tmp_path / "sessions.db").exists()
+    again = open_store(tmp_path, CountingClock())
+    assert len(again.rows()) == 1
+    again.close()
+    assert STORES[0][0] == "sqlite"

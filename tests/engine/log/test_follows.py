@@ -1,0 +1,162 @@
+"""What a read model says that it follows: the log tells it of nothing else, and it needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engine.context.tail.account import Account
+from engine.context.tail.diverged import DivergedNodes
+from engine.context.tail.news import LogNews
+from engine.context.tail.sent import SentProjections
+from engine.context.view import ViewFold
+from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId
+from engine.log.cycles import CycleFold
+from engine.log.event_list import Lookup, lookup_in
+from engine.log.events import EVENTS, Event
+from engine.log.events.execution import ExecutionStarted
+from engine.log.events.nodes import RevisionAdopted
+from engine.log.redaction import Redactor
+from engine.log.store.memory import MemoryStore
+from engine.log.timeline.domains import Domains
+from engine.log.timeline.index import Timeline
+from engine.log.timeline.past_values import KeptValues
+from engine.log.timeline.payloads import Payloads, PreparedTokens
+from engine.log.timeline.provenance import Provenance
+from engine.log.timeline.replay import History
+from engine.log.timeline.rounds import Rounds
+from engine.log.timeline.server_modules import ServerModules
+from engine.session.branch_rows import BranchStatements
+from engine.session.kept.revisions import Revisions
+from engine.session.policy import Policy
+from engine.session.tools.seen import Seen
+from tests.support.fixed import FixedClock
+from tests.support.rich_log import events_of, rich_items
+from tests.support.timelines import timeline_of
+
+IGNORED = ("_at", "at", "_timeline", "_store", "_redactor", "_contents", "_transitions", "_generation")
+"""Parts that do not come from the log, and how often it was another one."""
+
+
+def rich_log() -> list[Event]:
+    """A log with every kind of event."""
+    log = [
+        *events_of(rich_items()),
+        ExecutionStarted(execution_id=ExecutionId("x"), statement_id=StatementId("s"), round_id=1000),
+        RevisionAdopted(path="a", look=1, state="text", digest="0", content=BlobDigest("b")),
+    ]
+    return [replace(event, seq=Seq(seq)) for seq, event in enumerate(log)]
+
+
+AT: Lookup = lookup_in(rich_log())
+TIMELINE = timeline_of(rich_log())
+OF_A_PATH: tuple[Callable[[], Any], ...] = (
+    partial(Timeline, AT), Seen, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
+    partial(DivergedNodes, TIMELINE),
+    lambda: Domains(Provenance()),
+)  # fmt: skip
+OF_THE_LOG: tuple[Callable[[], Any], ...] = (
+    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements, Provenance,
+    lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
+)  # fmt: skip
+FOLDS = (*OF_A_PATH, *OF_THE_LOG)
+
+
+def state(value: object) -> object:
+    """What a read model holds, all the way down, as plain values."""
+    match value:
+        case Mapping():
+            return {key: state(each) for key, each in value.items()}
+        case set() | frozenset():
+            return sorted(map(repr, value))
+        case Event() | str() | bytes() | Enum():
+            return value
+        case Iterable():
+            return [state(each) for each in value]
+        case _ if type(value).__module__.startswith("engine"):
+            names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+            return {
+                name: state(getattr(value, name, None))
+                for name in (*names, *getattr(value, "__dict__", {}))
+                if name not in IGNORED
+            }
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("make", FOLDS)
+def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable[[], Any]) -> None:
+    changing: set[type[Event]] = set()
+    log = rich_log()
+    fold = make()
+    for event in log:
+        for each in (fold, make()):  # after all the others, and alone
+            before = state(each)
+            each.apply(event)
+            if state(each) != before:
+                changing.add(type(event))
+    assert {type(event) for event in log} == set(EVENTS)
+    assert changing
+    assert changing <= fold.FOLLOWS
+
+
+@pytest.mark.parametrize("make", [*OF_A_PATH, partial(LogNews, TIMELINE)])
+@pytest.mark.parametrize("length", [0, 40, 90, 150])
+def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path(
+    make: Callable[[], Any], length: int
+) -> None:
+    log = rich_log()
+    reset, fresh = make(), make()
+    changed = False
+    for event in log:
+        reset.apply(event)
+        changed = changed or state(reset) != state(fresh)
+    assert changed
+    reset.reset()
+    for event in log[:length]:
+        reset.apply(event)
+        fresh.apply(event)
+    assert state(reset) == state(fresh)
+
+
+def test_a_history_of_a_log_is_what_one_is_that_has_heard_of_all_of_it() -> None:
+    history, log = History(), rich_log()
+    for event in log:
+        history.values.apply(event)
+        history.apply(event)
+    assert state(History.of(log, lambda _: True)) == state(history)
+    assert state(History.of(log, lambda _: False)) != state(history)
+
+
+@pytest.mark.parametrize("length", [0, 40, 90, 150])
+def test_a_view_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path_but_of_another_generation(
+    length: int,
+) -> None:
+    log = rich_log()
+    reset, fresh = ViewFold(), ViewFold()
+    for event in log:
+        reset.apply(event)
+    view, before = reset.view, reset.view.generation
+    reset.reset()
+    assert reset.view is view
+    assert view.generation > before
+    for event in log[:length]:
+        reset.apply(event)
+        fresh.apply(event)
+    assert reset.warning == fresh.warning
+    for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
+        assert getattr(view, reading) == getattr(fresh.view, reading)
+    for open_run in (True, False):
+        assert view.enforced(open_run=open_run) == fresh.view.enforced(open_run=open_run)
+
+
+def test_every_read_model_that_says_what_it_follows_is_looked_at() -> None:
+    engine = Path(__file__).parents[3] / "engine"
+    declared = sum(path.read_text().count("    FOLLOWS: ClassVar") for path in engine.rglob("*.py"))
+    assert declared == len(FOLDS)

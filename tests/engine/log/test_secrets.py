@@ -1,0 +1,135 @@
+"""Which variables of the environment are secrets, and what of their values is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.log.secrets import NEVER_SECRET, SECRET_NAMES, allowed_variables, find_secrets
+
+VALUE = "a value of some length"
+CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY", "mistral_key", "AWS_SECRET_ACCESS_KEY", "AZURE_APIKEY", "SSH_PRIVATE_KEY", "GITHUB_TOKEN",
+        "TOKEN_OF_MINE", "DJANGO_SECRET", "PGPASSWORD", "DB_PASSWD", "A_PASSPHRASE", "SOME_CREDENTIALS", "MYSQL_PWD",
+        "FTP_PASS", "NPM_AUTH", "MY_PAT",
+    ],
+)  # fmt: skip
+def test_a_name_that_looks_secret_makes_its_value_one(name: str) -> None:
+    found = find_secrets({name: VALUE})
+    assert found.values == (VALUE,)
+    assert found.names == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PWD", VALUE), ("OLDPWD", VALUE), ("SSH_ASKPASS", VALUE), ("SUDO_ASKPASS", VALUE), ("PATH", VALUE),
+        ("AUTHOR", VALUE), ("COMPASS", VALUE), ("KEYBOARD_LAYOUT", VALUE), ("MONKEY", VALUE), ("PATTERN", VALUE),
+        ("SSH_AUTH_SOCK", str(CONFIGURATION)), ("GITHUB_TOKEN", ""),
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_is_left_alone(name: str, value: str) -> None:
+    assert find_secrets({name: value}) == find_secrets({})
+
+
+def test_a_relative_path_is_a_secret_because_directories_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "statement").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_secrets({"SECRET_KEY": "statement"}).values == ("statement",)
+
+
+def test_of_a_url_the_password_alone_is_secret_also_as_it_reads_without_escapes() -> None:
+    found = find_secrets(
+        {"DATABASE_URL": "postgres://me:p%40ss:word-1@db.example/x", "HOME_PAGE": "https://a.example/b"}
+    )
+    assert set(found.values) == {"p%40ss:word-1", "p@ss:word-1"}
+    assert found.names == ("DATABASE_URL",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("MAIL", "smtp://me@mail.example:word-of-mine@host", "word-of-mine"),
+        ("MAIL", "smtp://me:word@of-mine@host", "word@of-mine"),
+        ("HTTP_PROXY", "me:word-of-mine@proxy.example:3128", "word-of-mine"),
+        ("API_KEY", "'word-of-mine-9'", "word-of-mine-9"),
+        ("AUTH_HEADER", "Bearer word-of-mine-9", "word-of-mine-9"),
+        ("PRIVATE_KEY", "-----BEGIN-----\\nword-of-mine-9\\n", "-----BEGIN-----\nword-of-mine-9"),
+        ("ACCOUNT_CREDENTIALS", '{"private_key": "word-of-mine-9", "type": "account"}', "word-of-mine-9"),
+    ],
+)
+def test_what_programs_use_of_a_value_is_secret_by_itself(name: str, value: str, secret: str) -> None:
+    assert secret in find_secrets({name: value}).values
+    assert name not in allowed_variables({name: value})
+
+
+def test_values_that_are_too_short_are_named_and_not_taken_out() -> None:
+    values = {"A_TOKEN": "1234567\n", "B_TOKEN": "12345678", "C_URL": "ftp://me:word@host", "D_TOKEN": " " * 8}
+    found = find_secrets(values)
+    assert found.values == ("12345678",)
+    assert found.short == ("A_TOKEN", "C_URL")
+    assert found.names == ("A_TOKEN", "B_TOKEN", "C_URL", "D_TOKEN")
+
+
+def test_further_names_come_from_the_configuration() -> None:
+    environ = {"ACME_LICENSE": VALUE, "XDG_PIN": VALUE}
+    assert find_secrets(environ).values == ()
+    assert find_secrets(environ, ("ACME_*", "*_pin")).names == ("ACME_LICENSE", "XDG_PIN")
+    assert allowed_variables(environ, ("*_PIN",)) == {}
+
+
+def test_the_configuration_takes_names_out_of_those_that_look_secret() -> None:
+    environ = {"SORT_KEY": "created_at", "API_KEY": VALUE}
+    assert find_secrets(environ).words == ("SORT_KEY",)
+    assert find_secrets(environ).names == ("API_KEY", "SORT_KEY")
+    exempt = find_secrets(environ, ("!sort_*", "ACME_*"))
+    assert (exempt.names, exempt.words, exempt.values) == (("API_KEY",), (), (VALUE,))
+
+
+@pytest.mark.parametrize("value", ["created_at", "password", "POSTGRES", "Statement", "correct-horse-battery"])
+def test_a_value_that_reads_like_a_word_is_named(value: str) -> None:
+    assert find_secrets({"A_TOKEN": value}).words == ("A_TOKEN",)
+
+
+@pytest.mark.parametrize("value", ["short", "sk-12345678", "aB3dE6gH9", "created at", "createdAt"])
+def test_a_value_that_does_not_is_not(value: str) -> None:
+    assert find_secrets({"A_TOKEN": value}).words == ()
+
+
+def test_every_pattern_is_documented() -> None:
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    assert not [pattern for pattern in (*SECRET_NAMES, *NEVER_SECRET) if f"`{pattern}`" not in text]
+
+
+def test_statements_see_allowed_variables_only_and_no_secrets() -> None:
+    environ = {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "XDG_CONFIG_HOME": "/c",
+        "VIRTUAL_ENV": "/v",
+        "OPENAI_API_KEY": "sk-1",
+        "XDG_SECRET": "s",
+        "LC_TOKEN": "t",
+        "HTTPS_PROXY": "http://user:word@proxy",
+        "HTTP_PROXY": "http://proxy",
+        "PYTHONPATH": "/x",
+        "LD_PRELOAD": "/y",
+        "SOMETHING": "else",
+    }
+    assert set(allowed_variables(environ)) == {"PATH", "LC_ALL", "XDG_CONFIG_HOME", "VIRTUAL_ENV", "HTTP_PROXY"}
+
+
+def test_a_long_value_is_looked_through_at_once() -> None:
+    begun = time.monotonic()
+    for value in ("a" * 1_000_000, "a.b-" * 250_000, "://" + "a" * 1_000_000):
+        assert find_secrets({"X": value}).values == ()
+    assert time.monotonic() - begun < 2

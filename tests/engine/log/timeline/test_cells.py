@@ -1,0 +1,126 @@
+"""Statements and executions as a timeline has them: what is read of them later, and which of them are the same."""
+
+from __future__ import annotations
+
+from engine.core.execution import Aspect
+from engine.core.ids import ExecutionId, StatementId, ToolCallId
+from engine.log.event_log import EventLog
+from engine.log.events import Event
+from engine.log.events.execution import (
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementKind,
+    StatementOmitted,
+    StatementRecorded,
+)
+from engine.log.events.replays import Diverged
+from engine.log.timeline.index import Timeline
+from tests.support.fixed import FixedClock
+
+
+def recorded(name: str, index: int, source: str = "x = 1", kind: StatementKind = "python") -> Event:
+    return StatementRecorded(
+        statement_id=StatementId(name),
+        index=index,
+        source=source,
+        tool_call_id=ToolCallId(f"call_{name}"),
+        statement_kind=kind,
+    )
+
+
+def started(name: str, run: str) -> Event:
+    return ExecutionStarted(statement_id=StatementId(name), execution_id=ExecutionId(run))
+
+
+def finished(name: str, run: str) -> Event:
+    return ExecutionFinished(
+        statement_id=StatementId(name), execution_id=ExecutionId(run), status="ok", started_at=1.0, ended_at=2.0
+    )
+
+
+def diverged(run: str, aspect: Aspect) -> Diverged:
+    return Diverged(
+        statement=1, execution_id=ExecutionId(run), against=ExecutionId("r1"), aspect=aspect, before="1", after="2"
+    )
+
+
+def followed(log: EventLog) -> Timeline:
+    timeline = Timeline(log.at)
+    log.follow_path(timeline, Timeline.FOLLOWS)
+    return timeline
+
+
+def logged(*events: Event) -> tuple[EventLog, Timeline]:
+    log = EventLog(FixedClock(), lambda event: None)
+    timeline = followed(log)
+    for event in events:
+        log.append(event)
+    return log, timeline
+
+
+def test_a_statement_says_what_the_log_has_of_it_and_of_all_its_executions() -> None:
+    log, timeline = logged(
+        recorded("a", 1),
+        started("a", "r1"),
+        finished("a", "r1"),
+        recorded("b", 2, kind="meta"),
+        started("a", "r2"),
+        diverged("r2", "stdout"),
+        diverged("r2", "diff"),
+        finished("a", "r2"),
+    )
+    first, second = timeline.cells
+    assert (first.statement, first.index, first.is_python) == (log.events[0], 1, True)
+    assert [(run.started, run.finished) for run in first.executions] == [
+        (log.events[1], log.events[2]),
+        (log.events[4], log.events[7]),
+    ]
+    assert [[each.aspect for each in run.divergences] for run in first.executions] == [[], ["stdout", "diff"]]
+    assert first.current == first.executions[1]
+    assert (first.started, first.finished) == (log.events[4], log.events[7])
+    assert (second.statement, second.index, second.is_python) == (log.events[3], 2, False)
+    assert (second.executions, second.current, second.started, second.finished) == ((), None, None, None)
+
+
+def test_an_execution_that_has_not_ended_has_no_record() -> None:
+    log, timeline = logged(recorded("a", 1), started("a", "r1"))
+    (run,) = timeline.cells[0].executions
+    assert (run.ended, run.finished) == (None, None)
+    log.append(finished("a", "r1"))
+    assert run.finished == log.events[2]
+
+
+def test_which_statements_were_asked_for_does_not_change_with_those_that_come() -> None:
+    log, timeline = logged(recorded("a", 1))
+    before = timeline.cells
+    log.append(recorded("b", 2))
+    assert (len(before), [cell.index for cell in before]) == (1, [1])
+    assert [cell.index for cell in timeline.cells[-1:]] == [2]
+
+
+def test_a_statement_in_the_place_of_one_with_the_same_id_has_nothing_of_its() -> None:
+    log, timeline = logged(
+        recorded("a", 1),
+        started("a", "r1"),
+        finished("a", "r1"),
+        started("a", "r2"),
+        StatementOmitted(statement_id=StatementId("a"), omitted=True),
+        recorded("a", 3, "y = 1", "meta"),
+    )
+    (cell,) = timeline.cells
+    assert (cell.executions, cell.current, cell.omitted, cell.index, cell.is_python) == ((), None, False, 3, False)
+    assert cell.statement.source == "y = 1"
+    log.append(started("a", "r3"))
+    assert [run.started for run in cell.executions] == [log.events[-1]]
+
+
+def test_those_that_began_at_the_same_place_of_a_log_are_the_same_and_no_others() -> None:
+    log, timeline = logged(recorded("a", 1), started("a", "r1"), recorded("b", 2), started("b", "r2"))
+    (first, second), (again, _) = timeline.cells, followed(log).cells
+    other = logged(recorded("a", 1), started("a", "r1"))[1].cells[0]
+    assert first == again
+    assert hash(first) == hash(again)
+    assert first.current == again.current
+    assert hash(first.current) == hash(again.current)
+    assert first not in (second, other, first.current)
+    assert first.current not in (second.current, other.current, first)

@@ -1,0 +1,260 @@
+"""The plan of a rebuild: which steps a log has, what each of them then saw, and which of them run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engine.core.execution import Ending, ExceptionInfo, KeptGroup, NamespaceDiff, TypeInfo
+from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
+from engine.log.events import Event
+from engine.log.events.execution import (
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    StatementOmitted,
+    StatementRecorded,
+    ValuesDropped,
+    ValuesKept,
+)
+from engine.log.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
+from engine.log.events.replays import ReplayBegun, ReplayEnded
+from engine.log.events.session import UsageReported
+from engine.log.past_values import (
+    PastAnswer,
+    PastExecution,
+    PastLooks,
+    PastQuestion,
+    PastRevision,
+    PastTick,
+    PastValues,
+    RestorePlan,
+)
+from engine.log.timeline.replay import History
+
+SEEN = RevisionAdopted(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))
+ALSO_SEEN = PastRevision(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))
+READ = UsageReported(used=1, size=2)
+
+
+def began(number: int, source: str = "x = 1", *, withheld: str = "", **started: Any) -> tuple[Event, ...]:
+    statement = StatementId(f"s{number}")
+    return (
+        StatementRecorded(
+            statement_id=statement,
+            index=number,
+            source=source,
+            tool_call_id=ToolCallId(f"c{number}"),
+            withheld=withheld,
+        ),
+        ExecutionStarted(execution_id=ExecutionId(f"e{number}"), statement_id=statement, **started),
+    )
+
+
+def ended(number: int, **fields: Any) -> ExecutionFinished:
+    values: dict[str, Any] = {"status": "ok", "started_at": 0.0, "ended_at": 0.0, **fields}
+    return ExecutionFinished(execution_id=ExecutionId(f"e{number}"), statement_id=StatementId(f"s{number}"), **values)
+
+
+def plan_of(*events: Event) -> RestorePlan:
+    history = History()
+    for event in events:
+        history.apply(event)
+        history.values.apply(event)
+    return history.plan(5.0)
+
+
+def test_copies_of_values_that_were_dropped_are_marked_as_that() -> None:
+    kept = [
+        ValuesKept(
+            seq=Seq(number),
+            execution_id=ExecutionId(f"e{number}"),
+            groups=(KeptGroup(names=("x",), content=BlobDigest(f"blake2b-{number}"), size=1),),
+        )
+        for number in (1, 2, 3)
+    ]
+    dropped = ValuesDropped(seq=Seq(4), before=Seq(3), executions=2, copies=2, size=2, limit=1)
+    steps = [event for number in (1, 2, 3) for event in (*began(number, round_id=0), ended(number), kept[number - 1])]
+    plan = plan_of(*steps, dropped)
+    found = [step.kept[0].dropped for step in plan.steps if isinstance(step, PastExecution)]
+    assert found == [True, True, False]
+
+
+def only(plan: RestorePlan) -> PastExecution:
+    (step,) = plan.steps
+    assert isinstance(step, PastExecution)
+    return step
+
+
+def test_executions_and_ticks_come_in_the_order_of_the_log_with_round_time_and_mode() -> None:
+    plan = plan_of(
+        *began(1, round_id=2, plan=True),
+        ended(1),
+        NodesTicked(round_id=3, now=8.5, nodes=1),
+        SEEN,
+        *began(2, round_id=3, plan=False),
+        ended(2),
+    )
+    first, tick, second = plan.steps
+    assert isinstance(first, PastExecution)
+    assert (first.request.index, first.request.round_id, first.request.plan) == (1, 2, True)
+    assert first.request.time_limit == 5.0
+    assert tick == PastTick(round_id=3, now=8.5, revisions=(ALSO_SEEN,))
+    assert isinstance(second, PastExecution)
+    assert (second.request.index, second.request.round_id, second.request.plan) == (2, 3, False)
+
+
+def test_what_a_statement_saw_and_left_is_in_its_step() -> None:
+    diff = NamespaceDiff(added={"x": TypeInfo(type_name="int", short_repr="1")}, deleted=("y",))
+    error = ExceptionInfo(type="OSError", message="no")
+    step = only(
+        plan_of(
+            *began(1, round_id=0, plan=False),
+            EffectRequested(execution_id=ExecutionId("e1"), ordinal=1, operation="read", argument_digest="q1"),
+            EffectRequested(execution_id=ExecutionId("e1"), ordinal=0, operation="ls", argument_digest="q0"),
+            EffectAnswered(execution_id=ExecutionId("e1"), ordinal=1, operation="read", error=error),
+            EffectAnswered(execution_id=ExecutionId("e1"), ordinal=0, operation="ls", result=BlobDigest("blake2b-2")),
+            SEEN,
+            ended(1, diff=diff),
+            ValuesKept(
+                execution_id=ExecutionId("e1"),
+                groups=(KeptGroup(names=("x",), content=BlobDigest("blake2b-3"), size=9),),
+                unkept={"z": "too large"},
+            ),
+        )
+    )
+    assert step.answers == (
+        PastAnswer(
+            content=BlobDigest("blake2b-2"), question=PastQuestion(ordinal=0, operation="ls", argument_digest="q0")
+        ),
+        PastAnswer(error=error, question=PastQuestion(ordinal=1, operation="read", argument_digest="q1")),
+    )
+    assert step.revisions == (ALSO_SEEN,)
+    assert (step.bound, step.unbound) == (("x",), ("y",))
+    assert (step.kept, step.unkept) == (
+        (PastValues(names=("x",), content=BlobDigest("blake2b-3"), size=9),),
+        {"z": "too large"},
+    )
+
+
+def test_what_a_statement_came_to_is_in_its_step_unless_one_is_left_out() -> None:
+    diff = NamespaceDiff(added={"x": TypeInfo(type_name="int", short_repr="1")})
+    error = ExceptionInfo(type="OSError", message="no", traceback="where nobody compares it")
+    events = (
+        *began(1, round_id=0),
+        ended(1),
+        *began(2, round_id=0),
+        ended(2, status="error", exception=error, diff=diff, acted=True),
+    )
+    _, step = plan_of(*events).steps
+    assert isinstance(step, PastExecution)
+    assert step.record == Ending(status="error", exception=ExceptionInfo(type="OSError", message="no"), diff=diff)
+    assert step.acted
+    # What comes of leaving a statement out is for the host to tell.
+    assert only(plan_of(*events, StatementOmitted(statement_id=StatementId("s1")))).record is None
+
+
+@pytest.mark.parametrize(
+    ("status", "exception", "again"),
+    [
+        ("ok", None, True),
+        ("error", "ValueError", True),
+        ("cancelled", "KeyboardInterrupt", False),
+        ("timeout", None, False),
+    ],
+)
+def test_what_was_stopped_does_not_run_again(status: str, exception: str | None, again: bool) -> None:
+    failure = None if exception is None else ExceptionInfo(type=exception, message="")
+    assert only(plan_of(*began(1, round_id=0), ended(1, status=status, exception=failure))).again is again
+
+
+def test_what_held_a_secret_in_its_source_does_not_run_again() -> None:
+    assert only(plan_of(*began(1, withheld="blake2b:1", round_id=0), ended(1))).again is False
+
+
+@pytest.mark.parametrize("exception", ["WorkerDied", "NotRun", "Interrupted"])
+def test_what_left_nothing_is_no_step_but_what_its_nodes_saw_stays_known(exception: str) -> None:
+    failure = ExceptionInfo(type=exception, message="")
+    plan = plan_of(*began(1, round_id=0), SEEN, ended(1, status="error", exception=failure))
+    assert plan.steps == (PastLooks(revisions=(ALSO_SEEN,)),)
+
+
+def test_what_the_user_left_out_is_no_step_until_it_is_taken_in_again() -> None:
+    events = (*began(1, round_id=0), ended(1), StatementOmitted(statement_id=StatementId("s1")))
+    assert plan_of(*events).steps == ()
+    assert only(plan_of(*events, StatementOmitted(statement_id=StatementId("s1"), omitted=False))).again
+
+
+def test_what_is_running_is_no_step() -> None:
+    assert plan_of(*began(1, round_id=0)).steps == ()
+
+
+def test_of_a_log_of_an_earlier_version_it_is_not_known_what_nodes_saw() -> None:
+    step = only(plan_of(*began(1), ended(1)))
+    assert step.revisions is None
+    assert (step.request.round_id, step.request.plan) == (0, False)
+
+
+def test_handles_were_read_where_a_model_was_called_since_the_step_before() -> None:
+    plan = plan_of(
+        *began(1, round_id=0),
+        ended(1),
+        READ,
+        *began(2, round_id=1),
+        ended(2),
+        NodesTicked(round_id=1, now=1.0, nodes=1),
+    )
+    marks = [step.after_reading for step in plan.steps if not isinstance(step, PastLooks)]
+    assert (marks, plan.after_reading) == ([False, True, False], False)
+    assert plan_of(*began(1, round_id=0), ended(1), READ).after_reading
+
+
+def test_a_step_that_left_nothing_does_not_hide_that_handles_were_read_before_it() -> None:
+    lost = ended(2, status="error", exception=ExceptionInfo(type="WorkerDied", message=""))
+    plan = plan_of(*began(1, round_id=0), ended(1), READ, *began(2, round_id=1), lost, *began(3, round_id=1), ended(3))
+    assert [step.after_reading for step in plan.steps if isinstance(step, PastExecution)] == [False, True]
+
+
+def test_of_a_statement_that_ran_several_times_the_latest_execution_counts() -> None:
+    history = History()
+    statement, started = began(1, round_id=0)
+    again = ExecutionStarted(execution_id=ExecutionId("e9"), statement_id=StatementId("s1"), round_id=4)
+    for event in (statement, started, SEEN, ended(1), again):
+        history.apply(event)
+    assert history.record(ExecutionId("e1")) is None
+    assert history.plan(1.0).steps == ()
+    history.apply(
+        ExecutionFinished(
+            execution_id=ExecutionId("e9"), statement_id=StatementId("s1"), status="ok", started_at=0.0, ended_at=0.0
+        )
+    )
+    step = only(history.plan(1.0))
+    assert (step.request.execution_id, step.request.round_id, step.revisions) == ("e9", 4, ())
+
+
+def test_a_plan_says_what_outlined_each_content_last() -> None:
+    made = [OutlineMade(digest=digest, tier=tier) for digest, tier in (("d1", "tree-sitter"), ("d2", "ctags"))]
+    plan = plan_of(*began(1), *made, ended(1), OutlineMade(digest="d2", tier="indentation"))
+    assert plan.tiers == {"d1": "tree-sitter", "d2": "indentation"}
+
+
+@pytest.mark.parametrize(("behind", "follow"), [((), []), ((*began(2), ended(2)), ["tick", "s2", "tick"])])
+def test_ticks_from_before_a_live_replay_follow_it_with_the_statements_behind_it_alone(
+    behind: tuple[Event, ...], follow: list[str]
+) -> None:
+    again = ExecutionStarted(execution_id=ExecutionId("e1b"), statement_id=StatementId("s1"), mode="live")
+    tick = NodesTicked(round_id=1, now=1.0, nodes=1)
+    plan = plan_of(
+        *(*began(1), ended(1), tick, SEEN, *behind, *((tick, SEEN) if behind else ())),
+        *(ReplayBegun(first=1, last=1, mode="live", statements=1), again),
+        replace(ended(1), execution_id=ExecutionId("e1b")),
+        ReplayEnded(outcome="completed"),
+    )
+    first, *others = plan.steps
+    assert isinstance(first, PastExecution)
+    assert first.request.execution_id == "e1b"
+    names = ["tick" if isinstance(step, PastTick) else "s2" for step in others]
+    assert names == follow

@@ -1,0 +1,159 @@
+"""Which contents a rewind puts back, as the log says it, and which it cannot."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.execution import UNREAD
+from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
+from engine.log.events import Event
+from engine.log.events.conversation import ToolCall, ToolResult
+from engine.log.events.execution import FileTouched, FileWritten
+from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.timeline.workspace import open_rewind, restorable, reversed_
+
+E = ExecutionId("ex")
+UNKEPT = "what it held then is not kept, because"
+
+
+def blob(content: str) -> BlobDigest | None:
+    return BlobDigest(f"blob-{content}") if content else None
+
+
+def wrote(path: str, before: str, after: str, /, **fields: Any) -> FileWritten:
+    """`before` and `after` stand for contents, "" for no file."""
+    known = {"before": blob(before), "after": blob(after), "before_digest": before, "after_digest": after}
+    return FileWritten(execution_id=E, tool_call_id=ToolCallId("c"), path=path, **{**known, **fields})
+
+
+def restored(path: str, present: str, wanted: str) -> FileToRestore:
+    return FileToRestore(
+        path=path, present=blob(present), present_digest=present, wanted=blob(wanted), wanted_digest=wanted
+    )
+
+
+def test_a_file_goes_back_to_what_it_held_before_the_first_of_the_writes() -> None:
+    found = restorable([wrote("a", "1", "2"), wrote("b", "", "x"), wrote("a", "2", "3"), wrote("c", "y", "")])
+    assert found.files == (restored("a", "3", "1"), restored("b", "x", ""), restored("c", "", "y"))
+    assert not found.left
+
+
+def test_what_holds_again_what_it_held_needs_nothing() -> None:
+    assert (
+        restorable([wrote("a", "1", "2"), wrote("a", "2", "1"), wrote("b", "", "x"), wrote("b", "x", "")]).files == ()
+    )
+
+
+def test_what_somebody_else_had_changed_before_the_first_write_comes_back() -> None:
+    # The session wrote "1" before these events; what it overwrote later is "of the user".
+    assert restorable([wrote("a", "of the user", "2")]).files == (restored("a", "2", "of the user"),)
+
+
+def test_what_rewinds_did_counts_as_writes() -> None:
+    back = Rewound(statement=1, restored=(restored("a", "2", "1"),))
+    assert restorable([wrote("a", "1", "2"), back]).files == ()
+    assert restorable([back]).files == (restored("a", "1", "2"),)
+    assert restorable([back, wrote("a", "1", "5")]).files == (restored("a", "5", "2"),)
+    given_up = Rewound(statement=1, cancelled=True)
+    assert restorable([wrote("a", "1", "2"), given_up]).files == (restored("a", "2", "1"),)
+
+
+def set_mode(path: str, mode: object, status: str = "ok", tool: str = "chmod") -> list[Event]:
+    call = ToolCallId(f"mode of {path}")
+    arguments = {"path": path, "mode": mode}
+    return [
+        ToolCall(tool_call_id=call, tool=tool, arguments=arguments, parent_id=ToolCallId("c")),
+        ToolResult(tool_call_id=call, status=cast("Any", status), text="", parent_id=ToolCallId("c")),
+    ]
+
+
+def test_permissions_that_a_statement_has_set_are_expected_of_what_was_written() -> None:
+    first = wrote("a", "1", "2", before_mode=0o644, after_mode=0o644)
+
+    def mode_after(*more: Event) -> int | None:
+        return restorable([first, *more]).files[0].present_mode
+
+    assert mode_after() == 0o644
+    assert mode_after(*set_mode("a", 0o755)) == 0o755
+    assert mode_after(*set_mode("a", 0o755), *set_mode("a", 0o600)) == 0o600
+    assert mode_after(*set_mode("a", 0o755), wrote("a", "2", "3", after_mode=0o755)) == 0o755
+    for ignored in (
+        set_mode("b", 0o755),
+        set_mode("a", 0o755, "error"),
+        set_mode("a", "0o755"),
+        set_mode("a", 0o755, tool="utime"),
+        set_mode("a", 0o755)[:1],
+    ):
+        assert mode_after(*ignored) == 0o644
+    assert restorable(set_mode("a", 0o755)).files == ()
+
+
+def test_contents_that_were_not_kept_are_named_with_the_reason() -> None:
+    found = restorable(
+        [
+            wrote("secret", "1", "2", before=None, withheld="blake2b:00"),
+            FileTouched(execution_id=E, path="large", before_digest=f"{UNREAD}1", note="it had more than 64 MiB"),
+            wrote("large", f"{UNREAD}1", "2", before=None, noticed=True),
+            wrote("unread", f"{UNREAD}2", "2", before=None, noticed=True),
+            Rewound(
+                statement=1,
+                restored=(FileToRestore(path="back", present_digest="9", wanted=blob("1"), wanted_digest="1"),),
+            ),
+            wrote("secret", "2", "3"),
+            wrote("fine", "1", "2"),
+        ]
+    )
+    assert found.files == (restored("fine", "2", "1"),)
+    assert found.left == (
+        FileLeft(path="secret", reason=f"{UNKEPT} it holds a secret"),
+        FileLeft(path="large", reason=f"{UNKEPT} it had more than 64 MiB"),
+        FileLeft(path="unread", reason="what it held then was not read"),
+        FileLeft(path="back", reason="what it held then is not kept"),
+    )
+
+
+def test_only_what_was_lost_first_counts() -> None:
+    """What is wanted is the content before the first write; that of a later one may be lost."""
+    found = restorable([wrote("a", "1", "2"), wrote("a", "2", "3", before=None, withheld="blake2b:00")])
+    assert (found.files, found.left) == ((restored("a", "3", "1"),), ())
+
+
+def test_a_rewind_is_open_until_its_end_is_on_the_log() -> None:
+    begun, ended = RewindBegun(statement=1, since=Seq(0)), Rewound(statement=1)
+    assert open_rewind([]) is None
+    assert open_rewind(reversed([begun])) is begun
+    assert open_rewind(reversed([begun, ended])) is None
+    assert open_rewind(reversed([begun, ended, begun, wrote("a", "1", "2")])) is begun
+
+
+names, contents = st.sampled_from("abc"), st.sampled_from(["", "1", "2", "3"])
+
+
+@given(st.lists(st.tuples(names, contents)), st.data())
+def test_restoring_gives_the_contents_of_that_moment_whatever_was_written_and_rewound(
+    acts: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    """Played against a disk that is a mapping: a name without a content is no file."""
+    log: list[Event] = []
+    disk = dict.fromkeys("abc", "")
+    moments = [dict(disk)]
+    for name, content in acts:
+        if data.draw(st.booleans()) and len(log) > 1:
+            at = data.draw(st.integers(0, len(log)))
+            files = restorable(log[at:]).files
+            for file in files:
+                assert disk[file.path] == file.present_digest
+                disk[file.path] = file.wanted_digest
+            assert disk == moments[at]
+            log.append(Rewound(statement=1, restored=files))
+        else:
+            log.append(wrote(name, disk[name], content))
+            disk[name] = content
+        moments.append(dict(disk))
+
+
+def test_the_way_back_of_the_way_back_is_the_way() -> None:
+    assert reversed_(reversed_(restored("a", "1", "2"))) == restored("a", "1", "2")

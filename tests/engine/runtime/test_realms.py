@@ -1,0 +1,407 @@
+"""Fork bombs and kills where sandboxed statements have a process namespace: the kernel bounds and ends them.
+
+Each bomb is bounded whatever becomes of the test: by the kernel, and by the end of its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import pytest
+from msgspec.structs import replace
+
+from engine.runtime.environment import EnvironmentSpec
+from engine.runtime.worker.processes.memory import most_tasks
+from engine.runtime.worker_environment import WorkerEnvironment
+from tests.support.environments import PATIENCE, Bench, until
+from tests.support.workers import processes_in
+
+from .test_worker_domain import held, spec_in
+
+pytestmark = pytest.mark.anyio
+ROOT: Final = Path(__file__).parents[3]
+IS_QUIET: Final = "PYTEST_XDIST_WORKER" not in os.environ
+"""Whether no other tests run beside these."""
+SECONDS: Final = 6.0
+NEXT_SECONDS: Final = 2.0 if IS_QUIET else 10.0
+"""For the next statement after a bomb, with a fresh namespace where it needs one."""
+OTHERS_SECONDS: Final = 0.5 if IS_QUIET else 3.0
+"""For a statement of another session while a bomb runs."""
+FORK: Final = """
+import os
+while True:
+    try:
+        {fork}
+    except OSError:
+        pass
+"""
+C: Final = r"""
+#include <unistd.h>
+int main(void) { for (;;) fork(); }
+"""
+PREPARED: Final = """
+import resource, signal
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+for kind in (resource.RLIMIT_RTTIME, resource.RLIMIT_NPROC):
+    try:
+        resource.setrlimit(kind, (resource.getrlimit(kind)[1],) * 2)
+        resource.setrlimit(kind, (1 << 40, 1 << 40))
+    except (OSError, ValueError):
+        pass
+"""
+"""Ignores each signal that can be ignored, and sets limits of its own, so that it carries no mark."""
+BOMBS: Final = {
+    "fork": FORK.format(fork="os.fork()"),
+    "prepared": PREPARED + FORK.format(fork="os.fork()"),
+    "sessions": FORK.format(fork="os.fork() or (os.setsid(), os.fork() and os._exit(0))"),
+    "clone": "import ctypes\nlibc = ctypes.CDLL(None)\nwhile True:\n    libc.syscall(56, 17, 0, 0, 0, 0)",
+    "vfork": FORK.format(fork="subprocess.Popen(['sleep', '60'])").replace("import os", "import os, subprocess"),
+    "shell": "import subprocess\nsubprocess.run(['bash', '-c', ':(){ :|:& };:; sleep 60'])",
+    "C": "import subprocess\nsubprocess.run(['./bomb'])",
+}
+
+
+def namespace_of(pid: int) -> str:
+    return os.readlink(f"/proc/{pid}/ns/pid")
+
+
+def is_apart(pid: int | None) -> bool:
+    return pid is not None and namespace_of(pid) != namespace_of(os.getpid())
+
+
+def tasks_in(namespace: str) -> int:
+    """Processes and threads of a namespace."""
+    found = 0
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.readlink(f"/proc/{name}/ns/pid") == namespace:
+                found += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue
+    return found
+
+
+async def bombed(b: Bench[WorkerEnvironment], other: Bench[WorkerEnvironment], source: str) -> tuple[int, float]:
+    """Runs the bomb. How many tasks there were at most, and how long a statement of the other session took."""
+    assert b.environment.pid is not None
+    namespace = namespace_of(b.environment.pid)
+    most, longest = [0], [0.0]
+
+    async def count() -> None:
+        while True:
+            most[0] = max(most[0], await anyio.to_thread.run_sync(tasks_in, namespace))
+            await anyio.sleep(0.2)  # because it costs both sessions some time
+
+    async def ask() -> None:
+        while True:
+            begun = time.monotonic()
+            await other.value("1 + 1")
+            longest[0] = max(longest[0], time.monotonic() - begun)
+            await anyio.sleep(0.1)
+
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(count)
+        watching.start_soon(ask)
+        assert (await b.run(source, time_limit=SECONDS)).status in ("error", "timeout")
+        watching.cancel_scope.cancel()
+    return most[0], longest[0]
+
+
+def pair(folder: Path) -> tuple[EnvironmentSpec, EnvironmentSpec]:
+    """Specifications of two sessions, each in a folder of its own."""
+    found: list[EnvironmentSpec] = []
+    for name in ("one", "other"):
+        (folder / name).mkdir()
+        found.append(spec_in(folder / name))
+    return found[0], found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bomb", BOMBS)
+async def test_a_fork_bomb_stays_below_the_limit_and_ends(tmp_path: Path, bomb: str) -> None:
+    if bomb == "C" and shutil.which("gcc") is None:
+        pytest.skip("there is no compiler")
+    if bomb == "clone" and os.uname().machine != "x86_64":
+        pytest.skip("system calls have other numbers")
+    spec, others = pair(tmp_path)
+    if bomb == "C":
+        (tmp_path / "bomb.c").write_text(C)
+        await anyio.run_process(["gcc", "-o", str(tmp_path / "one" / "bomb"), str(tmp_path / "bomb.c")])
+    async with held(others) as other, held(spec) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        most, longest = await bombed(b, other, BOMBS[bomb])
+        assert most <= 1.1 * most_tasks()
+        # The kernel gives each session of processes a share of the processors, until the bomb is ended.
+        assert longest < OTHERS_SECONDS * (3 if bomb == "sessions" else 1)
+        with anyio.fail_after(NEXT_SECONDS):
+            if not b.environment.alive:
+                await b.environment.start(spec)
+            assert await b.value("1 + 1") == "2"
+    with anyio.fail_after(PATIENCE):
+        await until(lambda: processes_in(tmp_path / "one") == 0)
+
+
+async def test_statements_in_the_sandbox_see_only_their_own_processes(tmp_path: Path) -> None:
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        seen = await b.value("import os; sorted(int(name) for name in os.listdir('/proc') if name.isdigit())")
+        assert seen is not None
+        first, *rest = map(int, seen.strip("[]").split(", "))
+        assert first == 1
+        assert len(rest) <= 2  # the worker, and perhaps a parser
+        assert await b.value(f"os.path.exists('/proc/{os.getpid()}') and os.getpid() != {os.getpid()}") == "False"
+        for attempt in ("open('/proc/1/mem', 'rb')", "open('/proc/1/environ', 'rb')", "open('/proc/1/fd/3')"):
+            outcome = await b.run(f"{attempt}.read(1)")
+            assert outcome.exception is not None, attempt
+        for link in ("fd/3", "root", "cwd"):
+            outcome = await b.run(f"os.readlink('/proc/1/{link}')")
+            assert outcome.exception is not None, link
+
+
+async def test_statements_outside_the_sandbox_see_all_processes(tmp_path: Path) -> None:
+    async with held(replace(spec_in(tmp_path), domain=None)) as b:
+        assert not is_apart(b.environment.pid)
+        assert await b.value(f"import os; os.path.exists('/proc/{os.getpid()}')") == "True"
+
+
+@pytest.mark.slow
+async def test_a_process_that_a_statement_stops_stays_stopped(tmp_path: Path) -> None:
+    source = """
+import os, signal, subprocess, time
+child = subprocess.Popen(["sleep", "60"])
+child.send_signal(signal.SIGSTOP)
+time.sleep(1.0)  # longer than it takes to look at all processes
+print(open(f"/proc/{child.pid}/stat").read().rpartition(")")[2].split()[0])
+child.kill()
+"""
+    async with held(spec_in(tmp_path)) as b:
+        assert (await b.run(source)).exception is None
+        assert "".join(text for _, text in b.output) == "T\n"
+
+
+SPINNING: Final = """
+import signal, subprocess, sys
+program = '''
+import itertools
+for number in itertools.count():
+    with open("scratch/count", "w") as file:
+        file.write(str(number))
+'''
+child, stopped = subprocess.Popen([sys.executable, "-c", program]), subprocess.Popen(["sleep", "60"])
+stopped.send_signal(signal.SIGSTOP)
+"""
+STATE: Final = """open(f"/proc/{stopped.pid}/stat").read().rpartition(")")[2].split()[0]"""
+
+
+async def test_all_stand_still_while_the_host_wants_it_and_then_go_on(tmp_path: Path) -> None:
+    """So that no process of a statement comes between two steps of the host."""
+    count = tmp_path / "scratch/count"
+    async with held(spec_in(tmp_path)) as b:
+        assert (await b.run(SPINNING)).exception is None
+        await until(count.exists)
+        for _ in range(3):
+            async with b.environment.stopped() as still:
+                assert still
+                before = count.stat().st_mtime_ns
+                await anyio.sleep(0.05)
+                assert count.stat().st_mtime_ns == before
+            await until(lambda before=before: count.stat().st_mtime_ns != before)
+        assert await b.value(STATE) == "'T'"
+        assert (await b.run("child.kill(); stopped.kill()")).exception is None
+
+
+WOKEN: Final = """
+import ctypes, signal, subprocess, sys
+program = '''
+import ctypes, fcntl, os, signal, threading, time
+signal.signal(signal.SIGCONT, lambda *_: None)
+if {kind!r} == "timer":
+    class Event(ctypes.Structure):
+        _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int)]
+        _fields_ += [("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+    libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    event = Event(None, signal.SIGCONT, 0)
+    assert libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+    assert libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 1_000_000, 0, 1_000_000), None) == 0
+elif {kind!r} == "directory":
+    folder = os.open("scratch", os.O_RDONLY)
+    fcntl.fcntl(folder, fcntl.F_SETSIG, signal.SIGCONT)
+    fcntl.fcntl(folder, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MODIFY | fcntl.DN_MULTISHOT)
+else:
+    if os.fork():
+        if os.fork():
+            while True:
+                os.kill(-1, signal.SIGCONT)
+    threading.Thread(target=lambda: [os.kill(os.getppid(), signal.SIGCONT) for _ in iter(int, 1)]).start()
+while True:
+    with open("scratch/count", "a") as file:
+        file.write(".")
+    time.sleep(0.0005)
+'''
+children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+"""
+
+
+@pytest.mark.parametrize("kind", ["timer", "directory", "storm"])
+async def test_no_signal_wakes_what_stands_still(tmp_path: Path, kind: str) -> None:
+    """SIGCONT would end a SIGSTOP, and the kernel sends it to a program that has asked for it before."""
+    count = tmp_path / "scratch/count"
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        assert (await b.run(WOKEN.replace("{kind!r}", repr(kind)))).exception is None
+        await until(lambda: count.exists() and count.stat().st_size > 20)
+        for number in range(5):
+            async with b.environment.stopped() as still:
+                assert still
+                before = count.stat().st_size
+                (tmp_path / f"scratch/{number}").touch()
+                await anyio.sleep(0.03)
+                assert count.stat().st_size == before
+            await until(lambda before=before: count.stat().st_size > before)
+
+
+async def test_programs_of_other_sessions_stand_still_too(tmp_path: Path) -> None:
+    """They may have the same directories."""
+    count = tmp_path / "other/scratch/count"
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    async with held(spec_in(tmp_path / "one")) as b, held(spec_in(tmp_path / "other")) as other:
+        assert (await other.run(SPINNING)).exception is None
+        await until(count.exists)
+        async with b.environment.stopped() as still:
+            assert still
+            before = count.stat().st_mtime_ns
+            await anyio.sleep(0.05)
+            assert count.stat().st_mtime_ns == before
+        await until(lambda: count.stat().st_mtime_ns != before)
+
+
+async def test_nobody_is_stopped_where_statements_have_the_users_rights(tmp_path: Path) -> None:
+    async with held(replace(spec_in(tmp_path), domain=None)) as b, b.environment.stopped() as still:
+        assert still
+        assert await b.value("1 + 1") == "2"
+
+
+async def test_what_the_kernel_allows_is_most_tasks(tmp_path: Path) -> None:
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        bounds = "int(open('/proc/sys/kernel/pid_max').read()), resource.getrlimit(resource.RLIMIT_NPROC)[0]"
+        found = await b.value(f"import resource; {bounds}")
+        assert found is not None
+        pid_max, most = map(int, found.strip("()").split(", "))
+        assert pid_max == 300 + most_tasks() or 0 < most <= most_tasks()
+
+
+HOST: Final = """
+import os, sys
+from pathlib import Path
+import anyio
+from tests.engine.runtime.test_worker_domain import held, spec_in
+from engine.runtime.zygote import Zygote
+
+LEAVES = '''
+import os, resource, signal, time
+for kind in range(1, 65):
+    try:
+        signal.signal(kind, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+for _ in range(3):
+    if between := os.fork():
+        try:
+            os.waitpid(between, 0)
+        except ChildProcessError:  # as SIGCHLD is ignored
+            pass
+    else:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        resource.setrlimit(resource.RLIMIT_RTTIME, (1 << 40, 1 << 40))
+        time.sleep(600)
+        os._exit(0)
+'''
+
+async def main(folder):
+    zygote = Zygote.spawn()
+    async with held(spec_in(folder), zygote) as b:
+        assert (await b.run(LEAVES)).exception is None
+        print(os.getpid(), zygote.pid, b.environment.pid, flush=True)
+        sys.stdin.readline()
+        await b.run("import time; time.sleep(60)")
+
+anyio.run(main, Path(sys.argv[1]))
+"""
+"""A host whose statement leaves processes that no mark, session or signal finds. It prints the ids of host, zygote and
+worker, and runs another statement when it is told to."""
+TARGETS: Final = {"host": (0,), "zygote": (1,), "both": (0, 1), "worker": (2,), "all": (0, 1, 2)}
+
+
+@contextmanager
+def host(folder: Path) -> Generator[tuple[subprocess.Popen[str], list[int]]]:
+    command = [sys.executable, "-c", HOST, str(folder)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as started:
+        assert started.stdout is not None
+        try:
+            yield started, [int(number) for number in started.stdout.readline().split()]
+        finally:
+            started.kill()
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 10.0
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def kill(folder: Path, target: str, seconds: float) -> None:
+    """Kills those processes while a statement runs; what the statement before left is gone soon."""
+    with host(folder) as (started, numbers):
+        if not is_apart(numbers[2]):
+            pytest.skip("no process namespaces here")
+        assert becomes(lambda: processes_in(folder) == 4)  # the worker, and what the statement left
+        assert started.stdin is not None
+        started.stdin.write("\n")
+        started.stdin.flush()
+        time.sleep(seconds)
+        for place in TARGETS[target]:
+            with suppress(ProcessLookupError):  # one may end as quickly as the one before it
+                os.kill(numbers[place], signal.SIGKILL)
+        assert becomes(lambda: processes_in(folder) == 0), target
+
+
+@pytest.mark.parametrize(
+    "target", [each if each == "all" else pytest.param(each, marks=pytest.mark.slow) for each in TARGETS]
+)
+def test_no_process_is_left_whoever_is_killed(tmp_path: Path, target: str) -> None:
+    kill(tmp_path, target, 0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(100))
+def test_no_process_is_left_after_a_kill_at_any_moment(tmp_path: Path, number: int) -> None:
+    chance = random.Random(number)
+    kill(tmp_path, chance.choice(list(TARGETS)), chance.random() * 0.3)

@@ -1,0 +1,56 @@
+"""What a worker sends holds no secret as soon as it is read: messages, events, errors, and what statements print."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.execution import Display
+from engine.core.ids import ObjId
+from engine.log.events.nodes import NodeChanged
+from engine.log.redaction import Redactor
+from engine.runtime.capture import KEPT_BYTES, Capture
+from engine.runtime.worker.framing import ProtocolError, frame, pack_events
+from engine.runtime.worker.protocol import LookedAt, Ran
+from engine.runtime.worker_messages import MessageReader
+
+KEY = "s3cret-value"
+REDACTOR = Redactor([KEY])
+READER = MessageReader(REDACTOR)
+HEADER = 4
+"""Bytes of a frame ahead of its body."""
+
+
+def test_messages_are_redacted_however_deep_a_text_is() -> None:
+    shown = {"v": Display(obj_id="v-1", title=KEY, text=f"<{KEY}>", tokens=1)}
+    read = READER.message(frame(LookedAt(shown=shown))[HEADER:])
+    assert read == LookedAt(shown={"v": Display(obj_id="v-1", title="***", text="<***>", tokens=1)})
+    ran = READER.message(frame(Ran(execution_id="e", status="ok", value=KEY))[HEADER:])
+    assert ran == Ran(execution_id="e", status="ok", value="***")
+
+
+def test_events_are_redacted() -> None:
+    packed = pack_events((NodeChanged(obj_id=ObjId("v-1"), obj_type="v", delta=KEY),))
+    assert READER.events(packed) == (NodeChanged(obj_id=ObjId("v-1"), obj_type="v", delta="***"),)
+
+
+def test_an_error_quotes_no_secret() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        READER.events((f'{{"kind":"{KEY}"}}'.encode(),))
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_is_printed_is_redacted_in_pieces_of_any_size(size: int) -> None:
+    pieces: list[str] = []
+    capture = Capture(REDACTOR, pieces.append)
+    data = f"a {KEY} b {KEY} c\n".encode()
+    for start in range(0, len(data), size):
+        capture.feed(data[start : start + size])
+    assert capture.finish().text == "a *** b *** c\n"
+    assert KEY not in "".join(pieces)
+
+
+def test_a_piece_of_a_secret_at_the_bound_is_redacted() -> None:
+    capture = Capture(REDACTOR)
+    capture.feed(b"x" * (KEPT_BYTES - 10) + KEY.encode())
+    assert capture.finish().text.endswith("x***")

@@ -1,0 +1,131 @@
+"""Sources of statements are there as long as a traceback may show them, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from engine.runtime.worker.statements.source_lines import NEWEST, SourceLines
+
+
+@pytest.fixture(autouse=True)
+def own_cache() -> Iterator[None]:
+    """Without the statements that other tests have run in this process."""
+    before = dict(linecache.cache)
+    linecache.cache.clear()
+    yield
+    linecache.cache.clear()
+    linecache.cache.update(before)
+
+
+class Statements:
+    """Statements that run one after the other, as the executor has them run."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self._lines = SourceLines()
+        self._count = 0
+
+    def run(self, source: str, label: str | None = None) -> str:
+        """Runs it, and returns its label."""
+        self._count += 1
+        label = label or f"<statement {self._count}>"
+        self._lines.show(source, label)
+        code = compile(source, label, "exec")
+        self._lines.compiled(code)
+        exec(code, self.names)
+        return label
+
+    def run_others(self, count: int) -> None:
+        for number in range(count):
+            self.run(f"other = {number}")
+
+
+def shown() -> set[str]:
+    return {label for label in linecache.cache if label.startswith("<statement ")}
+
+
+DEFINING = {
+    "function": "def f(): 1 / 0",
+    "method": "class C:\n    def m(self): 1 / 0\nf = lambda: C().m()",
+    "inner": "def outer():\n    def inner(): 1 / 0\n    return inner\nf = outer()\ndel outer",
+    "lambda": "f = lambda: 1 / 0",
+    "generator": "def steps():\n    yield\n    1 / 0\ng = steps()\ndel steps\nnext(g)\nf = lambda: next(g)",
+}
+
+
+@pytest.mark.parametrize("source", DEFINING.values(), ids=DEFINING.keys())
+def test_what_was_defined_long_ago_has_its_lines_in_a_traceback(source: str) -> None:
+    statements = Statements()
+    statements.run(source)
+    statements.run_others(5 * NEWEST)
+    with pytest.raises(ZeroDivisionError) as raised:
+        cast("Callable[[], object]", statements.names["f"])()
+    assert "1 / 0" in traceback.format_exception(raised.value)[-2]
+
+
+def test_an_exception_that_is_kept_has_its_line_although_nothing_was_defined() -> None:
+    statements = Statements()
+    statements.run("try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    kept = error")
+    statements.run_others(5 * NEWEST)
+    assert "    1 / 0\n" in "".join(traceback.format_exception(statements.names["kept"]))
+
+
+def test_sources_that_nothing_needs_go_when_others_are_newer() -> None:
+    statements = Statements()
+    first = statements.run("a = [each for each in range(3)]")
+    statements.run_others(NEWEST - 1)
+    assert first in shown()
+    statements.run_others(1)
+    assert first not in shown()
+    statements.run_others(3 * NEWEST)
+    assert len(shown()) == NEWEST
+
+
+def test_a_function_that_is_gone_takes_its_source_along_and_few_others_stay_meanwhile() -> None:
+    statements = Statements()
+    for number in range(500):
+        statements.run(f"def f{number}(): pass")
+    statements.run_others(3_000)
+    assert len(shown()) <= 2 * 500 + NEWEST
+    assert inspect.getsource(statements.names["f7"]) == "def f7(): pass"
+    for number in range(500):
+        del statements.names[f"f{number}"]
+    gc.collect()
+    statements.run_others(2_000)
+    assert len(shown()) == NEWEST
+
+
+def test_a_label_that_is_used_again_shows_the_later_source_as_long_as_that_is_needed() -> None:
+    statements = Statements()
+    statements.run("def f(): return 'first'", "<statement again>")
+    statements.run_others(NEWEST // 2)
+    statements.run("def f(): return 'second'", "<statement again>")
+    statements.run_others(5 * NEWEST)
+    assert "second" in inspect.getsource(statements.names["f"])
+
+
+def test_lines_of_files_and_of_other_namespaces_stay() -> None:
+    statements, others = Statements(), Statements()
+    of_a_file = linecache.getline(__file__, 1)
+    others.run("def f(): return 'theirs'", "<statement 1>")
+    statements.run("mine = 1", "<statement 1>")
+    statements.run_others(5 * NEWEST)
+    assert linecache.getline(__file__, 1) == of_a_file
+    assert __file__ in linecache.cache
+    others.run("def f(): return 'theirs'", "<statement x>")
+    assert inspect.getsource(others.names["f"]) == "def f(): return 'theirs'"
+
+
+def test_a_statement_that_clears_the_cache_harms_nobody() -> None:
+    statements = Statements()
+    statements.run("import linecache; linecache.clearcache()")
+    statements.run_others(2 * NEWEST)
+    statements.run("linecache.clearcache()")
+    statements.run_others(5 * NEWEST)

@@ -1,0 +1,120 @@
+"""What the host answers a statement, and what of it goes on the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from engine.core.ids import ExecutionId, ToolCallId
+from engine.core.minter import Minter
+from engine.core.toolbox import TOOLS
+from engine.log.event_log import EventLog
+from engine.log.events import Event
+from engine.log.events.conversation import ToolResult
+from engine.log.redaction import Redactor
+from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.store.memory import MemoryStore
+from engine.runtime.in_process import InProcessEnvironment
+from engine.session.acts.act_events import SHOWN_CHARS
+from engine.session.acts.acts import Acts, Desk
+from engine.session.acts.buffers import SessionBuffers
+from engine.session.acts.questions import Questions
+from engine.session.policy import Policy
+from engine.session.tools import Seen, Workspace
+from tests.support.fixed import CountingEntropy, FixedClock
+
+pytestmark = pytest.mark.anyio
+SECONDS = 10.0
+PARENT = ToolCallId("p")
+
+
+async def performed(root: Path, operation: str, **arguments: object) -> tuple[EffectAnswer, ToolResult]:
+    """The answer to one effect, and the result that the log has of it."""
+    answer, events = await logged(root, operation, arguments)
+    (result,) = [event for event in events if isinstance(event, ToolResult)]
+    return answer, result
+
+
+async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tuple[EffectAnswer, Sequence[Event]]:
+    """The answer to one effect, and all that the log has of it."""
+    clock = FixedClock()
+    log = EventLog(clock, lambda event: None)
+    redactor, policy, roots = Redactor(()), Policy(), (str(root),)
+    desk = Desk(
+        log=log,
+        store=MemoryStore(clock),
+        minter=Minter(clock, CountingEntropy()),
+        workspace=Workspace(str(root)),
+        redactor=redactor,
+        policy=policy,
+        questions=Questions(log, policy, redactor, roots),
+        seen=Seen(),
+        buffers=SessionBuffers(Workspace(str(root)), clock),
+        signal=lambda signal: None,
+        dismissed=lambda: None,
+    )
+    acts = Acts(desk, ExecutionId("ex"), PARENT, approved=True)
+    with anyio.fail_after(SECONDS):
+        answer = await acts.perform(
+            EffectRequest(ordinal=0, operation=operation, arguments=arguments), InProcessEnvironment(len)
+        )
+    return answer, log.events
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("write", {"path": "a", "text": ["x" * 100] * 10_000}),
+        ("write", {"path": "a", "text": {"x" * 1_000_000: 1}}),
+        ("read", {"path": "a" * 1_000_000}),
+        ("read", {"path": "a", "x" * 1_000_000: 1}),
+        ("read", {str(number): "x" * 2_000 for number in range(1_000)}),
+        ("x" * 1_000_000, {}),
+    ],
+)
+async def test_whatever_is_asked_the_log_repeats_a_bounded_part(
+    tmp_path: Path, operation: str, arguments: dict[str, object]
+) -> None:
+    answer, events = await logged(tmp_path, operation, arguments)
+    assert answer.error is not None
+    assert sum(len(msgspec.json.encode(event)) for event in events) < 100_000
+
+
+async def test_a_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_path: Path) -> None:
+    text = "x" * (SHOWN_CHARS + 5)
+    (tmp_path / "a.txt").write_text(text)
+    answer, result = await performed(tmp_path, "read", path="a.txt")
+    assert answer.value == text
+    assert (result.status, result.parent_id) == ("ok", PARENT)
+    assert result.text == "x" * SHOWN_CHARS + "\n... 5 more characters"
+
+
+@pytest.mark.parametrize("operation", ["", "workspace", "os", "../read", "view"])
+async def test_what_is_no_tool_is_not_performed(tmp_path: Path, operation: str) -> None:
+    answer, result = await performed(tmp_path, operation)
+    assert answer.error is not None
+    assert answer.error.type == "ValueError"
+    assert answer.error.message == f"no operation {operation!r}; there is {', '.join(TOOLS)}"
+    assert result.status == "error"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"path": 3}, "path must be str, not int"),
+        ({"path": ["a"]}, "path must be str, not list"),
+        ({"path": "a", "start_line": "1"}, "start_line must be int | None, not str"),
+        ({}, "Object missing required field `path`"),
+    ],
+)
+async def test_arguments_of_another_type_are_the_statements_mistake(
+    tmp_path: Path, arguments: dict[str, object], said: str
+) -> None:
+    answer, result = await performed(tmp_path, "read", **arguments)
+    assert answer.error is not None
+    assert (answer.error.type, answer.error.message) == ("TypeError", f"read(): {said}")
+    assert result.text == f"TypeError: read(): {said}"

@@ -1,0 +1,180 @@
+"""Statements from outside a turn: in the queue with prompts, on the log with what came of them, in no View."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine import OutputStreamed, Session
+from engine.context.model_protocol import ModelSignal, Prompt, TextDelta
+from engine.core.errors import SessionBusyError, SessionReadOnlyError, StatementWithdrawnError
+from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.core.system import SystemClock
+from engine.log.cycles import cycles_of
+from engine.log.events import Event
+from engine.log.events.conversation import RunStop, ToolCall, UserMessage
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from engine.log.events.session import ProjectionSent, PromptQueued, PromptWithdrawn, SessionOpened
+from engine.log.store.memory import MemoryStore
+from engine.log.store_protocol import CommitListener
+from tests.support.models import AnsweringModel
+from tests.support.sessions import LentStore, sessions_of
+from tests.support.stores import kept_log
+
+pytestmark = pytest.mark.anyio
+
+
+def of(session: Session, kind: type[Event]) -> list[Event]:
+    return [event for event in session.events if isinstance(event, kind)]
+
+
+async def until(session: Session, kind: type[Event], count: int = 1) -> None:
+    """Until so many events of the kind were published."""
+    subscription = session.subscribe()
+    missing = count - len(of(session, kind))
+    while missing > 0:
+        async for batch in subscription.batches(pace=0):
+            missing -= sum(isinstance(item, kind) for item in batch)
+            if missing <= 0:
+                return
+
+
+async def test_a_cell_runs_in_the_namespace_and_is_recorded_without_entering_the_view(tmp_path: Path) -> None:
+    asked: list[Prompt] = []
+
+    def answer(prompt: Prompt) -> list[ModelSignal]:
+        asked.append(prompt)
+        return [TextDelta("Yes.")]
+
+    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
+        session = await sessions.create(str(tmp_path))
+        (tmp_path / "a.txt").write_text("content")
+        finished = await session.cell("x = 40; read('a.txt')")
+        assert (finished.value, finished.status, list(finished.diff.added)) == ("'content'", "ok", ["x"])
+        assert (await session.cell("x + 2")).value == "42"
+        assert asked == []
+        assert session.view.events == ()
+        assert [event.text for event in of(session, UserMessage) if event.aside] == ["x = 40; read('a.txt')", "x + 2"]
+        (call,) = of(session, ToolCall)
+        assert call.parent_id == of(session, StatementRecorded)[0].tool_call_id
+        assert of(session, ProjectionSent) == []
+        cycles = cycles_of(session.events)
+        assert (len(cycles.cycles), cycles.anomalies) == (2, ())
+        assert (await session.accept("x?").end()).cause == "end_turn"
+        assert [message.text for message in asked[0].messages] == ["x?"]
+
+
+async def test_what_a_cell_returns_is_on_disk(tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await session.cell("1 + 1")
+        assert finished in store.load(session.session_id)
+        await sessions.close(session.session_id)
+        again = await sessions.load(session.session_id)
+        await again.cell("x = 1")
+        assert (await again.cell("x")).value == "1"
+
+
+async def test_cells_and_prompts_wait_in_one_queue(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions, anyio.create_task_group() as tasks:
+        session = await sessions.create(str(tmp_path))
+        order: list[str] = []
+
+        async def cell(source: str) -> None:
+            order.append(str((await session.cell(source)).value))
+
+        ticket = session.accept("x = 1")
+        tasks.start_soon(cell, "x += 1; x")
+        await until(session, PromptQueued)
+        last = session.accept("x += 1; x")
+        tasks.start_soon(cell, "x += 1; x")
+        await ticket.end()
+        await last.end()
+        await until(session, ExecutionFinished, 4)
+    assert order == ["2", "4"]
+    assert [event.value for event in of(session, ExecutionFinished)] == [None, "2", "3", "4"]
+    assert [event.prompt_kind for event in of(session, UserMessage)] == ["direct", *["follow_up"] * 3]
+
+
+async def test_cancelling_whoever_waits_for_a_running_cell_stops_it(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        async with anyio.create_task_group() as tasks:
+            shown = session.subscribe()
+            tasks.start_soon(session.cell, "x = 1\nprint('set', flush=True)\nwhile True: pass")
+            async for batch in shown.batches(pace=0):
+                if any(isinstance(item, OutputStreamed) for item in batch):
+                    break
+            tasks.cancel_scope.cancel()
+        (finished,) = of(session, ExecutionFinished)
+        assert finished.status == "cancelled"
+        assert [(stop.reason, stop.cause) for stop in of(session, RunStop)] == [("interrupted", "cancelled")]
+        assert (await session.cell("x")).value == "1"
+
+
+async def test_a_cell_that_is_cancelled_before_it_began_never_runs(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        ticket = session.accept("while True: pass")
+        await until(session, ExecutionStarted)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.cell, "y = 1")
+            await until(session, PromptQueued)
+            tasks.cancel_scope.cancel()
+        assert len(of(session, PromptWithdrawn)) == 1
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_withdrawn, session)
+            await until(session, PromptQueued, 2)
+            session.cancel()
+        assert (await ticket.end()).cause == "cancelled"
+        assert (await session.cell("'y' in globals()")).value == "False"
+
+
+async def _withdrawn(session: Session) -> None:
+    with pytest.raises(StatementWithdrawnError, match="before it began"):
+        await session.cell("y = 2")
+
+
+async def test_a_cell_may_have_a_time_limit_of_its_own(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert (await session.cell("while True: pass", seconds=0.1)).status == "timeout"
+        assert [stop.cause for stop in of(session, RunStop)] == ["end_turn"]
+
+
+async def test_a_cell_is_refused_by_a_closed_session_and_by_one_that_cannot_record(tmp_path: Path) -> None:
+    listeners: list[CommitListener] = []
+
+    class FullStore(LentStore):
+        def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
+            listeners.append(committed)
+            store.acquire(session_id, committed)
+
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path, FullStore(store)) as sessions:
+        full, closed = await sessions.create(str(tmp_path)), await sessions.create(str(tmp_path))
+        await sessions.close(closed.session_id)
+        with pytest.raises(SessionBusyError):
+            await closed.cell("1")
+        listeners[0](Seq(-1), OSError("disk full"))
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(SessionReadOnlyError):
+            await full.cell("1")
+
+
+async def test_a_cell_that_a_crash_kept_from_beginning_gets_its_end_when_the_session_is_loaded(tmp_path: Path) -> None:
+    store = MemoryStore(SystemClock())
+    session_id = SessionId("ses_crashed")
+    crashed = [
+        SessionOpened(cwd=str(tmp_path)),
+        UserMessage(message_id=MessageId("m"), text="x", aside=True),
+        StatementRecorded(statement_id=StatementId("st"), index=1, source="x", tool_call_id=ToolCallId("c")),
+    ]
+    kept_log(store, session_id, str(tmp_path), crashed)
+    async with sessions_of(tmp_path, store) as sessions:
+        session = await sessions.load(session_id)
+        kinds = [event.kind for event in session.events[len(crashed) :]]
+        assert kinds == ["execution_started", "execution_finished", "run_stop"]

@@ -1,0 +1,209 @@
+"""Slash commands: what they take, what one that is misused is told, and a statement that the user runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.log.events.conversation import AgentText, RunStop, ToolCall, UserMessage
+from engine.log.events.execution import ExecutionStarted
+from engine.log.store.memory import MemoryStore
+from engine.session.commands.table import COMMANDS
+from engine.session.policy import MODES, OPTIONS
+from engine.session.session import Session
+from tests.support.fixed import FixedClock
+from tests.support.models import AnsweringModel, runs, says
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+NO_TAIL = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
+
+
+async def said(session: Session, command: str) -> str:
+    await session.accept(command).end()
+    return [event for event in session.events if isinstance(event, AgentText)][-1].text
+
+
+async def until_running(session: Session) -> None:
+    subscription = session.subscribe()
+    async for batch in subscription.batches(0):
+        if any(isinstance(item, ExecutionStarted) for item in batch):
+            return
+
+
+async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        lines = (await said(session, "/help")).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "- `/context [N | tail]`",
+        "- `/views [all]`",
+        "- `/timeline [N]`",
+        "- `/run STATEMENT`",
+        "- `/omit [N]`",
+        "- `/rewind K [--keep-files] [--keep-conversation]`",
+        "- `/branch [NAME [--keep-files]]`",
+        "- `/diff A [B]`",
+        "- `/replay K [J] [--live | --dry]`",
+        "- `/edit K [J] [--live]`",
+        "- `/compact`",
+        "- `/tick`",
+        "- `/help`",
+    ]
+    assert all(bool(command.usage) == bool(command.hint) for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/tick all", "`/tick` takes no argument."),
+        ("/views some", "`/views` alone lists the newest handles, `/views all` each one."),
+        ("/compact the plan", "`/compact` takes no argument."),
+        ("/run", "`/run` needs a Python statement: `/run STATEMENT`."),
+        ("/run \n ", "`/run` needs a Python statement: `/run STATEMENT`."),
+        ("/timeline 1", "No statement has run yet."),
+        ("/omit 1", "No statement has run yet."),
+        ("/context tail", NO_TAIL),
+        ("/Views", "There is no command `/Views`. Did you mean `/views`? `/help` lists all."),
+        ("/tim", "There is no command `/tim`. Did you mean `/timeline`? `/help` lists all."),
+        ("/re", "There is no command `/re`. Did you mean `/rewind` or `/replay`? `/help` lists all."),
+    ],
+)
+async def test_a_command_that_is_misused_says_how_it_is_used(tmp_path: Path, text: str, answer: str) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert await said(session, text) == answer
+
+
+async def test_a_command_that_nothing_is_near_names_all_there_are(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        answer = await said(session, "/status")
+        assert all(f"`/{name}`" in answer for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("/mode x", MODES),
+        ("/modes", MODES),
+        ("/option network on", OPTIONS),
+        ("/model gpt", ("--model", "REWINDOW_MODEL")),
+    ],
+)
+async def test_what_is_set_elsewhere_names_the_values_or_the_place(
+    tmp_path: Path, text: str, names: Iterable[str]
+) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        answer = await said(session, text)
+        assert answer.startswith(f"There is no command `{text.split(maxsplit=1)[0]}`.")
+        assert all(f"`{name}`" in answer for name in names)
+        assert session.options.mode == "ask"
+
+
+async def test_a_statement_of_the_users_runs_without_a_model_and_survives_a_reload(tmp_path: Path) -> None:
+    model, store = AnsweringModel(says("hi")), MemoryStore(FixedClock())
+    async with sessions_of(tmp_path, store, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert (await session.accept('/run x = """two\nlines"""\ny = 7').end()).cause == "end_turn"
+        assert (await session.accept("/run 1 / 0").end()).cause == "end_turn"
+        await sessions.close(session.session_id)
+        session = await sessions.load(session.session_id)
+        await session.accept("/run x, y").end()
+        assert model.prompts == []
+        assert [cell.finished and cell.finished.status for cell in session.cells] == ["ok", "error", "ok"]
+        assert [cell.finished.value for cell in session.cells if cell.finished][-1] == r"('two\nlines', 7)"
+        assert all(event.aside for event in session.events if isinstance(event, UserMessage))
+        assert not [event for event in session.events if isinstance(event, ToolCall)]
+        await session.accept("hello").end()
+    assert "`1 / 0`, ended with status error" in model.prompts[0].tail
+
+
+async def test_a_tick_calls_handles_by_names_that_work(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("1\n")
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("v, w, x = (view(each, freq='Sync') for each in 'abc')")
+        await session.cell("g = group(group(group(v, w, x))); other = w; del v, w; x = 5")
+        for name in ("a", "b", "c"):
+            (tmp_path / name).write_text("2\n")
+        answer = await said(session, "/tick")
+    assert [line.partition(":")[0] for line in answer.splitlines()[1:]] == [
+        "- `view-1.1`",
+        "- `other`",
+        "- `view-1.3`",
+        "- `group-2.1`",
+        "- `g`",
+    ], "the group between has nothing to tell"
+
+
+async def test_a_statement_that_is_too_long_does_not_run_in_part(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        assert (
+            await said(session, "/run " + "x = 1\n" * 200_000) == "A statement may have at most 1,000,000 characters."
+        )
+        assert list(session.cells) == []
+
+
+async def test_a_statement_of_the_users_is_cancelled_like_any_other(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
+        session = await sessions.create(str(tmp_path))
+        ticket = session.accept("/run while True: pass")
+        await until_running(session)
+        session.cancel()
+        assert (await ticket.end()).cause == "cancelled"
+        assert [event.cause for event in session.events if isinstance(event, RunStop)] == ["cancelled"]
+
+
+async def test_a_command_waits_where_other_prompts_would_steer(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("import time\nwhile not stop.exists(): time.sleep(0.001)"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell(f"from pathlib import Path; stop = Path({str(tmp_path / 'stop')!r})")
+        session.set_option("while_running", "steer")
+        running = session.accept("go")
+        await until_running(session)
+        tickets = [session.accept(text) for text in ("/run z = 1", "/tick", "be brief")]
+        (tmp_path / "stop").touch()
+        with anyio.fail_after(20):
+            for ticket in (running, *tickets):
+                await ticket.end()
+        read = [message.text for message in model.prompts[-1].messages if isinstance(message, UserMessage)]
+        assert read == ["go", "be brief"]
+        assert session.cells[-1].statement.source == "z = 1"
+
+
+async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in ("x = 1", "import os; os.urandom(4).hex()", "x"):
+            await session.accept(source).end()
+        alone = await said(session, "/timeline")
+        assert "`/rewind K` goes back" in alone
+        assert "branch" not in alone.lower()
+        await session.replay(2)
+        assert (await said(session, "/timeline 2")).startswith("2. `import os; os.urandom(4).hex()` (ok, ")
+        await session.rewind(1)
+        await session.switch("main")
+        lines = (await said(session, "/timeline")).splitlines()
+        await session.accept("w = write('new.txt', '')").end()
+        assert ", changed 1 file)" in (await said(session, "/timeline")).splitlines()[5]
+        await session.rewind(3)
+        on_another = (await said(session, "/timeline")).splitlines()
+    assert [line.partition("(")[0] for line in lines] == [
+        "Branch `main`:", "", "1. `x = 1` ", "2. `import os; os.urandom", "3. `x` ", "",
+        "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning, `/branch NAME` over to"
+        " another branch.",
+    ]  # fmt: skip
+    assert lines[2].endswith("; the last that `b1` has, too")
+    assert on_another[0] == "Branch `b2`, from `main` after statement 3:"
+    assert on_another[2].endswith("; the last that `b1` has, too")
+    assert on_another[4].endswith("; the last that `main` has, too")
+    assert lines[3].endswith(", ran 2 times, last differed in value)")
+    assert lines[4].endswith(", ran 2 times)")

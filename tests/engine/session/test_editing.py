@@ -1,0 +1,293 @@
+"""Another source in the place of an earlier statement: a branch of its own, and what differs on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine import PermissionAnswer, Session, StatementSubject, Store
+from engine.core.errors import EnvironmentUnavailableError, InvalidRequestError, StatementWithdrawnError
+from engine.core.ids import SessionId
+from engine.core.system import SystemClock
+from engine.log.cycles import cycles_of
+from engine.log.events import Event
+from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWritten
+from engine.log.store.memory import MemoryStore
+from engine.runtime.in_process import InProcessEnvironment
+from tests.support.fixed import CountingEntropy
+from tests.support.hollow import HollowEnvironment, Moment
+from tests.support.models import AnsweringModel, runs
+from tests.support.permissions import FixedPermissions
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+STATEMENTS = (
+    "x = 2",
+    "text = read('notes.txt')",
+    "y = x * 10",
+    "w = write(f'out-{y}.txt', text); done = True",
+    "print(y, text)",
+)
+Opened = Callable[[], AbstractAsyncContextManager[Session]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """Opens the one session of the test, again where it is there, and runs STATEMENTS the first time."""
+    (tmp_path / "notes.txt").write_text("before\n")
+    store: Store = MemoryStore(SystemClock())
+    entropy = CountingEntropy()
+    known: list[SessionId] = []
+
+    @asynccontextmanager
+    async def session() -> AsyncGenerator[Session]:
+        async with sessions_of(tmp_path, store, entropy=entropy) as sessions:
+            if known:
+                yield await sessions.load(known[0])
+                return
+            made = await sessions.create(str(tmp_path))
+            known.append(made.session_id)
+            for source in STATEMENTS:
+                await made.accept(source).end()
+            yield made
+
+    return session
+
+
+async def value(session: Session, expression: str) -> str | None:
+    return (await session.cell(expression)).value
+
+
+def written(session: Session) -> list[str]:
+    return [Path(event.path).name for event in session.events if isinstance(event, FileWritten)]
+
+
+async def test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        before = session.path
+        (tmp_path / "notes.txt").write_text("after\n")
+        report = await session.edit(3, "y = x * 100")
+        assert (report.outcome, report.branch, [each.status for each in report.executions]) == (
+            "completed",
+            "b1",
+            ["ok", "error", "ok"],  # the file has another name now, and nothing is written
+        )
+        assert {(each.statement, each.aspect) for each in report.divergences} >= {(3, "diff"), (5, "stdout")}
+        assert [await value(session, name) for name in ("y", "text", "'done' in dir()")] == [
+            "200",
+            "'before\\n'",
+            "False",
+        ]
+        assert written(session) == ["out-20.txt"]
+        assert not (tmp_path / "out-200.txt").exists()
+        await session.switch("main")
+        assert session.path[: len(before)] == before
+        assert await value(session, "y") == "20"
+    async with opened() as session:
+        await session.switch("b1")
+        assert await value(session, "y, 'done' in dir()") == "(200, False)"
+
+
+async def test_the_same_question_gets_the_recorded_answer_once(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        (tmp_path / "notes.txt").write_text("after\n")
+        report = await session.edit(2, "text = read('notes.txt'); again = read('notes.txt')", 4)
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        assert await value(session, "text, again, done") == "('before\\n', 'after\\n', True)"
+        assert written(session) == ["out-20.txt"]
+        assert sum(isinstance(event, EffectAnswered) for event in session.path) == 3
+
+
+async def test_what_a_statement_writes_by_itself_is_not_written_by_an_edit(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        path = tmp_path / "own.txt"
+        await session.cell(f"import pathlib; size = pathlib.Path({str(path)!r}).write_text('x' * y)")
+        report = await session.edit(3, "y = 3")
+        assert [each.status for each in report.executions] == ["ok", "error", "ok", "error"]
+        assert path.read_text() == "x" * 20
+        await session.edit(3, "y = 4", mode="live")
+        assert path.read_text() == "x" * 4
+
+
+async def test_a_live_edit_acts_again(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as session:
+        report = await session.edit(3, "y = x * 100", mode="live")
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        assert (tmp_path / "out-200.txt").read_text() == "before\n"
+        assert written(session) == ["out-20.txt", "out-200.txt"]
+
+
+async def test_a_write_that_is_answered_as_it_was_is_no_difference(opened: Opened) -> None:
+    async with opened() as session:
+        report = await session.edit(1, "x = 1 + 1")
+        assert [(each.statement, each.aspect) for each in report.divergences] == []
+
+
+async def test_what_was_answered_as_it_was_is_what_the_branch_has_seen_of_a_file(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        await session.cell("write('out-20.txt', 'more'); write('notes.txt', 'other\\n')")
+        assert (await session.edit(5, "print(y)")).outcome == "completed"
+        # It holds what statement 6 wrote, as that was answered; so it may be written over.
+        assert (await session.cell("write('out-20.txt', 'last')")).status == "ok"
+        # Changed by somebody since it was read and written, as far as this branch knows.
+        (tmp_path / "notes.txt").write_text("theirs\n")
+        refused = (await session.cell("write('notes.txt', 'mine\\n')")).exception
+        assert refused is not None
+        assert refused.message.startswith("notes.txt has changed since it was last")
+        assert (tmp_path / "notes.txt").read_text() == "theirs\n"
+
+
+async def test_a_file_that_was_changed_since_an_answer_is_not_written_over_behind_an_edit(
+    opened: Opened, tmp_path: Path
+) -> None:
+    async with opened() as session:
+        (tmp_path / "notes.txt").write_text("theirs\n")
+        assert (await session.edit(1, "x = 2; new = True")).outcome == "completed"
+        refused = (await session.cell("write('notes.txt', 'mine\\n')")).exception
+        assert refused is not None
+        assert refused.message.startswith("notes.txt has changed since it was last read; ")
+        assert "-before\n+theirs" in refused.message
+        assert (tmp_path / "notes.txt").read_text() == "theirs\n"
+        # Where nothing is lost nothing is refused, and who writes what is there knows it.
+        assert (await session.cell("write('notes.txt', 'theirs\\n')")).status == "ok"
+        assert (await session.cell("write('notes.txt', 'mine\\n')")).status == "ok"
+
+
+async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -> None:
+    async with opened() as session:
+        await session.edit(3, "y = 7")
+        assert not cycles_of(session.path).anomalies
+        view = session.view.ready()
+        calls = [event.arguments["source"] for event in view if isinstance(event, ToolCall)]
+        assert calls == [*STATEMENTS[:2], "y = 7", *STATEMENTS[3:]]
+        assert sum(isinstance(event, ToolResult) for event in view) == len(calls)
+        assert [event.text for event in view if isinstance(event, UserMessage)][-1] == "/edit 3\ny = 7"
+        assert isinstance(session.path[-1], RunStop)
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "last", "sentence"),
+    [
+        (9, "1", None, "There is no statement 9; they are numbered from 1 to 5."),
+        (3, "1", 2, "Statement 3 comes after statement 2"),
+        (3, " \n", None, "There is nothing to run in place of statement 3: give it on the lines after"),
+        (3, "x =", None, "That is no Python: invalid syntax"),
+        (3, "x = '\0'", None, "That is no Python"),
+    ],
+)
+async def test_what_cannot_be_edited_changes_nothing(
+    opened: Opened, number: int, source: str, last: int | None, sentence: str
+) -> None:
+    async with opened() as session:
+        with pytest.raises(InvalidRequestError, match=sentence.replace("(", "\\(")):
+            await session.edit(number, source, last)
+        assert [row.name for row in session.branches] == ["main"]
+        assert await value(session, "y") == "20"
+        assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
+
+
+async def test_a_cancelled_edit_goes_back_to_where_it_was(opened: Opened) -> None:
+    async with opened() as session:
+        subscription = session.subscribe()
+
+        async def cancel() -> None:
+            async for batch in subscription.batches(pace=0):
+                if any(isinstance(item, ExecutionStarted) for item in batch):
+                    session.cancel()
+                    return
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            with pytest.raises(StatementWithdrawnError):
+                await session.edit(3, "import time; time.sleep(60)")
+        assert [row.name for row in session.branches if row.is_active] == ["main"]
+        assert await value(session, "y") == "20"
+        assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
+        asked = [event for event in session.path if isinstance(event, UserMessage) and "/edit" in event.text]
+        assert [event.aside for event in asked] == [True]
+        stops: list[Event] = [event for event in session.path if isinstance(event, RunStop)]
+        assert len(stops) == len(STATEMENTS) + 2
+
+
+async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
+    async with opened() as session:
+        report = await session.edit(4, "import os; os._exit(3)")
+        assert (report.outcome, report.detail, report.branch) == ("failed", "statement 4 ended the worker", "b1")
+        assert await value(session, "y") == "20"
+
+
+async def test_a_worker_that_cannot_be_had_ends_an_edit_with_every_call_answered(tmp_path: Path) -> None:
+    environment = HollowEnvironment()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for source in STATEMENTS:
+            await session.accept(source).end()
+
+        async def fail(now: Moment) -> None:
+            if now == "run":
+                environment.alive = False
+                raise EnvironmentUnavailableError("no memory for a worker")
+
+        environment.meanwhile = fail
+        report = await session.edit(2, "text = ''")
+        assert (report.outcome, report.detail) == ("failed", "no memory for a worker")
+        calls, results = (
+            [event.tool_call_id for event in session.path if isinstance(event, kind)] for kind in (ToolCall, ToolResult)
+        )
+        assert results == calls
+        assert not cycles_of(session.path).anomalies
+
+
+async def test_what_was_stopped_or_left_out_does_not_run_behind_an_edited_statement(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("stopped = 1\nwhile True: pass", seconds=0.2)
+        await session.cell("z = y")
+        await session.accept("/omit 4").end()
+        report = await session.edit(3, "y = 7")
+        assert report.not_run == (
+            "statement 4 of main is left out, as the user asked",
+            "statement 6 of main was stopped (timeout) and is not run again; nothing is set of what it left",
+        )
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        # By their numbers on the branch that is active now.
+        assert {each.statement for each in report.divergences} == {3, 4, 5}
+        assert await value(session, "z, 'stopped' in dir()") == "(7, False)"
+
+
+async def test_a_way_to_edit_that_there_is_not_is_answered_with_those_there_are(opened: Opened) -> None:
+    async with opened() as session:
+        await session.accept("/edit 1 --dry\nx = 3").end()
+        said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
+        assert said == "'--dry' is no option of it; there are `--recorded`, `--live`."
+
+
+async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("while True: pass", seconds=0.2)
+        report = await session.edit(6, "stopped = False")
+        assert ([each.status for each in report.executions], report.not_run) == (["ok"], ())
+
+
+async def test_a_live_edit_asks_about_what_a_model_wrote_and_passes_over_what_was_rejected(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("x = 1", "y = x", "z = y", typed=False))
+    answers = [PermissionAnswer(outcome=each) for each in ("allowed", "allowed", "rejected", "allowed", "rejected")]
+    user = FixedPermissions(answers)
+    async with sessions_of(tmp_path, model=model, environments=lambda: InProcessEnvironment(len)) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.attach(user)
+        await session.accept("go").end()
+        first = await session.edit(1, "x = 5", mode="live")
+        assert (first.outcome, first.not_run) == ("completed", ("statement 3 of main has never run",))
+        assert user.questions[-1].subject == StatementSubject("y = x")
+        second = await session.edit(1, "x = 6", mode="live")
+        assert (second.outcome, second.detail) == ("failed", "statement 2 was not allowed to run again")
+        assert await value(session, "x, 'y' in dir()") == "(6, False)"

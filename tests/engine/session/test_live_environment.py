@@ -1,0 +1,189 @@
+"""Who asks for the environment gets a living one, over an environment that can be lost at will."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from engine.core.errors import EnvironmentUnavailableError
+from engine.core.execution import INTERRUPTED, ExceptionInfo
+from engine.core.ids import ExecutionId, StatementId, ToolCallId
+from engine.core.minter import Minter
+from engine.log.event_log import EventLog
+from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
+from engine.log.events.session import EnvironmentRestored
+from engine.log.redaction import NO_SECRETS, Redactor
+from engine.log.store.memory import MemoryStore
+from engine.log.timeline.readings import Readings
+from engine.runtime.environment import Environment, EnvironmentSpec
+from engine.session.cancellation import Cancellation, WorkCancelledError
+from engine.session.kept.checkpoint_keeping import CheckpointKeeping
+from engine.session.kept.kept_values import ValueKeeping
+from engine.session.live_environment import LiveEnvironment
+from engine.session.rebuild_progress import RebuildProgress
+from tests.support.confining import confinement_of
+from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.hollow import HollowEnvironment, Moment
+
+pytestmark = pytest.mark.anyio
+
+
+def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironment, EventLog]:
+    """An environment of a session in which these statements have run."""
+    readings = Readings()
+    log = EventLog(FixedClock(), lambda event: None, folds=(readings.apply,))
+    for number, source in enumerate(sources, 1):
+        statement, execution = StatementId(f"st{number}"), ExecutionId(f"ex{number}")
+        call = ToolCallId(f"c{number}")
+        log.append(StatementRecorded(statement_id=statement, index=number, source=source, tool_call_id=call))
+        log.append(ExecutionStarted(execution_id=execution, statement_id=statement))
+        finished = ExecutionFinished(
+            execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
+        )
+        log.append(finished)
+    store = MemoryStore(FixedClock())
+    values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
+    kept = CheckpointKeeping(log, keeps=False)
+    live = LiveEnvironment(
+        lambda: environment,
+        EnvironmentSpec(cwd="/", redactor=NO_SECRETS),
+        log,
+        readings,
+        store,
+        values,
+        kept,
+        confinement_of(log),
+        progress=partial(RebuildProgress, lambda signal: None, Minter(FixedClock(), CountingEntropy())),
+    )
+    return live, log
+
+
+class Act:
+    """Something that is done in an environment: fails `losses` times, and loses the environment with it if `fatal`."""
+
+    def __init__(self, losses: int = 0, *, fatal: bool = True) -> None:
+        self.calls = 0
+        self._losses = losses
+        self._fatal = fatal
+
+    async def __call__(self, environment: Environment) -> str:
+        assert isinstance(environment, HollowEnvironment)
+        assert environment.alive
+        self.calls += 1
+        if self.calls <= self._losses:
+            environment.alive = not self._fatal
+            raise EnvironmentUnavailableError("lost")
+        return "done"
+
+
+async def test_the_environment_is_started_with_its_first_use_and_kept() -> None:
+    environment = HollowEnvironment()
+    live, log = living(environment)
+    assert [await live.use(Act()), await live.use(Act())] == ["done", "done"]
+    assert environment.requests == ["start"]
+    assert not log.events
+
+
+async def test_one_that_was_lost_is_rebuilt_from_the_timeline_and_the_act_is_done_once_more() -> None:
+    environment, act = HollowEnvironment(), Act(losses=1)
+    live, log = living(environment, "x = 1", "x += 1")
+    assert await live.use(act) == "done"
+    assert environment.requests == ["start", "restore"] * 2
+    assert act.calls == 2
+    assert environment.restored == ["x = 1", "x += 1"]
+    assert [event.executions for event in log.events if isinstance(event, EnvironmentRestored)] == [2, 2]
+
+
+async def test_a_rebuild_says_why_the_names_were_lost() -> None:
+    environment = HollowEnvironment()
+    live, log = living(environment, "x = 1")
+    await live.ready()
+    environment.alive, environment.lost_by = False, "it held too much"
+    await live.ready()
+    first, second = [event for event in log.events if isinstance(event, EnvironmentRestored)]
+    assert (first.loss, second.loss) == (None, "it held too much")
+    assert second.sentences == ("the names were lost: it held too much",)
+
+
+@pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])
+async def test_a_rebuild_names_a_statement_that_the_end_of_the_program_cut_off_and_the_next_one_does_not(
+    sources: tuple[str, ...],
+) -> None:
+    live, log = living(HollowEnvironment(), *sources, "y = slow()")
+    number = len(sources) + 1
+    log.append(
+        ExecutionFinished(
+            execution_id=ExecutionId(f"ex{number}"),
+            statement_id=StatementId(f"st{number}"),
+            status="cancelled",
+            started_at=1.0,
+            ended_at=1.0,
+            exception=ExceptionInfo(type=INTERRUPTED, message=""),
+        )
+    )
+    for _ in range(2):
+        await live.ready()
+        await live.rest()
+    said = [event.divergences for event in log.events if isinstance(event, EnvironmentRestored)]
+    (sentence,) = said[0]
+    assert sentence.startswith(f"<statement {number}> did not finish")
+    assert sentence.endswith("what it would have bound is not there")
+    assert not any(said[1:])
+
+
+async def test_one_that_is_lost_twice_is_a_failure() -> None:
+    act = Act(losses=2)
+    with pytest.raises(EnvironmentUnavailableError, match="lost"):
+        await living(HollowEnvironment())[0].use(act)
+    assert act.calls == 2
+
+
+async def test_a_failure_in_a_living_environment_is_not_tried_again() -> None:
+    act = Act(losses=1, fatal=False)
+    with pytest.raises(EnvironmentUnavailableError, match="lost"):
+        await living(HollowEnvironment())[0].use(act)
+    assert act.calls == 1
+
+
+@pytest.mark.parametrize("losses", [0, 1])
+async def test_a_cancel_while_the_environment_is_made_ready_keeps_the_act_from_beginning(losses: int) -> None:
+    cancellation, act = Cancellation(), Act(losses=losses)
+
+    async def cancel_the_last(_: Moment) -> None:
+        if environment.requests.count("start") == losses + 1:
+            cancellation.cancel()
+
+    environment = HollowEnvironment(cancel_the_last)
+    with pytest.raises(WorkCancelledError):
+        await living(environment)[0].use(act, cancellation)
+    assert act.calls == losses
+
+
+async def test_a_cancel_does_not_tear_what_is_done_in_the_environment() -> None:
+    cancellation = Cancellation()
+
+    async def act(environment: Environment) -> str:
+        cancellation.cancel()
+        await anyio.lowlevel.checkpoint()
+        return "whole"
+
+    assert await living(HollowEnvironment())[0].use(act, cancellation) == "whole"
+
+
+async def test_nobody_has_a_worker_while_it_is_recorded_which_past_counts() -> None:
+    hollow = HollowEnvironment()
+    environment, log = living(hollow, "x = 1")
+    await environment.ready()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, environment.ended():
+            assert not hollow.alive
+            tasks.start_soon(environment.ready)
+            await anyio.wait_all_tasks_blocked()
+            assert not hollow.alive
+            log.append(StatementOmitted(statement_id=StatementId("st1")))
+    assert hollow.alive
+    assert hollow.requests.count("start") == 2
+    assert hollow.requests.count("restore") == 1

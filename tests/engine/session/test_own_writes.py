@@ -1,0 +1,290 @@
+"""Files that a statement's own code writes: what they held is on the log before, and what became of them afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from engine import Session
+from engine.core.execution import TextChange
+from engine.core.system import SystemClock
+from engine.files.revision import digest_of
+from engine.log.events.conversation import ToolCall, ToolResult
+from engine.log.events.execution import ExecutionFinished, FileTouched, FileWritten
+from engine.log.store.memory import MemoryStore
+from tests.support.environments import until
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def ran(session: Session, source: str) -> ExecutionFinished:
+    finished = await session.cell(source)
+    assert finished.exception is None, finished.exception
+    return finished
+
+
+def written(session: Session) -> Sequence[FileWritten]:
+    return [event for event in session.events if isinstance(event, FileWritten)]
+
+
+def touched(session: Session) -> Sequence[FileTouched]:
+    return [event for event in session.events if isinstance(event, FileTouched)]
+
+
+async def test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path / "state", store) as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await ran(session, "from pathlib import Path; n = Path('a.txt').write_text('two\\n')")
+        (event,) = written(session)
+        (before,) = touched(session)
+        assert (event.path, event.noticed, event.note) == (str(tmp_path / "a.txt"), True, "")
+        assert (event.before_digest, event.after_digest) == (digest_of(b"one\n"), digest_of(b"two\n"))
+        assert event.changes == (TextChange(line=1, old="one\n", new="two\n"),)
+        assert before.before is not None
+        assert event.after is not None
+        assert (store.blob_get(before.before), store.blob_get(event.after)) == (b"one\n", b"two\n")
+        assert event.before == before.before
+        assert [each.path for each in finished.artifacts] == [event.path]
+        call = next(each for each in session.events if isinstance(each, ToolCall) and each.parent_id)
+        result = next(each for each in session.events if isinstance(each, ToolResult) and each.parent_id)
+        assert (call.tool, call.arguments, event.tool_call_id) == ("write", {"path": event.path}, call.tool_call_id)
+        assert result.text == "written by the statement's own code"
+
+
+async def test_what_is_as_before_at_the_end_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await ran(
+            session,
+            "import io, os, tempfile; from pathlib import Path\n"
+            "io.open('a.txt', 'r+').close()\nfor text in ('x', 'one\\n'): n = Path('a.txt').write_text(text)\n"
+            "n = Path('made').write_text('x'); os.remove('made')\n"
+            "with tempfile.NamedTemporaryFile() as f: n = f.write(b'x')",
+        )
+        assert not written(session)
+        assert not finished.artifacts
+        assert [Path(event.path).name for event in touched(session)][:2] == ["a.txt", "made"]
+
+
+async def test_a_tools_write_and_the_codes_own_are_recorded_once_each_in_order(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await ran(
+            session,
+            "from pathlib import Path; p = Path('a.txt'); n = p.write_text('1'); w = write('a.txt', '2')\n"
+            "with open('a.txt', 'w') as f: n = f.write('3')\nn = p.write_text('4')",
+        )
+        # What the code wrote ahead of the tool is told by what the tool found.
+        steps = [(each.before_digest, each.after_digest, each.noticed) for each in written(session)]
+        one, two, three, four = map(digest_of, (b"1", b"2", b"3", b"4"))
+        assert steps == [(one, two, False), (two, three, False), (three, four, True)]
+        (artifact,) = finished.artifacts
+        assert (artifact.before_digest, artifact.after_digest) == ("", four)
+
+
+async def test_what_was_there_outlives_a_worker_that_is_killed_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    (tmp_path / "b.txt").write_bytes(b"as it is\n")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await session.cell(
+            "import io, os, signal\nf = io.open('b.txt', 'r+'); f = io.open('a.txt', 'w')\n"
+            "os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        assert finished.exception is not None
+        assert finished.exception.type == "WorkerDied"
+        (event,) = written(session)
+        assert (event.before_digest, event.after_digest) == (digest_of(b"one\n"), digest_of(b""))
+        assert [each.path for each in finished.artifacts] == [event.path]
+
+
+async def test_a_removed_a_moved_and_a_new_file_are_shown_as_that(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    (tmp_path / "b.bin").write_bytes(b"\0\xff")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, "import os; os.rename('a.txt', 'c.txt'); os.remove('b.bin')")
+        found = {Path(event.path).name: event for event in written(session)}
+        assert found["a.txt"].note == "the file was removed"
+        assert found["a.txt"].changes == (TextChange(line=1, old="one\n", new=""),)
+        assert (found["a.txt"].after_digest, found["c.txt"].before_digest) == ("", "")
+        assert found["c.txt"].changes == (TextChange(line=1, old=None, new="one\n"),)
+        assert found["b.bin"].note == "binary, 2 bytes -> text, 0 bytes\nthe file was removed"
+        calls = [each.tool for each in session.events if isinstance(each, ToolCall) and each.parent_id]
+        assert sorted(calls) == ["remove", "remove", "write"]
+        results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
+        assert sorted(results) == ["removed by the statement's own code"] * 2 + ["written by the statement's own code"]
+
+
+async def test_a_secret_in_a_file_is_not_kept_but_named(tmp_path: Path) -> None:
+    (tmp_path / "a.env").write_text("KEY=sk-1234567890abcdef\n")
+    store = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path / "state", store, MY_API_KEY="sk-1234567890abcdef") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, "from pathlib import Path; p = Path('a.env'); n = p.write_text(p.read_text() + 'more\\n')")
+        ((before,), (event,)) = touched(session), written(session)
+        assert (before.before, event.before, event.after) == (None, None, None)
+        assert before.withheld
+        assert event.withheld.startswith(before.withheld + " ")
+        assert "sk-1234567890abcdef" not in repr(session.events)
+
+
+async def test_a_file_that_stays_open_is_looked_at_for_each_statement(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, "import io, sqlite3; f = io.open('a.log', 'w'); n = f.write('1'); f.flush()")
+        await ran(session, "n = f.write('2'); f.flush()")
+        await ran(session, "1 + 1")
+        await ran(session, "n = f.write('3'); f.close(); c = sqlite3.connect('a.db'); c.isolation_level = None")
+        await ran(session, "_ = c.execute('create table t (x)')")
+        await ran(session, "c.close()")
+        await ran(session, "1 + 1")
+        found = [(Path(event.path).name, event.before_digest) for event in written(session)]
+        contents = [("a.log", ""), ("a.log", digest_of(b"1")), ("a.log", digest_of(b"12")), ("a.db", "")]
+        assert found == [*contents, ("a.db", digest_of(b""))]
+        assert [Path(event.path).name for event in touched(session)][-1] == "a.db"
+
+
+async def test_a_file_that_is_too_large_is_named_without_its_content(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(100 << 20)
+    with (tmp_path / "same").open("wb") as file:
+        file.truncate(100 << 20)
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(
+            session, "import io; io.open('same', 'r+').close(); f = io.open('large', 'r+'); n = f.write('x'); f.close()"
+        )
+        (event,) = written(session)
+        assert Path(event.path).name == "large"
+        assert event.before is None
+        assert event.after is None
+        assert event.note == (
+            "what it held before is not kept: it had more than 64 MiB\n"
+            "what it holds now is not kept: it has more than 64 MiB"
+        )
+
+
+async def test_a_name_that_is_no_text_is_looked_at_all_the_same(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.txt"
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, f"import io; f = io.open({name!r}, 'w'); n = f.write('x'); f.close()")
+        (event,) = written(session)
+        assert Path(event.path).name == "\ufffd.txt"
+        assert event.after_digest == digest_of(b"x")
+
+
+async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "later")
+    (tmp_path / "swapped").write_text("x")
+    for name in ("gone", "linked", "same"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(
+            session,
+            "import io, os, socket\n"
+            "os.close(os.open('pipe', os.O_RDWR)); s = socket.socket(socket.AF_UNIX); s.bind('socket'); s.close()\n"
+            "io.open('swapped', 'a').close(); os.remove('swapped'); os.rename('later', 'swapped')\n"
+            "os.remove('linked'); os.symlink('same', 'linked')\n"
+            "io.open('gone', 'a').close(); n = os.system('rm gone')\n"
+            "try: io.open('circle', 'w')\nexcept OSError: pass",
+        )
+        assert sorted(Path(event.path).name for event in written(session)) == ["gone", "linked", "swapped"]
+        assert {event.after_digest for event in written(session)} == {""}
+
+
+async def test_what_happens_between_statements_and_in_forked_processes_is_nobodys(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(
+            session,
+            "import io, os, threading\ngo, done = threading.Event(), threading.Event()\n"
+            "def work():\n    go.wait(20); io.open('by a thread', 'w').close(); done.set()\n"
+            "t = threading.Thread(target=work); t.start()\n"
+            "if os.fork() == 0:\n    io.open('by a child', 'w').close(); os._exit(0)\n_ = os.wait()\n"
+            "threading.Timer(0.05, go.set).start()",
+        )
+        await until((tmp_path / "by a thread").exists)
+        await ran(session, "t.join()")
+        assert not touched(session)
+        assert (tmp_path / "by a child").exists()
+
+
+async def test_a_thread_that_writes_while_the_host_answers_waits_for_nobody(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        finished = await ran(
+            session,
+            "import io, threading\n"
+            "def work():\n    for n in range(200): io.open(f't{n}', 'w').close()\n    io.open('ready', 'w').close()\n"
+            "t = threading.Thread(target=work); t.start()\n"
+            "code = bash('until test -e ready; do sleep 0.01; done').code; t.join(); code",
+        )
+        assert finished.value == "0"
+        assert len(touched(session)) == 201
+
+
+async def test_a_statement_that_is_stopped_has_its_files_recorded(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        source = "import pathlib, time; n = pathlib.Path('a.txt').write_text('two'); time.sleep(60)"
+        finished = await session.cell(source, seconds=0.3)
+        assert finished.status == "timeout"
+        assert [each.after_digest for each in finished.artifacts] == [digest_of(b"two")]
+
+
+async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(
+            session,
+            "import os\nheld = []\ntry:\n    while True: held.append(os.open('/dev/null', os.O_RDONLY))\n"
+            "except OSError: os.remove('a.txt')\nfor n in held: os.close(n)\ndel held, n",
+        )
+        assert not (tmp_path / "a.txt").exists()
+        results = [each.text for each in session.events if isinstance(each, ToolResult) and each.parent_id]
+        assert results == ["1 more act on files of which nothing is recorded"]
+
+
+async def test_what_a_killed_agent_could_not_look_at_the_next_load_does(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    first = MemoryStore(SystemClock())
+    async with sessions_of(tmp_path / "state", first) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await ran(session, "import pathlib; n = pathlib.Path('a.txt').write_text('two')")
+        row = replace(first.row(session.session_id), title="a copy")
+        end = next(at for at, event in enumerate(session.events) if isinstance(event, FileTouched))
+        events = [first.blob_get(event.before) for event in touched(session) if event.before]
+        cut = MemoryStore(SystemClock())
+        cut.add(row, [*events, *session.events[: end + 1]])
+    async with sessions_of(tmp_path / "state", cut) as sessions:
+        session = await sessions.load(row.session_id)
+        (event,) = written(session)
+        (finished,) = (each for each in session.events if isinstance(each, ExecutionFinished))
+        assert (event.before_digest, event.after_digest) == (digest_of(b"one"), digest_of(b"two"))
+        assert event.changes == (TextChange(line=1, old="one", new="two"),)
+        assert (finished.status, [each.path for each in finished.artifacts]) == ("cancelled", [event.path])
+        assert event.seq < finished.seq
+
+
+async def test_a_statement_that_breaks_what_is_used_has_its_record_all_the_same(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path))
+        source = "import fcntl, io, os\nf = io.open('a', 'w'); fcntl.fcntl = os.path.join = os.scandir = None; x = 1"
+        assert (await session.cell(source)).exception is None
+        assert (await session.cell("f.close(); x")).value == "1"
+        assert [Path(event.path).name for event in written(session)] == ["a"]

@@ -1,0 +1,208 @@
+"""Who is asked, about what, with which offer; and what is remembered of an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engine.core.changed import change_size
+from engine.core.execution import LeftOut, TextChange
+from engine.core.ids import ToolCallId
+from engine.log.event_log import EventLog
+from engine.log.events.session import PermissionAnswered, PermissionAsked
+from engine.log.permissions_values import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    PermissionSubject,
+    StatementSubject,
+    TreeSubject,
+)
+from engine.log.redaction import Redactor
+from engine.session.acts.questions import Questions
+from engine.session.policy import Policy
+from tests.support.fixed import FixedClock
+from tests.support.permissions import FixedPermissions
+
+pytestmark = pytest.mark.anyio
+CALL = ToolCallId("c")
+SECRET = "a-secret-of-mine"
+ALWAYS = PermissionAnswer(outcome="allowed", remember=True)
+ONCE = PermissionAnswer(outcome="allowed")
+
+
+def file(path: Path, new: str = "x\n") -> FileSubject:
+    return FileSubject(path=str(path), changes=(TextChange(line=1, old=None, new=new),))
+
+
+def command(text: str) -> CommandSubject:
+    return CommandSubject(command=text, cwd="/w")
+
+
+class Asked:
+    """A session's questions, in front of a user who has made up their mind."""
+
+    def __init__(self, root: Path, *answers: PermissionAnswer, secrets: tuple[str, ...] = ()) -> None:
+        policy = Policy()
+        self.log = EventLog(FixedClock(), lambda event: None)
+        self.log.follow(policy.apply)
+        self.user = FixedPermissions(answers)
+        self.questions = Questions(self.log, policy, Redactor(secrets), (str(root),))
+        self.questions.permissions = self.user
+
+    async def decide(self, *subjects: PermissionSubject) -> list[str]:
+        return [(await self.questions.decide(CALL, subject)).outcome for subject in subjects]
+
+    @property
+    def change(self) -> FileSubject | TreeSubject:
+        subject = self.user.questions[0].subject
+        assert isinstance(subject, FileSubject | TreeSubject)
+        return subject
+
+    @property
+    def offered(self) -> list[str]:
+        return [question.always for question in self.user.questions]
+
+
+@pytest.mark.parametrize(
+    ("subject", "offer"),
+    [
+        (StatementSubject("x"), "all statements of this session"),
+        (command("git status"), "commands that begin with git status"),
+        (command("git status; rm -rf ."), "exactly this command: git status; rm -rf ."),
+        (command("echo $HOME"), "exactly this command: echo $HOME"),
+        (command("x" * 3_000), ""),
+    ],
+)
+async def test_a_question_offers_to_remember_what_can_be_named(
+    tmp_path: Path, subject: PermissionSubject, offer: str
+) -> None:
+    asked = Asked(tmp_path, ALWAYS, ONCE)
+    await asked.decide(subject, subject)
+    assert asked.offered == ([offer] if offer else ["", ""])
+    remembered = [event.remembered for event in asked.log.events if isinstance(event, PermissionAnswered)]
+    assert remembered == ([True] if offer else [False, False])
+
+
+async def test_the_model_is_told_the_reason_for_a_no_without_secrets(tmp_path: Path) -> None:
+    no = PermissionAnswer(outcome="rejected", reason="keep\n the old name, my-secret-value.")
+    asked = Asked(tmp_path, no, secrets=("my-secret-value",))
+    verdict = await asked.questions.decide(CALL, command("git mv a b"))
+    assert verdict.reason == "The user rejected this command: keep the old name, ***."
+
+
+async def test_a_directory_and_a_file_are_offered_as_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    asked = Asked(tmp_path, *[ONCE] * 3)
+    await asked.decide(file(tmp_path / "src" / "a.py"), file(tmp_path / "not yet" / "a.py"), file(tmp_path / "a.py"))
+    assert asked.offered == ["changes of src/", "changes of not yet/", "changes of a.py"]
+
+
+async def test_a_remembered_answer_is_one_to_what_it_covers_and_to_nothing_beside(tmp_path: Path) -> None:
+    src, beside = tmp_path / "src", tmp_path / "src-else"
+    asked = Asked(tmp_path, ALWAYS, PermissionAnswer(outcome="rejected", remember=True), ONCE)
+    assert await asked.decide(file(src / "a.py"), file(src / "deep" / "b.py")) == ["allowed", "allowed"]
+    assert await asked.decide(file(beside / "a.py"), file(beside / "b.py")) == ["rejected", "rejected"]
+    assert await asked.decide(StatementSubject("x")) == ["allowed"]
+    assert len(asked.user.questions) == 3
+
+
+async def test_a_command_that_goes_on_with_another_is_asked_about(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ALWAYS, *[PermissionAnswer(outcome="rejected")] * 3)
+    outcomes = await asked.decide(
+        *map(command, ["git status", "git status -s", "git status; rm x", "git status\nrm x", "git statusx"])
+    )
+    assert outcomes == ["allowed", "allowed", "rejected", "rejected", "rejected"]
+
+
+async def test_the_latest_answer_that_covers_it_counts(tmp_path: Path) -> None:
+    no = PermissionAnswer(outcome="rejected", remember=True)
+    asked = Asked(tmp_path, no)
+    assert await asked.decide(command("make")) == ["rejected"]
+    asked.log.append(
+        PermissionAnswered(tool_call_id=CALL, scope='commands:["make","test"]', outcome="allowed", remembered=True)
+    )
+    assert await asked.decide(command("make test"), command("make")) == ["allowed", "rejected"]
+
+
+@pytest.mark.parametrize(
+    ("name", "longest", "longer"),
+    [
+        ("statement", StatementSubject("x" * ASKED_CHARS), StatementSubject("x" * (ASKED_CHARS + 1))),
+        ("command", command("x" * ASKED_CHARS), command("x" * (ASKED_CHARS + 1))),
+    ],
+)
+async def test_what_cannot_be_shown_whole_is_not_asked_about(
+    tmp_path: Path, name: str, longest: PermissionSubject, longer: PermissionSubject
+) -> None:
+    asked = Asked(tmp_path, ONCE)
+    verdict = await asked.questions.decide(CALL, longer)
+    assert verdict.outcome == "rejected"
+    assert verdict.reason.startswith(f"The user was not asked about this {name}: it has 1,000,001 characters")
+    assert verdict.reason.endswith("Split it up.")
+    assert not [event for event in asked.log.events if isinstance(event, PermissionAsked)]
+    assert await asked.decide(longest) == ["allowed"]
+
+
+CHANGE = (TextChange(line=1, old=None, new=f"{SECRET}\n" * 60_000),)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [FileSubject(path="/w/a", changes=CHANGE), TreeSubject(act="rename", paths=("/s/a", "/w/a"), changes=CHANGE)],
+    ids=["file", "tree"],
+)
+async def test_a_change_that_cannot_be_shown_whole_is_asked_about_with_its_beginning(
+    tmp_path: Path, subject: FileSubject | TreeSubject
+) -> None:
+    asked = Asked(tmp_path, ONCE, ONCE)
+    assert await asked.decide(subject) == ["allowed"]
+    shown = asked.change
+    (change,) = shown.changes
+    assert change.new == CHANGE[0].new[:ASKED_CHARS]
+    assert change.left_out == LeftOut(1_176, 0)
+    assert "only the beginning is shown: 1,000,000 of 1,020,000 characters, without 1,176 of " in shown.note
+    assert change_size((change,)) == (60_000, 0)
+
+
+async def test_a_secret_at_the_end_of_what_is_shown_of_a_change_is_not_shown_in_part(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
+    text = "x" * (ASKED_CHARS - 8) + SECRET + "x" * ASKED_CHARS
+    await asked.decide(file(tmp_path / "a", text))
+    (change,) = asked.change.changes
+    assert len(change.new) == ASKED_CHARS
+    assert SECRET[:4] not in change.new
+
+
+async def test_a_secret_is_neither_shown_nor_remembered(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, ALWAYS, ONCE, secrets=(SECRET,))
+    await asked.decide(command(f"curl {SECRET}"), command(f"curl {SECRET}"))
+    assert asked.offered == ["", ""]
+    assert SECRET not in str(asked.user.questions)
+    assert SECRET not in str(asked.log.events)
+
+
+async def test_where_there_is_nobody_to_ask_the_answer_is_no(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    asked.questions.permissions = None
+    assert await asked.decide(command("make")) == ["rejected"]
+
+
+async def test_a_wait_that_is_torn_leaves_one_answer(tmp_path: Path) -> None:
+    class Nobody:
+        async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    asked = Asked(tmp_path)
+    asked.questions.permissions = Nobody()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asked.questions.decide, CALL, command("make"))
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    answers = [event for event in asked.log.events if isinstance(event, PermissionAnswered)]
+    assert [(event.outcome, event.remembered) for event in answers] == [("cancelled", False)]

@@ -1,0 +1,485 @@
+"""Statements run again: what comes out differently is recorded, and the namespace is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from engine import Environment, Model, ReplayMode, Session, Store, Subscription
+from engine.core.errors import InvalidRequestError
+from engine.log.cycles import cycles_of
+from engine.log.event_log import EventLog
+from engine.log.events import Event
+from engine.log.events.conversation import AgentText, RunStop
+from engine.log.events.execution import ExecutionStarted
+from engine.log.events.replays import Diverged, ReplayBegun, ReplayEnded
+from engine.log.timeline.index import Timeline
+from engine.log.timeline.replay import History
+from engine.runtime.in_process import InProcessEnvironment
+from engine.session.repair import repair
+from tests.engine.session.test_rebuilt_values import ORDINARY, blocks
+from tests.support.fixed import FixedClock
+from tests.support.models import AnsweringModel, says
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+
+
+def in_process() -> Environment:
+    return InProcessEnvironment(len)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where statements run, also those of this process."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("then")
+    return tmp_path
+
+
+@asynccontextmanager
+async def opened(
+    project: Path,
+    *sources: str,
+    environments: Callable[[], Environment] | None = in_process,
+    store: Store | None = None,
+    model: Model | None = None,
+    settings: dict[str, object] | None = None,
+    **environ: str,
+) -> AsyncIterator[Session]:
+    """A session in which these statements have run."""
+    async with sessions_of(
+        project / "state", store, environments=environments, model=model, settings=settings, **environ
+    ) as sessions:
+        session = await sessions.create(str(project))
+        await ran(session, *sources)
+        yield session
+
+
+async def ran(session: Session, *sources: str) -> None:
+    for source in sources:
+        await session.cell(source)
+
+
+async def value_of(session: Session, source: str) -> str | None:
+    return (await session.cell(source)).value
+
+
+async def answer(session: Session, command: str) -> str:
+    await session.accept(command).end()
+    return [event.text for event in session.events if isinstance(event, AgentText)][-1]
+
+
+def diverged(session: Session) -> list[tuple[int, str, str, str]]:
+    return [
+        (event.statement, event.aspect, event.before, event.after)
+        for event in session.events
+        if isinstance(event, Diverged)
+    ]
+
+
+def session_anomalies(session: Session) -> object:
+    return cycles_of(session.events).anomalies
+
+
+def kinds(session: Session, position: int) -> list[str]:
+    return [event.kind for event in session.events[position:]]
+
+
+# --- recorded ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_comes_out_differently_is_recorded_and_the_namespace_is_as_it_was(project: Path) -> None:
+    async with opened(
+        project, "from pathlib import Path", "text = Path('a.txt').read_text()", "text + '!'", "1 + 1"
+    ) as session:
+        (project / "a.txt").write_text("now")
+        report = await session.replay(2)
+        assert (report.outcome, report.first, report.last, len(report.executions)) == ("completed", 2, 4, 3)
+        # What came after it found what it had found before.
+        assert diverged(session) == [(2, "diff", "text = 'then'", "text = 'now'")]
+        assert [len(cell.executions) for cell in session.cells] == [1, 2, 2, 2]
+        first, again = session.cells[1].executions
+        assert (len(first.divergences), len(again.divergences)) == (0, 1)
+        assert again.started.against == first.started.execution_id
+        assert session.cells[1].finished is first.finished
+        assert await value_of(session, "text") == "'then'"
+
+
+async def test_a_replay_is_on_the_log_as_a_command_whose_messages_no_model_reads(project: Path) -> None:
+    async with opened(project, "x = 1", "x + 1") as session:
+        position, shown = session.position, len(session.view.events)
+        await session.replay(2, 2)
+        assert kinds(session, position) == [
+            "user_message", "replay_begun", "execution_started", "execution_finished", "environment_restored",
+            "replay_ended", "agent_text", "run_stop",
+        ]  # fmt: skip
+        assert len(session.view.events) == shown
+        assert [event.mode for event in session.events if isinstance(event, ExecutionStarted)] == [
+            None,
+            None,
+            "recorded",
+        ]
+
+
+@pytest.mark.slow
+async def test_ordinary_statements_come_out_the_same(project: Path) -> None:
+    (project / "b.txt").write_text("content\n")
+    async with opened(project, *blocks(ORDINARY), environments=None) as session:
+        report = await session.replay(1)
+        assert [(each.statement, each.aspect, each.before, each.after) for each in report.divergences] == []
+        assert report.outcome == "completed"
+
+
+PLANTED = {
+    "text = Path('a.txt').read_text()": ("diff", "text = 'then'", "text = 'now'"),
+    "Path('a.txt').read_text()": ("value", "'then'", "'now'"),
+    "print('same'); print(Path('a.txt').read_text())": ("stdout", "'then'", "'now' in line 2"),
+    "import sys; print(Path('a.txt').read_text(), file=sys.stderr)": ("stderr", "'then'", "'now'"),
+    "{'now': 1}[Path('a.txt').read_text()]; None": ("status", "error", "ok"),
+    "raise ValueError(Path('a.txt').read_text())": (
+        "exception", "error (ValueError: then)", "error (ValueError: now)",
+    ),
+    "import io; io.open('c.txt', 'a').close()": (
+        "stopped effects", "changed {project}/c.txt", "was kept from open c.txt",
+    ),
+    "read('a.txt' if 'then' in Path('a.txt').read_text() else 'b.txt')": (
+        "stopped effects", "Read a.txt", "asked for 'Read b.txt' instead of 'Read a.txt'",
+    ),
+    "v = view('a.txt') if 'then' in Path('a.txt').read_text() else view('b.txt')": (
+        "files read", "", "looked at b.txt, of which nothing is recorded",
+    ),
+    "if 'then' in Path('a.txt').read_text(): gone = 1": ("diff", "gone = 1", ""),
+    "if 'now' in Path('a.txt').read_text(): come = 1": ("diff", "", "come = 1"),
+    "items = [0] * 1000; items[900] = Path('a.txt').read_text()": (
+        "diff", "items = [0, 0, 0, 0, 0, 0, …]", "items = [0, 0, 0, 0, 0, 0, …] (of another content)",
+    ),
+}  # fmt: skip
+"""Statements, and in which aspect each comes out differently once a.txt says something else."""
+
+
+async def test_each_difference_is_told_once_in_its_aspect_with_both_sides(project: Path) -> None:
+    (project / "b.txt").write_text("other")
+    async with opened(project, "from pathlib import Path", *PLANTED) as session:
+        (project / "a.txt").write_text("now")
+        await session.replay(1)
+        found: dict[int, list[tuple[str, str, str]]] = {}
+        for number, *rest in diverged(session):
+            found.setdefault(number, []).append((rest[0], rest[1], rest[2]))
+        for number, (source, (aspect, before, after)) in enumerate(PLANTED.items(), 2):
+            assert (aspect, before.format(project=project), after) in found.get(number, []), (source, found.get(number))
+            assert len({each[0] for each in found[number]}) == len(found[number]), source
+
+
+async def test_statements_behind_the_last_one_are_in_the_namespace_too(project: Path) -> None:
+    async with opened(project, "x = 1", "y = x + 1", "z = y + 1") as session:
+        report = await session.replay(2, 2)
+        assert [each.statement_id for each in report.executions] == [session.cells[1].statement.statement_id]
+        assert await value_of(session, "x, y, z") == "(1, 2, 3)"
+
+
+async def test_what_cannot_run_again_is_said_and_the_rest_runs(project: Path) -> None:
+    async with opened(project, "x = 1", "x = 2", "x + 1") as session:
+        await answer(session, "/omit 2")
+        report = await session.replay(1)
+        assert len(report.executions) == 2
+        assert report.not_run == ("statement 2 is left out, as the user asked",)
+        with pytest.raises(
+            InvalidRequestError, match="Nothing can run again: statement 2 is left out, as the user asked"
+        ):
+            await session.replay(2, 2)
+
+
+async def test_the_command_says_how_it_went(project: Path) -> None:
+    async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
+        assert await answer(session, "/replay 1") == (
+            "2 statements ran again, with the recorded answers to what they ask for: none came out differently."
+            " The namespace is as it was."
+        )
+        (project / "a.txt").write_text("now")
+        assert await answer(session, "/replay 2") == (
+            "1 statement ran again, with the recorded answers to what they ask for: 1 came out differently."
+            " The namespace is as it was.\n- statement 2: `value: 'now' instead of 'then'`"
+        )
+
+
+async def test_the_model_is_told_once_of_each_difference(project: Path) -> None:
+    async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
+        (project / "a.txt").write_text("now")
+        await session.replay(2)
+        tail = (await session.projection()).prompt.tail
+        assert tail.count("statement 2 ran again and came out differently: value: 'now' instead of 'then'") == 1
+        assert tail.count("instead of") == 1
+
+
+# --- dry --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_dry_replay_ends_with_the_first_that_asks_for_an_effect(project: Path) -> None:
+    async with opened(project, "x = 1", "write('b.txt', 'b')", "y = 2") as session:
+        (project / "b.txt").write_text("mine")
+        report = await session.replay(1, mode="dry")
+        assert (report.outcome, report.detail) == ("completed", "statement 2 is the first that asks for an effect")
+        assert [each.status for each in report.executions] == ["ok", "error"]
+        assert [(each.aspect, each.before) for each in report.divergences] == [("stopped effects", "Write b.txt")]
+        assert (project / "b.txt").read_text() == "mine"
+        assert await value_of(session, "x, y") == "(1, 2)"
+
+
+async def test_a_dry_replay_without_effects_runs_to_its_last_statement(project: Path) -> None:
+    async with opened(project, "x = 1", "y = 2", "z = 3") as session:
+        report = await session.replay(1, 2, mode="dry")
+        assert (report.outcome, len(report.executions)) == ("completed", 2)
+        assert await value_of(session, "x, y, z") == "(1, 2, 3)"
+
+
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(project: Path) -> None:
+    sources = ("x = 1", "text = read('a.txt')", "write('b.txt', text); y = len(text)", "z = y + x")
+    async with opened(project, *sources) as session:
+        (project / "a.txt").write_text("later")
+        (project / "b.txt").unlink()
+        report = await session.replay(2, mode="live")
+        assert (report.outcome, report.is_kept, len(report.executions)) == ("completed", True, 3)
+        assert (project / "b.txt").read_text() == "later"
+        aspects = [(number, aspect) for number, aspect, _, _ in diverged(session)]
+        assert aspects == [(2, "diff"), (2, "files read"), (3, "diff"), (3, "artifacts"), (4, "diff")]
+        assert [cell.current == cell.executions[-1] for cell in session.cells] == [True] * 4
+        assert await value_of(session, "text, y, z") == "('later', 5, 6)"
+        await session.rest()
+        assert await value_of(session, "text, y, z") == "('later', 5, 6)"
+        assert not session_anomalies(session)
+
+
+async def test_a_file_that_is_written_with_what_it_holds_is_no_difference(project: Path) -> None:
+    sources = ("write('b.txt', 'b'); None", "with open('c.txt', 'w') as f: n = f.write('c')\ndel f")
+    async with opened(project, *sources) as session:
+        assert (await session.replay(1, mode="live")).divergences == ()
+        await session.cell("write('b.txt', 'other'); None")
+        report = await session.replay(1, mode="live")
+        assert [(each.statement, each.aspect) for each in report.divergences] == []
+
+
+async def test_behind_a_live_replay_the_other_statements_run_on_what_came_of_it(project: Path) -> None:
+    async with opened(
+        project, "from pathlib import Path", "n = len(Path('a.txt').read_text())", "m = n * 2"
+    ) as session:
+        (project / "a.txt").write_text("longer")
+        await session.replay(2, 2, mode="live")
+        assert await value_of(session, "n, m") == "(6, 12)"
+
+
+async def test_a_rebuild_after_a_live_replay_does_not_go_back_to_what_a_view_saw_before_it(project: Path) -> None:
+    model = AnsweringModel(says("Done."))
+    async with opened(project, "v = view('a.txt', freq='Sync')", model=model) as session:
+        for text in ("before it", "in it"):
+            (project / "a.txt").write_text(text)
+            await (session.accept("hello").end() if text == "before it" else session.replay(1, mode="live"))
+        for _ in range(2):
+            assert await value_of(session, "v.rendered.text") == repr("1\tin it\n")
+            await session.rest()
+
+
+async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: Path) -> None:
+    async with opened(project, "x = 1", "x += 1", WAITS, environments=None) as session:
+        (project / "wait").touch()
+        subscription = session.subscribe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.replay, 1, None, "live")
+            await begun(subscription, session, 3)
+            tasks.cancel_scope.cancel()
+        (project / "wait").unlink()
+        assert endings(session) == [("cancelled", "")]
+        assert [cell.current == cell.executions[0] for cell in session.cells] == [True] * 3
+        assert await value_of(session, "x") == "2"
+
+
+async def test_a_statement_that_was_stopped_is_passed_over_in_every_mode(project: Path) -> None:
+    async with opened(project, "x = 1", environments=None) as session:
+        await session.cell("x = 2\nwhile True: pass", seconds=0.2)
+        await session.cell("y = x")
+        said = "statement 2 was stopped (timeout) and is not run again; "
+        kept = await session.replay(1)
+        assert (len(kept.executions), kept.not_run) == (2, (said + "what it left is set from what was kept",))
+        assert await value_of(session, "x, y") == "(2, 2)"
+        report = await session.replay(1, mode="live")
+        assert (len(report.executions), report.not_run) == (3, (said + "nothing is set of what it left",))
+        assert await value_of(session, "x, y") == "(1, 1)"
+        await session.rest()
+        assert await value_of(session, "x, y") == "(1, 1)"
+        with pytest.raises(InvalidRequestError, match="Nothing can run again: statement 2 was stopped"):
+            await session.replay(2, 2, "live")
+
+
+async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> None:
+    async with opened(
+        project, "x = 1", "key = 'sk-very-secret-thing'", OPENAI_API_KEY="sk-very-secret-thing"
+    ) as session:
+        with pytest.raises(InvalidRequestError, match="Statement 2 held a secret in its source"):
+            await session.replay(1, mode="live")
+        report = await session.replay(1)
+        assert report.not_run == ("statement 2 held a secret in its source, which is not kept",)
+
+
+# --- what cannot be asked ---------------------------------------------------------------------------------------------
+
+WRONG = {
+    "": "`/replay` needs the number of a statement, and optionally of a later one: `/replay K [J] [--live | --dry]`.",
+    "9": "There is no statement 9; they are numbered from 1 to 2.",
+    "0": "There is no statement 0; they are numbered from 1 to 2.",
+    "1 9": "There is no statement 9; they are numbered from 1 to 2.",
+    "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
+    "x": "There is no statement x; they are numbered from 1 to 2.",
+    "-1": "There is no statement -1; they are numbered from 1 to 2.",
+    "1 --all": "'--all' is no option of it; there are `--recorded`, `--live`, `--dry`.",
+    "1 2 3": "Give the number of a statement, optionally that of a later one, and at most one mode.",
+    "--dry": "Give the number of a statement, optionally that of a later one, and at most one mode.",
+    "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",
+}
+
+
+async def test_what_cannot_be_asked_is_answered_in_a_sentence_and_nothing_changes(project: Path) -> None:
+    async with opened(project, "x = 1", "x + 1") as session:
+        for argument, said in WRONG.items():
+            position = session.position
+            assert await answer(session, f"/replay {argument}") == said
+            assert kinds(session, position) == ["user_message", "agent_text", "run_stop"]
+        for first, last in ((0, None), (3, None), (1, 3), (2, 1)):
+            with pytest.raises(InvalidRequestError):
+                await session.replay(first, last)
+        assert not [event for event in session.events if isinstance(event, ReplayBegun)]
+
+
+async def test_without_statements_that_is_said(project: Path) -> None:
+    async with opened(project) as session:
+        assert await answer(session, "/replay 1") == "No statement has run yet."
+
+
+async def test_a_replay_waits_for_what_runs(project: Path) -> None:
+    async with opened(project, "x = 1") as session:
+        busy = session.accept("/run while True: pass")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.replay, 1)
+            await anyio.lowlevel.checkpoint()
+            session.cancel(busy)
+        assert endings(session) == [("completed", "")]
+
+
+# --- ends that are none -----------------------------------------------------------------------------------------------
+
+WAITS = "import pathlib\nwhile pathlib.Path('wait').exists(): pass"
+ENDS = "import os, pathlib\nif pathlib.Path('end').exists(): os._exit(3)"
+
+
+def endings(session: Session) -> list[tuple[str, str]]:
+    return [(event.outcome, event.detail) for event in session.events if isinstance(event, ReplayEnded)]
+
+
+async def begun(subscription: Subscription, session: Session, number: int) -> None:
+    """Waits until the statement of that number runs again."""
+    statement = session.cells[number - 1].statement.statement_id
+    async for batch in subscription.batches(0.0):
+        if any(isinstance(each, ExecutionStarted) and each.statement_id == statement for each in batch):
+            return
+
+
+async def test_a_cancelled_replay_leaves_everything_as_it_was(project: Path) -> None:
+    async with opened(project, "x = 1", WAITS, "x += 1", environments=None) as session:
+        (project / "wait").touch()
+        subscription = session.subscribe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.replay, 1)
+            await begun(subscription, session, 2)
+            tasks.cancel_scope.cancel()
+        (project / "wait").unlink()
+        assert endings(session) == [("cancelled", "")]
+        assert [event.cause for event in session.events if isinstance(event, RunStop)][-1] == "cancelled"
+        first, again = session.cells[1].executions
+        assert again.finished is not None
+        assert (again.finished.status, again.finished.mode) == ("cancelled", "recorded")
+        assert session.cells[1].current == first
+        assert await value_of(session, "x") == "2"
+
+
+async def test_a_replay_is_cancelled_as_any_other_command(project: Path) -> None:
+    async with opened(project, "x = 1", WAITS, environments=None) as session:
+        (project / "wait").touch()
+        subscription = session.subscribe()
+        ticket = session.accept("/replay 1")
+        await begun(subscription, session, 2)
+        session.cancel(ticket)
+        assert (await ticket.end()).cause == "cancelled"
+        (project / "wait").unlink()
+        assert await value_of(session, "x") == "1"
+
+
+async def test_a_statement_that_ends_its_worker_ends_the_replay(project: Path) -> None:
+    async with opened(project, "x = 1", ENDS, "x += 1", environments=None) as session:
+        (project / "end").touch()
+        report = await session.replay(1)
+        (project / "end").unlink()
+        assert (report.outcome, report.detail) == ("failed", "statement 2 ended the worker")
+        assert [each.status for each in report.executions] == ["ok", "error"]
+        assert endings(session) == [("failed", "statement 2 ended the worker")]
+        assert await value_of(session, "x") == "2"
+
+
+@pytest.mark.slow
+async def test_a_statement_that_reaches_its_time_limit_ends_the_replay(project: Path) -> None:
+    settings: dict[str, object] = {"statement_seconds": 1.0}
+    async with opened(project, "x = 1", WAITS, "x += 1", environments=None, settings=settings) as session:
+        (project / "wait").touch()
+        report = await session.replay(1)
+        (project / "wait").unlink()
+        assert (report.outcome, report.detail) == ("failed", "statement 2 reached its time limit")
+        assert [each.status for each in report.executions] == ["ok", "timeout"]
+        assert await value_of(session, "x") == "2"
+
+
+async def test_an_exception_ends_no_replay(project: Path) -> None:
+    async with opened(project, "1 / 0", "x = 2", "nobody") as session:
+        report = await session.replay(1)
+        assert [each.status for each in report.executions] == ["error", "ok", "error"]
+        assert (report.outcome, report.divergences) == ("completed", ())
+
+
+# --- a kill -----------------------------------------------------------------------------------------------------------
+
+
+def meaning(events: Sequence[Event]) -> tuple[object, object, Sequence[Event]]:
+    """What a log of which the process died means once it is repaired: its plan, its executions; and what was added."""
+    log = EventLog(FixedClock(), lambda event: None)
+    timeline = Timeline(log.at)
+    log.follow_path(timeline, Timeline.FOLLOWS)
+    log.load(events)
+    added = repair(log, timeline)
+    assert not cycles_of(log.path).anomalies
+    current = [cell.current and cell.current.started.execution_id for cell in timeline.cells]
+    return History.of(log.events, log.branches.holds).plan(1.0), current, added
+
+
+@pytest.mark.parametrize("mode", ["recorded", "dry", "live"])
+async def test_a_process_that_dies_at_any_moment_of_a_replay_leaves_the_log_as_it_was(
+    project: Path, mode: ReplayMode
+) -> None:
+    sources = ("x = 1", "text = read('a.txt')", "v = view('a.txt').Run()", "y = len(text) + x")
+    async with opened(project, *sources) as session:
+        await session.rest()  # with which all that is kept of values is on the log
+        before = session.position
+        (project / "a.txt").write_text("now")
+        await session.replay(2, 3, mode)
+        log = session.events
+    ended = next(event.seq for event in log if isinstance(event, ReplayEnded))
+    plan, current, _ = meaning(log[:before])
+    for end in range(before, ended):
+        assert meaning(log[:end])[:2] == (plan, current), log[end - 1]
+    *_, added = meaning(log[:ended])
+    assert [event.outcome for event in added if isinstance(event, ReplayEnded)] == ["interrupted"]
+    assert (meaning(log)[:2] == (plan, current)) == (mode != "live")

@@ -1,0 +1,136 @@
+"""`bash`: what program it makes of a command, and what it tells of the program's end."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.core.programs import CommandOutcome, CommandOutput, CommandRequest
+from engine.session.tools.bash import KEPT_BYTES, MOST_BYTES, Arguments, answer, perform
+from engine.session.tools.workspace import Workspace
+
+
+def request(folder: Path, command: str, **others: object) -> CommandRequest:
+    arguments = msgspec.convert({"command": command, **others}, Arguments)
+    return perform(Workspace(str(folder)), arguments).request
+
+
+def test_a_command_is_one_argument_of_a_shell_that_reads_no_start_up_files(tmp_path: Path) -> None:
+    command = "echo 'a'; rm -rf \"$HOME\" # and all of it"
+    asked = request(tmp_path, command)
+    assert asked.argv == ("/bin/bash", "--noprofile", "--norc", "-c", command)
+    assert (asked.cwd, asked.seconds, asked.merged, asked.stdin, asked.stop_at) == (
+        os.path.realpath(tmp_path),
+        120.0,
+        True,
+        b"",
+        None,
+    )
+
+
+def test_the_user_is_asked_about_the_command_as_it_is(tmp_path: Path) -> None:
+    program = perform(Workspace(str(tmp_path)), Arguments("make  all"))
+    assert (program.asks, program.command) == (True, "make  all")
+
+
+def test_it_runs_in_a_directory_of_the_workspace_with_links_resolved(tmp_path: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("in/deep")
+    for cwd in ("in/deep", "link", str(tmp_path / "in" / "deep")):
+        assert request(tmp_path, "ls", cwd=cwd).cwd == os.path.realpath(tmp_path / "in" / "deep")
+
+
+@pytest.mark.parametrize(
+    ("cwd", "error"),
+    [
+        ("..", PermissionError),
+        ("/", PermissionError),
+        ("out", PermissionError),
+        ("none", FileNotFoundError),
+        ("file", NotADirectoryError),
+        ("/proc/self", PermissionError),
+        ("a\0b", ValueError),
+    ],
+)
+def test_no_other_directory_is_taken(tmp_path: Path, cwd: str, error: type[Exception]) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "file").touch()
+    with pytest.raises(error):
+        request(folder, "ls", cwd=cwd)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("", "the command is empty"),
+        (" \n\t", "the command is empty"),
+        ("echo a\0b", "NUL"),
+        ("x" * (MOST_BYTES + 1), r"the command has 131,072 bytes, and Linux takes 131,071; write\(\) it to a file"),
+        ("ä" * MOST_BYTES, "262,142 bytes"),
+    ],
+)
+def test_what_is_no_command_is_refused(tmp_path: Path, command: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        request(tmp_path, command)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 3600.5, math.inf, math.nan])
+def test_the_time_has_bounds(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(ValueError, match="more than 0 and up to 3600 s"):
+        request(tmp_path, "ls", timeout=seconds)
+
+
+def test_a_time_may_be_a_whole_number(tmp_path: Path) -> None:
+    assert request(tmp_path, "ls", timeout=3600).seconds == 3600.0
+
+
+def test_the_answer_is_plain_data_that_json_keeps() -> None:
+    outcome = CommandOutcome(
+        code=3, stdout=CommandOutput(head=b"a\xffb", tail=b"\xe2\x82\xac", total=6), seconds=1.23456
+    )
+    told = answer(outcome)
+    assert told == {
+        "code": 3,
+        "output": "a\ufffdb€",
+        "truncated": False,
+        "timed_out": False,
+        "signal": None,
+        "reason": "",
+        "seconds": 1.235,
+    }
+    assert msgspec.json.decode(msgspec.json.encode(told)) == told
+
+
+def test_a_signal_has_its_name() -> None:
+    assert [answer(CommandOutcome(signal=number))["signal"] for number in (11, 9, 44)] == [
+        "SIGSEGV",
+        "SIGKILL",
+        "signal 44",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "text"),
+    [
+        (b"ab", b"yz", "ab\n... 6 bytes left out ...\nyz"),
+        ("a€".encode()[:3], "€z".encode()[1:], "a\n... 10 bytes left out ...\nz"),
+        (b"", b"z", "\n... 9 bytes left out ...\nz"),
+        (b"a\xff", b"\xff\xffz", "a\ufffd\n... 5 bytes left out ...\n\ufffd\ufffdz"),
+    ],
+)
+def test_what_was_not_kept_is_counted_and_no_character_is_cut_in_two(head: bytes, tail: bytes, text: str) -> None:
+    output = CommandOutput(head=head, tail=tail, total=10)
+    if (head, tail) == ("a€".encode()[:3], "€z".encode()[1:]):
+        output = CommandOutput(head=head, tail=tail, total=12)
+    assert output.text == text
+    assert answer(CommandOutcome(stdout=output))["truncated"] is True
+
+
+def test_enough_is_kept_to_work_with(tmp_path: Path) -> None:
+    assert request(tmp_path, "ls").kept_bytes == KEPT_BYTES >= 200_000

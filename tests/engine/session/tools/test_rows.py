@@ -1,0 +1,101 @@
+"""Each row of the toolbox has its module, and both take the same arguments."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import msgspec
+import pytest
+
+import engine.session.tools
+import engine.session.tools.tree
+from engine.core.toolbox import FILES, INJECTED, REQUIRED, ROUTED, TOOLS, VIEWS, call_title, tool_named
+from engine.log.cycles.steps import GROUPS
+from engine.session.tools import OPERATIONS
+
+SHARED = {
+    "change",
+    "changes",
+    "landing",
+    "nearest",
+    "program",
+    "reading",
+    "restoring",
+    "seen",
+    "stale",
+    "workspace",
+}
+"""Modules of several tools, and what puts files back."""
+SERVERS = {"mcp_http_client", "mcp_listing", "mcp_source", "mcp_transports"}
+"""What makes tools of the MCP servers that an editor names."""
+
+
+OF_ROUTED_WRITES = ("write", "mode")
+"""An argument that no statement gives: it comes with what other code opens."""
+
+
+@pytest.mark.parametrize("name", [*TOOLS, *ROUTED])
+def test_a_row_and_its_module_take_the_same_arguments(name: str) -> None:
+    tool = tool_named(name)
+    assert tool is not None
+    row = [(each.name, each.type, each.default) for each in tool.parameters]
+    fields = msgspec.structs.fields(OPERATIONS[name].arguments)
+    taken = [(each.name, each.type, REQUIRED if each.default is msgspec.NODEFAULT else each.default) for each in fields]
+    assert row == [each for each in taken if (name, each[0]) != OF_ROUTED_WRITES]
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_row_is_known_by_its_own_name_and_its_arguments_are_plain(name: str) -> None:
+    tool = TOOLS[name]
+    assert tool.name == name
+    assert tool.doc
+    assert tool.examples
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"nothing of this name": 1}, OPERATIONS[name].arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title"),
+    [
+        ("read", {"path": "a.py", "start_line": 3, "end_line": 9}, "Read a.py from line 3 to line 9"),
+        ("read", {"path": "a.py", "start_line": None, "end_line": 9}, "Read a.py to line 9"),
+        ("read", {"path": "{path}\0{x}"}, "Read {path}\0{x}"),
+        ("grep", {"pattern": "x", "path": ".", "glob": None, "context": 0}, 'Search "x"'),
+        ("grep", {"pattern": "x", "path": "src", "glob": "*.py"}, 'Search "x" in src, in *.py'),
+        ("find", {"glob": "*.py", "path": "."}, "Find *.py"),
+        ("write", {"path": "a.py", "text": "x"}, "Write a.py"),
+        ("edit", {"path": "a.py", "old": "x", "new": "y"}, "Edit a.py"),
+        ("grep", {"path": "a.py"}, "grep a.py"),
+        ("find", {}, "find"),
+        ("rename", {"path": "b", "source": "a"}, "Rename a to b"),
+        ("Task", {"path": 7}, "Task"),
+        ("Read", {"path": "a.py"}, "Read a.py"),
+    ],
+)
+def test_a_call_has_a_title_of_what_it_was_given(name: str, arguments: dict[str, object], title: str) -> None:
+    assert call_title(name, arguments) == title
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_title_can_be_made_of_what_has_to_be_given(name: str) -> None:
+    row = TOOLS[name]
+    required = {each.name: f"<{each.name}>" for each in row.parameters if each.default is REQUIRED}
+    assert "<" in call_title(name, required)
+    assert "{" not in call_title(name, {each.name: "given" for each in row.parameters})
+
+
+def test_there_is_no_module_without_a_row() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(engine.session.tools.__path__)}
+    assert modules - SHARED - SERVERS - {"tree"} == set(TOOLS)
+    of_the_tree = {module.name for module in pkgutil.iter_modules(engine.session.tools.tree.__path__)}
+    assert of_the_tree - {"act"} == set(ROUTED)
+
+
+def test_no_tool_takes_the_name_of_another_injected_name() -> None:
+    assert not VIEWS.keys() & TOOLS.keys()
+    assert len(INJECTED) == len(VIEWS) + len(TOOLS) + len(FILES) + 1
+
+
+def test_the_calls_of_our_tools_are_grouped_by_their_rows_and_of_others_by_their_usual_names() -> None:
+    assert {name: GROUPS[name] for name in TOOLS} == {name: tool.group for name, tool in TOOLS.items()}
+    assert (GROUPS["grep"], GROUPS["edit"], GROUPS["bash"]) == ("read-group", "write-group", "bash-group")
