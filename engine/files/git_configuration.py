@@ -23,7 +23,6 @@ _MOST_FILES: Final = 30
 """Configurations that are read, with those that they include."""
 _MOST_WORDS: Final = 500
 """Of one value."""
-_CONTINUED: Final = re.compile(r"\\\r?\n")
 _SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?[ \t]*\]')
 _ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
@@ -70,7 +69,7 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
         top: the directory that its work tree begins at; of a bare repository, itself.
         roots: absolute directories, links resolved.
     """
-    folders = tuple(_configured(git, top))
+    folders = tuple(configured(git, top))
     tops = (top, *_work_trees(folders))
     waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
     seen: set[str] = set()
@@ -82,11 +81,12 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
         for entry in _entries(path):
             if entry.is_include:
                 included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
-                waiting.append(os.path.realpath(included))
+                waiting.append(os.path.normpath(included))  # what that includes is relative to where the link is
                 yield from _inside((included,), roots)
             elif (entry.section, entry.key) in _DIRECTORIES:
                 named = os.path.expanduser(entry.value)
-                yield from _inside((os.path.join(each, named) for each in tops), roots)
+                # Hooks of a push run in the repository itself, see githooks(5).
+                yield from _inside((os.path.join(each, named) for each in (*tops, *folders)), roots)
             elif entry.key not in _DATA.get(entry.section, ()):
                 yield from _inside(_programs(entry.value, tops), roots)
 
@@ -117,7 +117,7 @@ def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
     return (place for place in found if place not in roots and is_inside(place, roots))
 
 
-def _configured(git: str, top: str) -> Iterator[str]:
+def configured(git: str, top: str) -> Iterator[str]:
     """The directories with the configuration of a work tree: its own, and the one that it shares with others."""
     folder = git
     if os.path.isfile(git):
@@ -138,12 +138,22 @@ def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
 
 def _entries(path: str) -> Iterator[_Entry]:
     section = ""
-    for line in _CONTINUED.sub("", beginning_of(path)).splitlines():
+    lines = iter(beginning_of(path).removeprefix("\ufeff").splitlines())
+    for line in lines:
         start = 0
         while head := _SECTION.match(line, start):
             section, start = head[1].partition(".")[0].lower(), head.end()
         if entry := _ENTRY.match(line, start):
-            yield _Entry(section, entry[1].lower(), _unquoted(entry[2]))
+            value = entry[2]
+            while _goes_on(value):
+                value = value[:-1] + next(lines, "")
+            yield _Entry(section, entry[1].lower(), _unquoted(value))
+
+
+def _goes_on(value: str) -> bool:
+    """Whether a value ends in a backslash that is neither escaped nor in a comment."""
+    ends_escaped = (len(value) - len(value.rstrip("\\"))) % 2 == 1
+    return ends_escaped and not any(comment for _, _, comment, _ in _VALUE.findall(value))
 
 
 def _unquoted(value: str) -> str:

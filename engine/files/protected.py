@@ -24,7 +24,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ..core.paths import is_inside, links_to
-from .git_configuration import COMMON_DIR, CONFIGURATIONS, named_by, of_user
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, configured, named_by, of_user
 
 
 class Row(NamedTuple):
@@ -200,6 +200,13 @@ class Protection:
                 linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
                 found.update(dict.fromkeys(_held_places(repository)))
+                if os.path.isfile(repository):
+                    led_to = map(os.path.realpath, configured(repository, _top_of(repository)))
+                    inside = (each for each in led_to if is_inside(each, (root,)))
+                    found.update(dict.fromkeys(place for each in inside for place in _held_places(each)))
+            for repository in _repositories_above(root):
+                linked += (name for place in _held_places(repository) for name in _names_below(place))
+            linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
                 self._named_anywhere.update(named_by(repository, _top_of(repository), self._roots))
             if is_inside(own := _own_configuration(), (root,)):
@@ -209,7 +216,11 @@ class Protection:
             found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         found.update(dict.fromkeys(place for place in self._found if os.path.lexists(place)))
-        for place in (*linked, *_of_user(), *(name for each in found for name in _names_below(each))):
+        for place in (
+            *linked,
+            *(name for each in _of_user() for name in _names_below(each)),
+            *(name for each in found for name in _names_below(each)),
+        ):
             self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
         self._led_to.difference_update(self._roots, found)
         self._found = (*found, *filter(os.path.lexists, sorted(self._led_to)))
@@ -244,7 +255,9 @@ class Protection:
     def _marks(self) -> Mapping[str, Mark | None]:
         names = (*(row.name for row in ROWS), *(os.path.join(_GIT, name) for name in _KERNEL_HELD_IF_THERE))
         usual = (os.path.join(root, name) for root in self._roots for name in names)
-        return {path: _identity(path) for path in (*self._found, *usual)}
+        above = {git for root in self._roots for git in _repositories_above(root)}
+        others = (*of_user(), *(os.path.join(git, name) for git in above for name in CONFIGURATIONS))
+        return {path: _identity(path) for path in (*self._found, *usual, *others)}
 
     def _above(self, path: str) -> Iterator[str]:
         """The directories of a session above a path, the innermost first."""
@@ -339,7 +352,7 @@ def _is_above_rows(path: str) -> bool:
 
 def _changed_at(folder: str) -> int:
     try:
-        return os.stat(folder).st_mtime_ns
+        return os.stat(folder).st_ctime_ns  # which nobody can put back
     except OSError:
         return 0
 
@@ -432,6 +445,9 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
     if os.path.lexists(git):
         yield git
         yield from _submodules(os.path.join(git, "modules"))
+        with suppress(OSError):
+            for name in sorted(os.listdir(os.path.join(git, _WORK_TREES)))[:_MOST]:
+                yield from _submodules(os.path.join(git, _WORK_TREES, name, "modules"))
     if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
 

@@ -508,3 +508,69 @@ def test_a_repository_without_its_head_is_one_that_may_come_back(tmp_path: Path,
     (tmp_path / name / "config").write_text("")
     (tmp_path / name / "HEAD").rename(tmp_path / "elsewhere")
     assert str(tmp_path / name / "config") in places(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[core]\n\tignorecase = false ; was on D:\\\n\tfsmonitor = zz/fs\n", "zz/fs"),
+        ("# comment \\\n[core]\n\thooksPath = zzh\n", "zzh/pre-commit"),
+        ("[core]\n\thooksPath = hk\n", ".git/hk/post-receive"),
+        ("\ufeff[core]\n\thooksPath = hk\n", "hk/pre-commit"),
+    ],
+)
+def test_the_syntax_of_a_configuration_is_that_of_git(tmp_path: Path, text: str, place: str) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / ".git/config").write_text(text)
+    assert NAMED in why(tmp_path, place)
+
+
+def test_what_a_linked_file_includes_is_relative_to_the_link(tmp_path: Path) -> None:
+    made(tmp_path / ".git")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/inc").write_text("[include]\n\tpath = more\n")
+    (tmp_path / "inc").symlink_to("dev/inc")
+    (tmp_path / ".git/config").write_text("[include]\n\tpath = ../inc\n")
+    assert NAMED in why(tmp_path, "more")
+
+
+def test_links_above_the_session_and_in_the_users_home_lead_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, home = tmp_path / "p/src", tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    made(tmp_path / "p/.git")
+    links = {
+        tmp_path / "p/.git/hooks/pre-commit": root / "tools/pc",
+        tmp_path / "p/.envrc": root / "dev/envrc",
+        home / ".ssh/config": root / "ssh/config",
+        home / ".config/nvim/lua/x.lua": root / "nvim/x.lua",
+    }
+    for link, target in links.items():
+        for each in (link, target):
+            each.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("")
+        link.symlink_to(target)
+    protection = Protection((str(root),))
+    protection.places()
+    for target in links.values():
+        assert "a link leads to it" in protection.why(str(target)), target
+
+
+def test_repositories_of_work_trees_and_behind_a_git_file_are_places(tmp_path: Path) -> None:
+    made(tmp_path / ".git/worktrees/w/modules/sm")
+    made(tmp_path / "own/deep/gd")
+    (tmp_path / "sep").mkdir()
+    (tmp_path / "sep/.git").write_text("gitdir: ../own/deep/gd\n")
+    found = places(tmp_path)
+    assert of(tmp_path / ".git/worktrees/w/modules/sm", tmp_path / "own/deep/gd") <= found
+
+
+def test_a_directory_that_changed_is_looked_at_whatever_its_time_says(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before, times = protection.marks(), (tmp_path / "src").stat()
+    (tmp_path / "src/.envrc").write_text("")
+    os.utime(tmp_path / "src", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert protection.marks() != before

@@ -228,6 +228,41 @@ async def test_all_stand_still_while_the_host_wants_it_and_then_go_on(tmp_path: 
         assert (await b.run("child.kill(); stopped.kill()")).exception is None
 
 
+HOPPING: Final = """
+import subprocess, sys
+program = '''
+import ctypes, os, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+file = os.open("scratch/count", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+if os.fork() == 0:
+    while True:
+        os.write(file, b".")
+        if os.fork():
+            os._exit(0)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
+'''
+child = subprocess.Popen([sys.executable, "-S", "-c", program])
+"""
+
+
+async def test_a_process_that_forks_and_exits_all_the_time_is_held_or_nobody_is_said_to_be(tmp_path: Path) -> None:
+    count = tmp_path / "scratch/count"
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        assert (await b.run(HOPPING)).exception is None
+        await until(lambda: count.exists() and count.stat().st_size > 20)
+        for _ in range(5):
+            async with b.environment.stopped() as still:
+                before = count.stat().st_size
+                await anyio.sleep(0.02)
+                assert not still or count.stat().st_size == before
+
+
 WOKEN: Final = """
 import ctypes, signal, subprocess, sys
 program = '''

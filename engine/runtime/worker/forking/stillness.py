@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from ..processes.proc import pids, stat_of
+from ..processes.proc import pids, read, stat_of
 from ..processes.system import seize, set_free
 
 STAND_STILL: Final = b"S"
@@ -73,11 +73,16 @@ class Stillness:
             self._let_go()
 
     def _hold(self) -> bool:
-        """Whether every thread is held that a look at all of them finds, begun when the others were held."""
+        """Whether every thread is held that a look at all of them finds, while none was made.
+
+        A process that forks and exits all the time is in no list: it has gone when its threads are listed, and its
+        child came too late for the list of processes.
+        """
         deadline = time.monotonic() + _SECONDS
-        while True:
+        while time.monotonic() < deadline:
+            newest = _newest()
             running = [thread for thread in _threads() if thread not in self._held or not _is_at_rest(thread)]
-            if not running:
+            if not running and newest == _newest():
                 return True
             for thread in running:
                 if thread not in self._held and not _seize(thread):
@@ -87,6 +92,7 @@ class Stillness:
                 if time.monotonic() > deadline:
                     return False
                 time.sleep(_PAUSE)
+        return False
 
     def _has_come_to_rest(self, thread: int) -> bool:
         """Takes note of the thread's stop, with which the kernel may have been about to give it a signal."""
@@ -103,6 +109,11 @@ class Stillness:
             with suppress(OSError):  # ended meanwhile
                 set_free(thread, signal)
         self._held.clear()
+
+
+def _newest() -> bytes:
+    """The number of the last process or thread that was made in this namespace; see proc_loadavg(5)."""
+    return read("/proc/loadavg").split()[-1]
 
 
 def _threads() -> list[int]:
