@@ -49,18 +49,9 @@ def _begin() -> None:
 
 
 def _without_keys(stream: TextIO) -> TextIO:
-    from engine import redactor_of, without_secrets
+    from engine import hidden_names, redactor_of, without_secrets
 
-    return without_secrets(stream, redactor_of(os.environ, _hidden_names()))
-
-
-def _hidden_names() -> tuple[str, ...]:
-    from engine import load_settings
-    from engine.core.errors import InvalidRequestError
-
-    with suppress(InvalidRequestError):  # which whoever needs the settings will say
-        return load_settings(os.environ).hidden_names
-    return ()
+    return without_secrets(stream, redactor_of(os.environ, hidden_names(os.environ)))
 
 
 class _Errors(io.TextIOBase):
@@ -121,10 +112,10 @@ def _conformance_output() -> Output:
         raise SystemExit(2)
     _open_streams()
     from conformance.cli.streams import Output
-    from engine import redactor_of, without_secrets
+    from engine import hidden_names, redactor_of, without_secrets
     from engine.log.command_lines import command_line_secrets
 
-    names = _hidden_names()
+    names = hidden_names(os.environ)
     redactor = redactor_of(os.environ, names).knowing(command_line_secrets(sys.argv[1:], os.environ, names))
     return Output(without_secrets(sys.stdout, redactor), without_secrets(sys.stderr, redactor), redactor.redact)
 

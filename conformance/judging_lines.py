@@ -10,7 +10,7 @@ from typing import Final
 
 from conformance.traffic import Sender, Traffic, places
 from conformance.transcript import LONGEST_LINE
-from conformance.values import as_object, is_list, is_object
+from conformance.values import as_object, cut, cut_bytes, is_list, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 _HALVES: Final = (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
@@ -26,7 +26,7 @@ def messages_only(traffic: Traffic, side: Sender = "server") -> Verdict:
     batches = any(is_list(message.value) for message in traffic.messages if message.sender != side)
     for message in lines:
         if message.ended and _is_utf8(message.line) and not message.object and not (batches and is_list(message.value)):
-            shown = message.line.decode()[:_SHOWN]
+            shown = cut(message.line.decode(), _SHOWN)
             return failed(f"a line holds {shown!r}, which is no message", message.index)
         if not message.ended and len(message.line) > LONGEST_LINE:
             return failed(f"a line of more than {LONGEST_LINE >> 20} MiB has no end", message.index)
@@ -38,7 +38,7 @@ def utf8(traffic: Traffic, side: Sender = "server") -> Verdict:
     lines = list(traffic.sent(side))
     for message in lines:
         if not _is_utf8(message.line):
-            return failed(f"a line is not UTF-8: {message.line[:_SHOWN]!r}", message.index)
+            return failed(f"a line is not UTF-8: {cut_bytes(message.line, _SHOWN)!r}", message.index)
     return PASS if lines else not_tested(_SILENT)
 
 

@@ -36,6 +36,16 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning of that many characters and a mark, which says that a value may be cut there."""
+    return text if len(text) <= limit else f"{text[:limit]} ..."
+
+
+def cut_bytes(data: bytes, limit: int) -> bytes:
+    """The same of bytes."""
+    return data if len(data) <= limit else data[:limit] + b" ..."
+
+
 def encodable(text: str) -> str:
     """The same with each half of a surrogate pair as an escape, since no file takes it otherwise."""
     return text.encode(errors="backslashreplace").decode()

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .core.programs import ServerRequest as ServerRequest
     from .core.settings import SETTINGS as SETTINGS
     from .core.settings import Settings as Settings
+    from .core.settings import hidden_names as hidden_names
     from .core.settings import load_settings as load_settings
     from .core.text import as_printed as as_printed
     from .core.text import fenced as fenced
@@ -345,6 +346,7 @@ __all__ = [
     "first_changed_line",
     "given_text",
     "harden_process",
+    "hidden_names",
     "ignore_touched",
     "is_long_text",
     "legible_line",
@@ -376,7 +378,7 @@ __all__ = [
 _MODULES: Final = {
     "log.branches": "path_of",
     "log.secrets": "redactor_of",
-    "core.settings": "SETTINGS Settings load_settings",
+    "core.settings": "SETTINGS Settings hidden_names load_settings",
     "core.cutting": "between cut_line cut_middle plural",
     "log.cycles": "CycleSummary",
     "core.domain": "Domain Layer",

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from engine import cut_line
 from mcp_tools.replies import handle_reply
 from mcp_tools.tools.tick import changes_text
 from mcp_tools.tools.timeline import listing
@@ -93,7 +94,7 @@ def canonical(bench: Bench, uri: str) -> str:
 
 def _none(uri: str, bench: Bench | None) -> NoResourceError:
     there = ", ".join(entry.uri for entry in entries(bench)[-_SHOWN:])
-    return NoResourceError(f"Unknown resource: {uri[:200]}; there are {there}")
+    return NoResourceError(f"Unknown resource: {cut_line(uri, 200)}; there are {there}")
 
 
 _SHOWN: Final = 20

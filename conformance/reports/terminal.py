@@ -13,7 +13,7 @@ from conformance.documents import DOCUMENTS, OFFICIAL, link, readable
 from conformance.requirement import Requirement
 from conformance.suite import STANDINGS, Result, Standing
 from conformance.transcript import Entry, Transcript
-from conformance.values import at
+from conformance.values import at, cut
 
 if TYPE_CHECKING:
     from conformance.reports import Context
@@ -92,7 +92,7 @@ def printed(transcript: Transcript) -> Iterator[str]:
             parts.append(entry.data[-_LOOKED_AT:])
             size += len(parts[-1])
     for line in b"".join(reversed(parts)).decode(errors="replace").splitlines()[-_PRINTED:]:
-        yield visible(line[:_SHOWN])[:_SHOWN]
+        yield cut(visible(cut(line, _SHOWN)), _SHOWN)
 
 
 def shown(

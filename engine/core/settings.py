@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -211,6 +212,20 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
     return Settings(**values)
 
 
+def hidden_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The setting of that name, even if another one, or the rest of the config file, cannot be used."""
+    name = "hidden_names"
+    (option,) = (each for each in SETTINGS if each.name == name)
+    text: object = environ.get(option.variable)
+    if not text:
+        with suppress(InvalidRequestError):  # whoever needs the settings says so
+            text = _config_file(environ, checks=False).get(name)
+    try:
+        return cast("tuple[str, ...]", option.parse(_as_text(text))) if text else ()
+    except (ValueError, RuntimeError):
+        return ()
+
+
 def _as_text(value: object) -> str:
     """A value of the config file as it stands in the environment."""
     return ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
@@ -228,7 +243,7 @@ def default_state_dir(environ: Mapping[str, str]) -> Path:
     return Path(base) / "rewindow"
 
 
-def _config_file(environ: Mapping[str, str]) -> Mapping[str, object]:
+def _config_file(environ: Mapping[str, str], *, checks: bool = True) -> Mapping[str, object]:
     path = config_path(environ)
     try:
         text = path.read_bytes()
@@ -243,6 +258,6 @@ def _config_file(environ: Mapping[str, str]) -> Mapping[str, object]:
     except ValueError as error:
         raise InvalidRequestError(f"{path} is not valid TOML: {error}") from None
     unknown = sorted(set(table) - {option.name for option in SETTINGS})
-    if unknown:
+    if unknown and checks:
         raise InvalidRequestError(f"{path} sets {', '.join(unknown)}, which there is no option for")
     return table

@@ -50,6 +50,8 @@ _PASSWORDS_IN_URL: Final = (
     re.compile(r"://[^/\s:]*:([^/\s]+)@"),
 )
 """Up to the first and up to the last `@`, because people write one into a password as it is."""
+_RANDOM_PART: Final = 16
+"""Characters of a part of a URL's path from which on it may be a key; addresses of hooks have such."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
 _PASSWORD_OF_PROXY: Final = re.compile(r"\A[^/\s:]*:([^/\s]+)@")
 """Of an address without a scheme, which is usual there."""
@@ -118,12 +120,14 @@ def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: It
     """What is secret of what an MCP server is given.
 
     That is each of its headers and variables, whatever it is called, but for what is plainly none: a path, a word, a
-    value that the environment of this process has, too. Of its arguments and its URL it is what looks so by its name.
+    value that the environment of this process has, too, and no name calls secret. Of its arguments and its URL it is
+    what looks so by its name.
     """
     named: dict[str, str] = {}
     if isinstance(server, StdioServer):
         known = set(environ.values())
-        given = [value for value in server.env.values() if value not in known]
+        is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
+        given = [value for name, value in server.env.items() if value not in known or is_secret.match(name)]
         for option, following in zip_longest(server.args, server.args[1:], fillvalue=""):
             name, equals, value = option.partition("=")
             if name.startswith("-"):
@@ -133,6 +137,7 @@ def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: It
         given += [value.partition(" ")[2] for value in given]
         named = {_variable_name(name): value for name, value in parse_qsl(urlsplit(server.url).query)}
         named["URL"] = server.url
+        given += (part for part in urlsplit(server.url).path.split("/") if len(part) >= _RANDOM_PART)
     secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
     return [*secret, *find_secrets(named, more_names).values]
 

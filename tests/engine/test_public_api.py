@@ -326,6 +326,7 @@ PUBLIC = [
     "Touched",
     "TouchSink",
     "connected_sentence",
+    "hidden_names",
     "ignore_touched",
     "TreeSubject",
     "TurnEnd",

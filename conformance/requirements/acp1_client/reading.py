@@ -10,7 +10,7 @@ from conformance import judging
 from conformance.judging_fields import Attempt
 from conformance.requirement import Judge
 from conformance.traffic import Message, Sender, Traffic
-from conformance.values import Object, as_text, at, is_object
+from conformance.values import Object, as_text, at, cut, is_object
 from conformance.verdict import PASS, Verdict, failed, not_tested, skipped
 
 SIDE: Final[Sender] = "client"
@@ -46,7 +46,7 @@ def _refusal(error: Object) -> str:
     """What an error says that is no fault; empty for another."""
     message = as_text(error.get("message"))
     is_about_form = error.get("code") in _OF_FORM
-    return f"{message[:_SHOWN]!r}" if _POLICY.search(message) and not is_about_form else ""
+    return f"{cut(message, _SHOWN)!r}" if _POLICY.search(message) and not is_about_form else ""
 
 
 def probed(judge: Judge) -> Judge:

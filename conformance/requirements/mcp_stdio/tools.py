@@ -11,7 +11,7 @@ from conformance.requirement import Judge, Requirement
 from conformance.requirements.mcp_stdio.json_schemas import schema_problem
 from conformance.requirements.mcp_stdio.reading import listed, prose, schema, when
 from conformance.traffic import Message, Traffic
-from conformance.values import Object
+from conformance.values import Object, cut
 from conformance.verdict import PASS, Verdict, failed, skipped
 
 _INVALID: Final = -32602
@@ -45,7 +45,7 @@ def _names(traffic: Traffic) -> Verdict:
     for request, tool in tools:
         name = tool.get("name")
         if isinstance(name, str) and not (name and len(name) <= _LONGEST and _NAME.fullmatch(name)):
-            return failed(f"a tool has the name {name[:_LONGEST]!r}", *evidence(request))
+            return failed(f"a tool has the name {cut(name, _LONGEST)!r}", *evidence(request))
     return PASS if tools else skipped("no tools were listed")
 
 

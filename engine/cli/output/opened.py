@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from ...core.errors import InvalidRequestError, SessionNotFoundError
 from ...core.ids import SessionId
-from ...core.settings import Settings, load_settings
+from ...core.settings import Settings, hidden_names, load_settings
 from ...core.system import SystemClock
 from ...log.redaction import Redactor
 from ...log.secrets import redactor_of
@@ -23,10 +23,7 @@ def settings() -> Settings:
 
 def redactor() -> Redactor:
     """What takes the secrets of this process's environment out of what is shown and written."""
-    more_names: tuple[str, ...] = ()
-    with suppress(InvalidRequestError):  # which whoever needs the settings will say
-        more_names = settings().hidden_names
-    return redactor_of(os.environ, more_names)
+    return redactor_of(os.environ, hidden_names(os.environ))
 
 
 def working_directory() -> str:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
+from ...core.cutting import cut_line
+
 _LOOKED_AT: Final = 80
 """Lines of one comment."""
 _LINE_CHARS: Final = 1_000
@@ -53,7 +55,7 @@ def above(lines: Sequence[str], row: int, style: str) -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of a text that documents something, on one line; a list that it leads to is not in it."""
-    lines = (line.strip()[:_LINE_CHARS] for line in text.strip().split("\n", _LOOKED_AT))
+    lines = (cut_line(line.strip(), _LINE_CHARS) for line in text.strip().split("\n", _LOOKED_AT))
     return _first(list(takewhile(bool, lines)))
 
 
@@ -120,7 +122,7 @@ def _paragraph(lines: Sequence[str]) -> list[str]:
     """The texts of the lines up to the first empty one behind others, without what marks them as a comment."""
     found: list[str] = []
     for line in lines:
-        text = _MARKS.sub("", _MARKS.sub("", line.strip()[:_LINE_CHARS])).strip()
+        text = _MARKS.sub("", _MARKS.sub("", cut_line(line.strip(), _LINE_CHARS))).strip()
         if text and not set(text) <= set("*-=/#~_ "):
             found.append(text)
         elif found:

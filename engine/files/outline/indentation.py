@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from ...core.cutting import cut_line
 from .model import Kind, Outline, Tier
 from .nesting import Declared, nested
 
@@ -93,7 +94,7 @@ def _declared(lines: list[str]) -> Iterator[Declared]:
     opened: list[_Block] = []
     last = 0
     for number, line in enumerate(lines, 1):
-        text = line[:_LINE_CHARS].strip()
+        text = cut_line(line, _LINE_CHARS).strip()
         if not text:
             continue
         indent = _indent(line)

@@ -44,7 +44,7 @@ class Declared(NamedTuple):
 
 def one_line(text: str, limit: int) -> str:
     """The text with all white space as single blanks, within `limit` characters."""
-    return cut_line(" ".join(text[: 4 * limit].split()), limit)
+    return cut_line(" ".join(cut_line(text, 4 * limit).split()), limit)
 
 
 def with_sections(declared: Iterable[Declared], end: int, lines: int) -> list[Declared]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import InvalidRequestError
-from engine.core.settings import SETTINGS, Setting, load_settings
+from engine.core.settings import SETTINGS, Setting, hidden_names, load_settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -91,3 +91,15 @@ def test_a_model_that_is_named_as_without_tools_calls_none(tmp_path: Path, names
 def test_every_option_is_documented_with_its_variable(option: Setting) -> None:
     text = DOCUMENT.read_text()
     assert f"| `{option.name}` | `{option.variable}` |" in text
+
+
+def test_names_to_hide_are_known_though_another_setting_is_wrong(tmp_path: Path) -> None:
+    """What is hidden must not depend on what is wrong elsewhere."""
+    file = tmp_path / "rewindow/config.toml"
+    file.parent.mkdir()
+    environ = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    file.write_text('hidden_names = ["COMPANY_*"]\nmax_rounds = "lots"\nnonsense = 1\n')
+    assert hidden_names(environ) == ("COMPANY_*",)
+    assert hidden_names({**environ, "REWINDOW_HIDDEN_NAMES": "OTHER", "REWINDOW_MAX_ROUNDS": "x"}) == ("OTHER",)
+    file.write_text("no TOML")
+    assert hidden_names(environ) == ()

@@ -35,6 +35,14 @@ def test_what_a_server_is_given_is_secret(server: McpServer) -> None:
     assert VALUE in server_secrets(server, {})
 
 
+def test_what_a_name_calls_secret_is_so_though_the_environment_has_it_by_another() -> None:
+    assert VALUE in server_secrets(of_program(GITHUB_TOKEN=VALUE), {"GH": VALUE})
+
+
+def test_a_key_in_the_path_of_a_url_is_secret() -> None:
+    assert "s3cr3t-zap-4711-abcdefgh" in server_secrets(behind("https://example.org/s/s3cr3t-zap-4711-abcdefgh"), {})
+
+
 @pytest.mark.parametrize(
     "server",
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
+from ....core.cutting import cut_line
 from ....core.ids import ObjId
 from ....core.paths import is_inside
 from ....core.text import printable
@@ -144,7 +145,7 @@ class NodeNames:
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"reason= is a string, not {type(reason).__name__}")
         node = self._changed("pin", obj)
-        self._nodes.pin(node, printable(reason)[:_LONGEST_REASON])
+        self._nodes.pin(node, cut_line(printable(reason), _LONGEST_REASON))
         return obj
 
     def _unpin(self, obj: _N) -> _N:
