@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from .core.toolbox import call_title as call_title
     from .core.toolbox import original as original
     from .core.toolbox import tool_named as tool_named
+    from .core.version import __version__ as __version__
     from .files.search.path_completion import complete_path as complete_path
     from .files.sources_protocol import Buffers as Buffers
     from .files.sources_protocol import Editor as Editor
@@ -191,8 +192,6 @@ if TYPE_CHECKING:
     from .session.session import Session as Session
     from .session.tickets import Ticket as Ticket
     from .session.tickets import TurnEnd as TurnEnd
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ASKED_CHARS",
@@ -442,6 +441,7 @@ _MODULES: Final = {
     "core.changed": "change_size first_changed_line unseen_changes",
     "log.timeline.cells": "Cell Execution",
     "log.timeline.rewound": "rewound_lines",
+    "core.version": "__version__",
     "core.toolbox": "INJECTED TOOLS call_title original tool_named",
     "log.user_message": "blocks_of is_long_text",
 }

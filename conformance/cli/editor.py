@@ -20,7 +20,8 @@ from conformance.driver import Driver, StoppedError
 from conformance.options import Options
 from conformance.peers.client import AgentSocket
 from conformance.peers.peer import Ending, PeerGoneError, Received, Side
-from conformance.reports import REPORTS, Context
+from conformance.reports import REPORTS
+from conformance.reports.context import Context
 from conformance.reports.terminal import cited
 from conformance.requirements.acp1_client.suite import SUITE
 from conformance.runner import Run

@@ -22,7 +22,8 @@ from conformance.peers.client import AGENT, ClientPeer
 from conformance.peers.orphans import no_orphans
 from conformance.peers.peer import Peer
 from conformance.peers.process import ProcessPeer
-from conformance.reports import REPORTS, Context, terminal
+from conformance.reports import REPORTS, terminal
+from conformance.reports.context import Context
 from conformance.requirement import Requirement
 from conformance.runner import Plan, Run, run
 from conformance.suite import Suite

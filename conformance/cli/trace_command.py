@@ -10,7 +10,8 @@ from typing import Final
 from conformance.cli import UsageError
 from conformance.cli.streams import Output
 from conformance.peers.peer import PeerStartError
-from conformance.reports import Context, terminal
+from conformance.reports import terminal
+from conformance.reports.context import Context
 from conformance.runner import Run
 from conformance.suites import SUITES, suites_of
 from conformance.tracing import Recorder, opened, trace

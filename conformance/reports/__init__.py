@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from conformance.reports import html_report, json_report, junit_report, markdown_report
+from conformance.reports.context import Context
 
 if TYPE_CHECKING:
     from conformance.runner import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a report says besides the results."""
-
-    command: list[str]
-    replays: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By scenario, the command that repeats it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from conformance.suite import Result
 from conformance.transcript import Transcript
 
 if TYPE_CHECKING:
-    from conformance.reports import Context
+    from conformance.reports.context import Context
     from conformance.runner import Run
 
 _CODE: Final = re.compile(r"`([^`]+)`")

@@ -10,7 +10,7 @@ from conformance.reports.rows import result_row
 from conformance.reports.terminal import shown
 
 if TYPE_CHECKING:
-    from conformance.reports import Context
+    from conformance.reports.context import Context
     from conformance.runner import Run
 
 VERSION: Final = 2

@@ -12,7 +12,7 @@ from conformance.reports.terminal import cited, shown_entries, visible
 from conformance.suite import Result
 
 if TYPE_CHECKING:
-    from conformance.reports import Context
+    from conformance.reports.context import Context
     from conformance.runner import Run
 
 

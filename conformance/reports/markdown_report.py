@@ -11,7 +11,7 @@ from conformance.reports.terminal import UNDECIDING, counted, shown_entries, sil
 from conformance.suite import Result
 
 if TYPE_CHECKING:
-    from conformance.reports import Context
+    from conformance.reports.context import Context
     from conformance.runner import Run
 
 

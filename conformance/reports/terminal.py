@@ -16,7 +16,7 @@ from conformance.transcript import Entry, Transcript
 from conformance.values import at, cut
 
 if TYPE_CHECKING:
-    from conformance.reports import Context
+    from conformance.reports.context import Context
     from conformance.runner import Run
 
 UNDECIDING: Final[dict[Standing, str]] = {

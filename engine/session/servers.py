@@ -20,13 +20,13 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from .. import __version__
 from ..core.cutting import cut_line
 from ..core.errors import EnvironmentUnavailableError
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.paths import search_path
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.text import printable
+from ..core.version import __version__
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServerConnected, ServerLost

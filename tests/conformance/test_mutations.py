@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from conformance.reports import REPORTS, Context, terminal
+from conformance.reports import REPORTS, terminal
+from conformance.reports.context import Context
 from conformance.transcript import load
 from tests.conformance.mutations import ODD, Mutation, change, judged, places
 from tests.conformance.suite_runs import conforming

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from conformance.documents import readable
-from conformance.reports import REPORTS, Context, terminal
+from conformance.reports import REPORTS, terminal
+from conformance.reports.context import Context
 from conformance.runner import Run
 from conformance.suite import Result
 from conformance.transcript import Entry, Transcript

@@ -176,7 +176,8 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
     seen = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert {name: getattr(engine, name) for name in seen} == {name: getattr(engine, name) for name in engine.__all__}
+    public = [*engine.__all__, "__version__"]
+    assert {name: getattr(engine, name) for name in seen} == {name: getattr(engine, name) for name in public}
     for name, module in seen.items():
         owner = __import__(f"engine.{module}", fromlist=["*"])
         assert getattr(owner, str(name)) is getattr(engine, str(name))
@@ -370,3 +371,20 @@ PUBLIC = [
     "with_progress",
     "without_secrets",
 ]
+
+
+def test_no_module_behind_the_face_imports_it() -> None:
+    """It would be a circle that no contract between the rooms sees."""
+    face = Path(engine.__file__).parent
+    rooms = {path.name for path in face.iterdir() if path.is_dir()}
+
+    def of_face(path: Path) -> set[str]:
+        depth = len(path.relative_to(face).parts)
+        nodes = [
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)
+        ]
+        return {each.name for node in nodes if node.level == depth and node.module is None for each in node.names}
+
+    behind = [path for path in face.rglob("*.py") if path.parent != face]
+    assert len(behind) > 500
+    assert [path for path in behind if of_face(path) - rooms] == []
