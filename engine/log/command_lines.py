@@ -17,7 +17,7 @@ from typing import Final, cast
 from ..core.mcp_servers import HttpServer, StdioServer
 from .secrets import find_secrets, server_secrets
 
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][\w.]*)=(.+)", re.DOTALL)
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)\s*(.+)", re.DOTALL)
 _HEADER_OPTION: Final = re.compile(r"-H|--?[\w-]*header[\w-]*", re.IGNORECASE)
 _HEADER_NAMES: Final = ("AUTHORIZATION", "*_AUTHORIZATION", "*COOKIE*")

@@ -135,9 +135,11 @@ def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: It
     else:
         given = [value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
         given += [value.partition(" ")[2] for value in given]
-        named = {_variable_name(name): value for name, value in parse_qsl(urlsplit(server.url).query)}
+        address = urlsplit(server.url)
+        fields = (*parse_qsl(address.query), *parse_qsl(address.fragment))
+        named = {_variable_name(name): value for name, value in fields}
         named["URL"] = server.url
-        given += (part for part in urlsplit(server.url).path.split("/") if len(part) >= _RANDOM_PART)
+        given += (part for part in address.path.split("/") if len(part) >= _RANDOM_PART)
     secret = [value for each in given for value in (each, *_texts_in(each)) if not _is_plain(value)]
     return [*secret, *find_secrets(named, more_names).values]
 

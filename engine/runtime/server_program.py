@@ -24,6 +24,7 @@ from .zygote import Zygote
 
 _CHUNK: Final = 1 << 16
 _KEPT_BYTES: Final = 2_000
+_LEFT_OUT: Final = b"... "
 _PAUSE_SECONDS: Final = 0.01
 """After each chunk of standard error."""
 _INPUT_SECONDS: Final = 1.0
@@ -132,7 +133,9 @@ class ServerProgram:
             data = os.read(self._program.stderr, _CHUNK)
             if not data:
                 self._program.epoll.unregister(self._program.stderr)
-        self._errors = (self._errors + data)[-_KEPT_BYTES:]
+        said = self._errors + data
+        # With a mark, because a value may be cut there.
+        self._errors = said if len(said) <= _KEPT_BYTES else _LEFT_OUT + said[len(_LEFT_OUT) - _KEPT_BYTES :]
         if len(data) == _CHUNK:
             await anyio.sleep(_PAUSE_SECONDS)
 

@@ -26,7 +26,7 @@ def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator
     for item in items:
         if not isinstance(item, bytes):
             yield redact_event(redactor, _without_data(redactor, _without(item, left_out)))
-        elif redactor and redactor.holds(item.decode("utf-8", "replace")):
+        elif redactor and redactor.storable(item) is None:
             left_out[digest_of(item)] = withheld(item)
         else:
             yield item
@@ -72,7 +72,7 @@ def _without_data(redactor: Redactor, event: Event) -> Event:
     """The event without the pickles that it holds itself, where there is a secret in them."""
     if not redactor or not isinstance(event, ValuesKept):
         return event
-    lost = {group.data for group in event.groups if redactor.holds(group.data.decode("utf-8", "replace"))}
+    lost = {group.data for group in event.groups if redactor.storable(group.data) is None}
     if not lost:
         return event
     groups = (

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.changed import text_size
+from ...core.cutting import cut_line
 from ...core.ids import ToolCallId
 from ...log.event_log import EventLog
 from ...log.events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
@@ -91,7 +92,7 @@ class Questions:
 
     def _why(self, answer: PermissionAnswer) -> str:
         """The reason that the user gave, without secrets, as the end of a sentence."""
-        reason = " ".join(self._redactor.redact(answer.reason[:REASON_CHARS]).split())
+        reason = " ".join(self._redactor.redact(cut_line(answer.reason, REASON_CHARS)).split())
         return f": {reason.rstrip('.')}" if reason else ""
 
     def remembered(self, subject: PermissionSubject) -> bool | None:

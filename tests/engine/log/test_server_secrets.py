@@ -29,6 +29,7 @@ def behind(url: str = "https://example.org/mcp", **headers: str) -> HttpServer:
         behind(**{"X-Anything": VALUE}),
         behind(f"https://user:{VALUE}@example.org/mcp"),
         behind(f"https://example.org/mcp?api_key={VALUE}"),
+        behind(f"https://example.org/mcp#access_token={VALUE}"),
     ],
 )
 def test_what_a_server_is_given_is_secret(server: McpServer) -> None:
