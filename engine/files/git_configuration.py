@@ -12,12 +12,14 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ..core.paths import is_inside, links_to
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"
+WORK_TREES: Final = "worktrees"
 _BYTES: Final = 1 << 20
 _MOST_FILES: Final = 30
 """Configurations that are read, with those that they include."""
@@ -118,7 +120,7 @@ def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def configured(git: str, top: str) -> Iterator[str]:
-    """The directories with the configuration of a work tree: its own, and the one that it shares with others."""
+    """The directories with a work tree's configuration: its own, the one that it shares with others, and theirs."""
     folder = git
     if os.path.isfile(git):
         folder = os.path.join(top, beginning_of(git).partition("gitdir:")[2].strip())
@@ -126,6 +128,9 @@ def configured(git: str, top: str) -> Iterator[str]:
     common = beginning_of(os.path.join(folder, COMMON_DIR)).strip()
     if common:
         yield os.path.join(folder, common)
+    with suppress(OSError):
+        for name in sorted(os.listdir(os.path.join(folder, WORK_TREES)))[:_MOST_FILES]:
+            yield os.path.join(folder, WORK_TREES, name)
 
 
 def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
@@ -138,7 +143,7 @@ def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
 
 def _entries(path: str) -> Iterator[_Entry]:
     section = ""
-    lines = iter(beginning_of(path).removeprefix("\ufeff").splitlines())
+    lines = iter(beginning_of(path).removeprefix("\ufeff").replace("\r\n", "\n").split("\n"))
     for line in lines:
         start = 0
         while head := _SECTION.match(line, start):

@@ -24,7 +24,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ..core.paths import is_inside, links_to
-from .git_configuration import COMMON_DIR, CONFIGURATIONS, configured, named_by, of_user
+from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, configured, named_by, of_user
 
 
 class Row(NamedTuple):
@@ -108,7 +108,6 @@ _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
 """Of a repository, what no plain `git add` or `git commit` changes."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
-_WORK_TREES: Final = "worktrees"
 _GIT_RUNS: Final = {
     "config": "git runs programs that it names, also for `git status`",
     "config.worktree": "git runs programs that it names, also for `git status`",
@@ -409,7 +408,7 @@ def _held_places(git: str) -> Iterator[str]:
     yield from (os.path.join(git, name) for name in _KERNEL_HELD)
     folders = [git]
     with suppress(OSError):
-        folders += (os.path.join(git, _WORK_TREES, name) for name in sorted(os.listdir(os.path.join(git, _WORK_TREES))))
+        folders += (os.path.join(git, WORK_TREES, name) for name in sorted(os.listdir(os.path.join(git, WORK_TREES))))
     for folder in folders[: 1 + _MOST]:
         names = _KERNEL_HELD_IF_THERE if folder == git else (*_KERNEL_HELD, *_KERNEL_HELD_IF_THERE)
         yield from filter(os.path.lexists, (os.path.join(folder, name) for name in names))
@@ -424,19 +423,18 @@ def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
     """Of the rows of two parts those that are there, in these directories of the folder, and in the root."""
-    wanted = {name.casefold(): name for name in names}
-    for first, second in _TWO_PARTS:
-        path = os.path.join(folder, wanted.get(first, ""), second)
-        if first in wanted and is_inside(path, (root,)) and os.path.lexists(path):
-            yield path
+    for name in names:
+        for first, second in _TWO_PARTS:
+            path = os.path.join(folder, name, second)
+            if name.casefold() == first and is_inside(path, (root,)) and os.path.lexists(path):
+                yield path
 
 
 def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
     """The same where the directory is a link, whether they are there or not: what it leads to has no such name."""
-    wanted = {name.casefold(): name for name in names}
-    for first, second in _TWO_PARTS:
-        if first in wanted and os.path.islink(os.path.join(folder, wanted[first])):
-            yield os.path.join(folder, wanted[first], second)
+    for name in names:
+        if name.casefold() in _ABOVE_ROWS and os.path.islink(os.path.join(folder, name)):
+            yield from (os.path.join(folder, name, second) for first, second in _TWO_PARTS if name.casefold() == first)
 
 
 def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
@@ -446,8 +444,8 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
         yield git
         yield from _submodules(os.path.join(git, "modules"))
         with suppress(OSError):
-            for name in sorted(os.listdir(os.path.join(git, _WORK_TREES)))[:_MOST]:
-                yield from _submodules(os.path.join(git, _WORK_TREES, name, "modules"))
+            for name in sorted(os.listdir(os.path.join(git, WORK_TREES)))[:_MOST]:
+                yield from _submodules(os.path.join(git, WORK_TREES, name, "modules"))
     if _may_be_whole(frozenset(map(str.casefold, names))):
         yield folder
 

@@ -517,6 +517,7 @@ def test_a_repository_without_its_head_is_one_that_may_come_back(tmp_path: Path,
         ("# comment \\\n[core]\n\thooksPath = zzh\n", "zzh/pre-commit"),
         ("[core]\n\thooksPath = hk\n", ".git/hk/post-receive"),
         ("\ufeff[core]\n\thooksPath = hk\n", "hk/pre-commit"),
+        ("[alias]\n\tx = !echo \u2028 && tools/x\n", "tools/x"),
     ],
 )
 def test_the_syntax_of_a_configuration_is_that_of_git(tmp_path: Path, text: str, place: str) -> None:
@@ -574,3 +575,17 @@ def test_a_directory_that_changed_is_looked_at_whatever_its_time_says(tmp_path: 
     (tmp_path / "src/.envrc").write_text("")
     os.utime(tmp_path / "src", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert protection.marks() != before
+
+
+def test_a_name_that_only_folds_to_a_row_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / ".config/fish").mkdir(parents=True)
+    (tmp_path / ".con\ufb01g").mkdir()
+    assert str(tmp_path / ".config/fish") in places(tmp_path)
+
+
+def test_the_configuration_of_another_work_tree_names_files_too(tmp_path: Path) -> None:
+    made(tmp_path / "project/.git")
+    other = tmp_path / "project/.git/worktrees/w"
+    other.mkdir(parents=True)
+    (other / "config.worktree").write_text(f"[core]\n\tfsmonitor = {tmp_path}/project/tools/fs\n")
+    assert NAMED in why(tmp_path / "project", "tools/fs")
