@@ -270,11 +270,12 @@ def commands(left: Left, home: Home, project: Project, variables: Mapping[str, s
         ("sessions",), ("sessions", "--json"), ("show", session), ("show", session, "--events"), ("doctor",),
         ("show", session, "--cycles"), ("show", session, "--projection", "3"), ("branches", session),
         ("diff", session, "main"), ("show", key), ("sessions", "--cwd", key), ("gc", "--older-than", key),
-        ("vectors-adapter", key), (key,),
+        ("vectors-adapter", key), (key,), ("help", key), ("sessions", "--jsonl"),
     )  # fmt: skip
     changing = (
         ("replay", session, "--from", "1"), ("rewind", session, "--to", "1"), ("import", str(project.file)),
-        ("run", "-p", "open('file.txt').read()"), ("delete", key, "--yes"),
+        ("run", "-p", "open('file.txt').read()"), ("delete", key, "--yes"), ("run", "--verbose", "-p", key),
+        *(("run", "-p", "open('file.txt').read()", "--output-format", each) for each in ("json", "stream-json")),
     )  # fmt: skip
 
     def run(*arguments: str) -> str:
