@@ -70,6 +70,7 @@ def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path)
     assert cases == {"ACP1-A-NEW-002": 0, "ACP1-A-PROMPT-005": 1}
 
 
+@pytest.mark.slow
 def test_a_failure_holds_no_key_that_the_agent_was_given(tmp_path: Path) -> None:
     key = "key-of-mine-9"
     agent = ["env", f"API_KEY={key}", *AGENT, "ACP1-A-PROMPT-005"]

@@ -11,7 +11,7 @@ from docs.terminal.screens import HERE, draw, page
 from tests.support.stores import ROOT
 
 MOST_BYTES = 60_000
-DRAWN = ("03-reply", "11-change")
+DRAWN = ("03-reply", pytest.param("11-change", marks=pytest.mark.slow))
 MACHINE = re.compile(r"/tmp/|/work/|/root/|ses_(?!0123)")
 
 

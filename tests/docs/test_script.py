@@ -25,7 +25,7 @@ def run(home: Home, folder: Path, *files: str) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("jq", ["machine", "node"])
+@pytest.mark.parametrize("jq", [pytest.param("machine", marks=pytest.mark.slow), "node"])
 def test_the_script_counts_in_one_session_and_stops_at_an_error(tmp_path: Path, jq: str) -> None:
     empty = Home(tmp_path)
     folder = tmp_path / "bin"

@@ -34,12 +34,13 @@ def has(option: str) -> list[str]:
     ]
 
 
-@pytest.fixture
-def used(empty: Home) -> Home:
-    assert empty.run("run", "-p", "x = 1").returncode == 0
-    assert empty.run("run", "-c", "-p", "x = 2").returncode == 0
-    assert empty.run("rewind", "ses_", "--to", "1").returncode == 0
-    return empty
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("used"))
+    assert home.run("run", "-p", "x = 1").returncode == 0
+    assert home.run("run", "-c", "-p", "x = 2").returncode == 0
+    assert home.run("rewind", "ses_", "--to", "1").returncode == 0
+    return home
 
 
 def test_every_command_with_json_is_tested() -> None:
