@@ -329,7 +329,9 @@ def test_what_a_home_directory_runs_asks_in_auto(tmp_path: Path) -> None:
 
     auto(tmp_path, home, statements, environ={"HOME": str(home)}, between=between)
     assert (home / ".bashrc").read_text() == ""
-    assert not [name for name in OF_HOME if name != ".bashrc" and (home / name).exists()]
+    settings = home / ".config/rewindow"
+    assert list(settings.iterdir()) == [], "made so that it can be held, and empty"
+    assert not [name for name in OF_HOME if name != ".bashrc" and home / name != settings and (home / name).exists()]
     assert [after > before for before, after in zip([0, *asked], asked, strict=False)] == [True] * len(OF_HOME)
 
 
