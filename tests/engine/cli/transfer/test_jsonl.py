@@ -451,7 +451,8 @@ with open(place / "file", "wb") as file:
     file.writelines(export_lines(store, A))
 with open(place / "file", "rb") as file:
     import_lines(store, file, "it", B)
-assert store.row(B).size == store.row(A).size > 50_000_000
+# The import ends with an event that says so.
+assert 50_000_000 < store.row(A).size < store.row(B).size < store.row(A).size + 1_000
 # Not getrusage, whose maximum counts the process that started this one.
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """
