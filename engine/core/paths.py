@@ -1,50 +1,8 @@
-"""Which directory a path is in, and what leads there. Works on absolute paths; only `is_inside` asks no file system."""
+"""Which directory a path is in. Pure string work on absolute paths; must not ask the file system."""
 
 from __future__ import annotations
-
-import os
-from collections import deque
-from collections.abc import Iterator
-from typing import Final
-
-_MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
 
 
 def is_inside(path: str, directories: tuple[str, ...]) -> bool:
     """Whether `path` is one of the directories or below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)
-
-
-def search_path(path: str, distrusted: tuple[str, ...]) -> str:
-    """A `PATH` without relative places and those in which a statement may have left a program.
-
-    Args:
-        path: places, separated by colons.
-        distrusted: absolute directories, links resolved.
-    """
-    places = (each for each in path.split(os.pathsep) if os.path.isabs(each))
-    return os.pathsep.join(each for each in places if not is_inside(os.path.realpath(each), distrusted))
-
-
-def links_to(path: str) -> Iterator[str]:
-    """The real place of each link on an absolute path, one at its end included: replacing it leads elsewhere."""
-    waiting = deque(path.split("/"))
-    here, count = "/", 0
-    while waiting and count < _MOST_LINKS:
-        part = waiting.popleft()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            here = os.path.dirname(here)
-            continue
-        there = os.path.join(here, part)
-        try:
-            target = os.readlink(there)
-        except OSError:
-            here = there
-            continue
-        count += 1
-        yield there
-        here = "/" if target.startswith("/") else here
-        waiting.extendleft(reversed(target.split("/")))

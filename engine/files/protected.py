@@ -23,8 +23,9 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from ..core.paths import is_inside, links_to
+from ..core.paths import is_inside
 from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, configured, named_by, of_user
+from .real_paths import links_to
 
 
 class Row(NamedTuple):
@@ -185,7 +186,10 @@ class Protection:
         return _why_by_name(below) or _BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
 
     def places(self) -> tuple[str, ...]:
-        """What the kernel can mount read-only: places that are there now, and those of a root's own repository."""
+        """What the kernel can mount read-only: places that are there now, and those of a root's own repository.
+
+        Makes the directory of this program's settings if a root contains it, because only what is there can be mounted.
+        """
         found: dict[str, None] = {}
         self._folders, self._led_to, self._named_anywhere = {}, set(), set()
         linked: list[str] = []
@@ -210,7 +214,7 @@ class Protection:
                 self._named_anywhere.update(named_by(repository, _top_of(repository), self._roots))
             if is_inside(own := _own_configuration(), (root,)):
                 with suppress(OSError):
-                    os.makedirs(own, mode=0o700, exist_ok=True)  # because nothing is mounted where nothing is
+                    os.makedirs(own, mode=0o700, exist_ok=True)
                     rows.append(own)
             found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.

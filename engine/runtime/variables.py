@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..core.domain import Domain
-from ..core.paths import search_path
 from ..core.programs import CommandRequest
+from ..files.real_paths import search_path
 from .environment import EnvironmentSpec
 
 _UNATTENDED: Final = {

@@ -23,10 +23,10 @@ from msgspec import Struct
 from ..core.cutting import cut_line
 from ..core.errors import EnvironmentUnavailableError
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
-from ..core.paths import search_path
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.text import printable
 from ..core.version import __version__
+from ..files.real_paths import search_path
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServerConnected, ServerLost

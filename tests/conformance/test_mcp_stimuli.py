@@ -66,7 +66,7 @@ def problems(name: str) -> list[str]:
         if definition is None:
             found.append(f"no message of a client: {message.line[:200]!r}")
             continue
-        errors: list[Any] = sorted(validator(version, definition).iter_errors(message.object), key=str)  # pyright: ignore
+        errors: list[Any] = sorted(validator(version, definition).iter_errors(message.object), key=str)  # pyright: ignore -- it has no types
         found += [f"{definition}: {error.message[:200]}" for error in errors]
     return found
 

@@ -8,13 +8,14 @@ narrow terminal shows a command whole. Text of files stays as it is. Pure. Calle
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from rich.cells import cell_len
 
 from .fragments import Fragment
 from .highlighting import Highlight, plain
+from .wrapping import words_of
 
 _FENCE: Final = re.compile(r"(`{3,})(\w*)\Z")
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)( ?)(.+?)\2\1(?!`)")
@@ -78,7 +79,7 @@ def _wrapped(line: str, width: int | None, in_colour: bool) -> list[Fragment]:
     indent = " " * len(item[0]) if item else ""
     wrapped: list[Fragment] = []
     used = 0
-    for space, word in _words(_pieces(line, in_colour)):
+    for space, word in words_of(_pieces(line, in_colour)):
         cells = sum(cell_len(text) for _, text in word)
         if width is not None and used > len(indent) and used + len(space) + cells > width:
             wrapped += [("", f"\n{indent}"), *word]
@@ -87,21 +88,6 @@ def _wrapped(line: str, width: int | None, in_colour: bool) -> list[Fragment]:
             wrapped += [("", space), *word]
             used += len(space) + cells
     return [*wrapped, ("", "\n")]
-
-
-def _words(pieces: Iterable[Fragment]) -> Iterator[tuple[str, list[Fragment]]]:
-    """The words, each with the space before it: a word is whatever stands together without any."""
-    space, word = "", list[Fragment]()
-    for style, text in pieces:
-        if not text.isspace():
-            word.append((style, text))
-        elif word:
-            yield space, word
-            space, word = text, []
-        else:
-            space += text
-    if word:
-        yield space, word
 
 
 def _pieces(line: str, in_colour: bool) -> Iterator[Fragment]:

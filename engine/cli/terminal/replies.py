@@ -199,4 +199,4 @@ class _Title(Heading):
 
 
 class _Reply(Markdown):
-    elements = {**Markdown.elements, "fence": _Fence, "code_block": _Fence, "heading_open": _Title}  # noqa: RUF012
+    elements = {**Markdown.elements, "fence": _Fence, "code_block": _Fence, "heading_open": _Title}  # noqa: RUF012 -- as rich declares it

@@ -390,6 +390,7 @@ LOADED = [
     "files.pinned",
     "files.position",
     "files.protected",
+    "files.real_paths",
     "files.recorded",
     "files.rendered",
     "files.revision",

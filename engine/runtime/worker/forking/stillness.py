@@ -30,6 +30,7 @@ STILL, NOT_STILL = b"1", b"0"
 _SECONDS: Final = 2.0
 """A thread may be in the middle of a system call that nothing interrupts, such as one that waits for a disk."""
 _PAUSE: Final = 0.001
+"""Between two looks: no call waits for the stop of several threads that are nobody's children."""
 _ENDED: Final = b"ZXx"
 _HELD: Final = b"t"
 _ANY_THREAD: Final = 0x40000000
@@ -82,7 +83,7 @@ class Stillness:
         while time.monotonic() < deadline:
             newest = _newest()
             running = [thread for thread in _threads() if thread not in self._held or not _is_at_rest(thread)]
-            if not running and newest == _newest():
+            if not running and newest and newest == _newest():  # without /proc nobody is seen
                 return True
             for thread in running:
                 if thread not in self._held and not _seize(thread):
@@ -113,7 +114,7 @@ class Stillness:
 
 def _newest() -> bytes:
     """The number of the last process or thread that was made in this namespace; see proc_loadavg(5)."""
-    return read("/proc/loadavg").split()[-1]
+    return read("/proc/loadavg").rpartition(b" ")[2]
 
 
 def _threads() -> list[int]:
