@@ -113,7 +113,7 @@ def _conformance_output() -> Output:
     _open_streams()
     from conformance.cli.streams import Output
     from engine import hidden_names, redactor_of, without_secrets
-    from engine.log.command_lines import command_line_secrets
+    from engine.log.secrets import command_line_secrets
 
     names = hidden_names(os.environ)
     redactor = redactor_of(os.environ, names).knowing(command_line_secrets(sys.argv[1:], os.environ, names))

@@ -32,9 +32,8 @@ from acp_adapter.wire.codec import Codec, Json
 from engine import Session, Ticket, TurnEnd
 from engine.core.errors import SessionReadOnlyError
 from engine.log.events import UNSTAMPED
-from engine.log.events.branches import HeadMoved
 from engine.log.events.conversation import Attachment, PromptKind
-from engine.log.events.rewinding import Rewound
+from engine.log.events.going_back import HeadMoved, Rewound
 
 
 class State(Enum):

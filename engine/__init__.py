@@ -13,39 +13,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .context.model_protocol import CallRetried as CallRetried
-    from .context.model_protocol import Model as Model
-    from .context.model_protocol import ModelError as ModelError
-    from .context.model_protocol import ModelSignal as ModelSignal
-    from .context.model_protocol import ModelUnusableError as ModelUnusableError
-    from .context.model_protocol import Prompt as Prompt
-    from .context.model_protocol import ReasoningDelta as ReasoningDelta
-    from .context.model_protocol import ReplyEnded as ReplyEnded
-    from .context.model_protocol import StatementAsked as StatementAsked
-    from .context.model_protocol import TextDelta as TextDelta
-    from .context.model_protocol import TokensUsed as TokensUsed
-    from .context.models.setup import ModelSetup as ModelSetup
-    from .context.tail.entered import entered_sentence as entered_sentence
-    from .context.tail.entered import rebuild_sentence as rebuild_sentence
+    from .context.model import CallRetried as CallRetried
+    from .context.model import Model as Model
+    from .context.model import ModelError as ModelError
+    from .context.model import ModelSignal as ModelSignal
+    from .context.model import ModelUnusableError as ModelUnusableError
+    from .context.model import Prompt as Prompt
+    from .context.model import ReasoningDelta as ReasoningDelta
+    from .context.model import ReplyEnded as ReplyEnded
+    from .context.model import StatementAsked as StatementAsked
+    from .context.model import TextDelta as TextDelta
+    from .context.model import TokensUsed as TokensUsed
+    from .context.models.providers import ModelSetup as ModelSetup
     from .context.tail.feed import changes_of as changes_of
     from .context.tail.feed import connected_sentence as connected_sentence
     from .context.tail.feed import divergence_phrase as divergence_phrase
+    from .context.tail.feed import entered_sentence as entered_sentence
     from .context.tail.feed import lost_sentence as lost_sentence
     from .context.tail.feed import moved_sentence as moved_sentence
+    from .context.tail.feed import rebuild_sentence as rebuild_sentence
+    from .context.tail.results import REST_LEFT_OUT as REST_LEFT_OUT
     from .context.tail.results import given_text as given_text
     from .context.tail.results import output_text as output_text
     from .context.tail.results import printed_text as printed_text
     from .context.tail.results import result_text as result_text
-    from .context.tail.written import REST_LEFT_OUT as REST_LEFT_OUT
-    from .core.changed import change_size as change_size
-    from .core.changed import first_changed_line as first_changed_line
-    from .core.changed import unseen_changes as unseen_changes
     from .core.clock import Clock as Clock
     from .core.clock import Entropy as Entropy
-    from .core.cutting import between as between
-    from .core.cutting import cut_line as cut_line
-    from .core.cutting import cut_middle as cut_middle
-    from .core.cutting import plural as plural
+    from .core.diff import change_size as change_size
+    from .core.diff import first_changed_line as first_changed_line
+    from .core.diff import unseen_changes as unseen_changes
     from .core.domain import Domain as Domain
     from .core.domain import Layer as Layer
     from .core.execution import Artifact as Artifact
@@ -68,10 +64,7 @@ if TYPE_CHECKING:
     from .core.ids import SessionId as SessionId
     from .core.ids import StatementId as StatementId
     from .core.ids import ToolCallId as ToolCallId
-    from .core.legible import legible_line as legible_line
-    from .core.legible import source_command as source_command
-    from .core.legible import source_lines as source_lines
-    from .core.legible import source_text as source_text
+    from .core.installation import __version__ as __version__
     from .core.mcp_servers import HttpServer as HttpServer
     from .core.mcp_servers import McpServer as McpServer
     from .core.mcp_servers import StdioServer as StdioServer
@@ -85,16 +78,23 @@ if TYPE_CHECKING:
     from .core.settings import hidden_names as hidden_names
     from .core.settings import load_settings as load_settings
     from .core.text import as_printed as as_printed
+    from .core.text import between as between
+    from .core.text import cut_line as cut_line
+    from .core.text import cut_middle as cut_middle
     from .core.text import fenced as fenced
+    from .core.text import legible_line as legible_line
+    from .core.text import plural as plural
+    from .core.text import source_command as source_command
+    from .core.text import source_lines as source_lines
+    from .core.text import source_text as source_text
     from .core.toolbox import INJECTED as INJECTED
     from .core.toolbox import TOOLS as TOOLS
     from .core.toolbox import call_title as call_title
     from .core.toolbox import original as original
     from .core.toolbox import tool_named as tool_named
-    from .core.version import __version__ as __version__
-    from .files.search.path_completion import complete_path as complete_path
-    from .files.sources_protocol import Buffers as Buffers
-    from .files.sources_protocol import Editor as Editor
+    from .files.search.ignore_files import complete_path as complete_path
+    from .files.sources import Buffers as Buffers
+    from .files.sources import Editor as Editor
     from .files.tails import FeedItem as FeedItem
     from .files.tails import HandleRow as HandleRow
     from .files.tails import Looked as Looked
@@ -104,57 +104,57 @@ if TYPE_CHECKING:
     from .files.tails import ProjectionPart as ProjectionPart
     from .log.branches import path_of as path_of
     from .log.cycles import CycleSummary as CycleSummary
-    from .log.past_values import CheckpointNews as CheckpointNews
-    from .log.past_values import Comparison as Comparison
-    from .log.past_values import Contents as Contents
-    from .log.past_values import Differences as Differences
-    from .log.past_values import Divergence as Divergence
-    from .log.past_values import PastAnswer as PastAnswer
-    from .log.past_values import PastExecution as PastExecution
-    from .log.past_values import PastLooks as PastLooks
-    from .log.past_values import PastPayload as PastPayload
-    from .log.past_values import PastQuestion as PastQuestion
-    from .log.past_values import PastRevision as PastRevision
-    from .log.past_values import PastStep as PastStep
-    from .log.past_values import PastTick as PastTick
-    from .log.past_values import PastValues as PastValues
-    from .log.past_values import Preserved as Preserved
-    from .log.past_values import Restored as Restored
-    from .log.past_values import RestorePlan as RestorePlan
-    from .log.past_values import ValueGroup as ValueGroup
-    from .log.permissions_values import ASKED_CHARS as ASKED_CHARS
-    from .log.permissions_values import CommandSubject as CommandSubject
-    from .log.permissions_values import FileSubject as FileSubject
-    from .log.permissions_values import PermissionAnswer as PermissionAnswer
-    from .log.permissions_values import PermissionQuestion as PermissionQuestion
-    from .log.permissions_values import Permissions as Permissions
-    from .log.permissions_values import PermissionSubject as PermissionSubject
-    from .log.permissions_values import RebuildSubject as RebuildSubject
-    from .log.permissions_values import ServerCallSubject as ServerCallSubject
-    from .log.permissions_values import StatementSubject as StatementSubject
-    from .log.permissions_values import TreeSubject as TreeSubject
+    from .log.file_history import rewound_lines as rewound_lines
+    from .log.past import CheckpointNews as CheckpointNews
+    from .log.past import Comparison as Comparison
+    from .log.past import Contents as Contents
+    from .log.past import Differences as Differences
+    from .log.past import Divergence as Divergence
+    from .log.past import PastAnswer as PastAnswer
+    from .log.past import PastExecution as PastExecution
+    from .log.past import PastLooks as PastLooks
+    from .log.past import PastPayload as PastPayload
+    from .log.past import PastQuestion as PastQuestion
+    from .log.past import PastRevision as PastRevision
+    from .log.past import PastStep as PastStep
+    from .log.past import PastTick as PastTick
+    from .log.past import PastValues as PastValues
+    from .log.past import Preserved as Preserved
+    from .log.past import Restored as Restored
+    from .log.past import RestorePlan as RestorePlan
+    from .log.past import ValueGroup as ValueGroup
+    from .log.permissions import ASKED_CHARS as ASKED_CHARS
+    from .log.permissions import CommandSubject as CommandSubject
+    from .log.permissions import FileSubject as FileSubject
+    from .log.permissions import PermissionAnswer as PermissionAnswer
+    from .log.permissions import PermissionQuestion as PermissionQuestion
+    from .log.permissions import Permissions as Permissions
+    from .log.permissions import PermissionSubject as PermissionSubject
+    from .log.permissions import RebuildSubject as RebuildSubject
+    from .log.permissions import ServerCallSubject as ServerCallSubject
+    from .log.permissions import StatementSubject as StatementSubject
+    from .log.permissions import TreeSubject as TreeSubject
     from .log.redaction import Redactor as Redactor
     from .log.redaction import redact_json as redact_json
     from .log.redaction import without_secrets as without_secrets
     from .log.secrets import redactor_of as redactor_of
-    from .log.statements_values import EffectAnswer as EffectAnswer
-    from .log.statements_values import EffectHandler as EffectHandler
-    from .log.statements_values import EffectRequest as EffectRequest
-    from .log.statements_values import OutputSink as OutputSink
-    from .log.statements_values import RunOutcome as RunOutcome
-    from .log.statements_values import RunRequest as RunRequest
-    from .log.statements_values import Touched as Touched
-    from .log.statements_values import TouchSink as TouchSink
-    from .log.statements_values import ignore_touched as ignore_touched
+    from .log.statements import EffectAnswer as EffectAnswer
+    from .log.statements import EffectHandler as EffectHandler
+    from .log.statements import EffectRequest as EffectRequest
+    from .log.statements import OutputSink as OutputSink
+    from .log.statements import RunOutcome as RunOutcome
+    from .log.statements import RunRequest as RunRequest
+    from .log.statements import TickOutcome as TickOutcome
+    from .log.statements import Touched as Touched
+    from .log.statements import TouchSink as TouchSink
+    from .log.statements import UpdatePayload as UpdatePayload
+    from .log.statements import Want as Want
+    from .log.statements import ignore_touched as ignore_touched
     from .log.store import open_store as open_store
     from .log.store_protocol import SessionRow as SessionRow
     from .log.store_protocol import Store as Store
-    from .log.ticks_values import TickOutcome as TickOutcome
-    from .log.ticks_values import UpdatePayload as UpdatePayload
-    from .log.ticks_values import Want as Want
-    from .log.timeline.cells import Cell as Cell
-    from .log.timeline.cells import Execution as Execution
-    from .log.timeline.rewound import rewound_lines as rewound_lines
+    from .log.timeline import Cell as Cell
+    from .log.timeline import Execution as Execution
     from .log.user_message import blocks_of as blocks_of
     from .log.user_message import is_long_text as is_long_text
     from .runtime.environment import Environment as Environment
@@ -375,75 +375,65 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "log.branches": "path_of",
-    "log.secrets": "redactor_of",
-    "core.settings": "SETTINGS Settings hidden_names load_settings",
-    "core.cutting": "between cut_line cut_middle plural",
-    "log.cycles": "CycleSummary",
+    "context.model": "CallRetried Model ModelError ModelSignal ModelUnusableError Prompt "
+    "ReasoningDelta ReplyEnded StatementAsked TextDelta TokensUsed",
+    "context.models.providers": "ModelSetup",
+    "context.tail.feed": "entered_sentence rebuild_sentence changes_of connected_sentence "
+    "divergence_phrase lost_sentence moved_sentence",
+    "context.tail.results": "given_text output_text printed_text result_text REST_LEFT_OUT",
+    "core.clock": "Clock Entropy",
+    "core.diff": "change_size first_changed_line unseen_changes",
     "core.domain": "Domain Layer",
+    "core.execution": "Artifact Aspect Captured Display ExceptionInfo ExecutionStatus "
+    "KeptGroup Location NamespaceDiff ReplayMode TextChange",
+    "core.ids": "BranchId EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
+    "core.installation": "__version__",
+    "core.mcp_servers": "HttpServer McpServer StdioServer",
+    "core.programs": "CommandOutcome CommandOutput CommandRequest ServerProcess ServerRequest",
+    "core.settings": "SETTINGS Settings hidden_names load_settings",
+    "core.text": "between cut_line cut_middle plural legible_line source_command "
+    "source_lines source_text as_printed fenced",
+    "core.toolbox": "INJECTED TOOLS call_title original tool_named",
+    "files.search.ignore_files": "complete_path",
+    "files.sources": "Buffers Editor",
+    "files.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
+    "log.branches": "path_of",
+    "log.cycles": "CycleSummary",
+    "log.file_history": "rewound_lines",
+    "log.past": "CheckpointNews Comparison Contents Differences Divergence PastAnswer "
+    "PastExecution PastLooks PastPayload PastQuestion PastRevision PastStep "
+    "PastTick PastValues Preserved RestorePlan Restored ValueGroup",
+    "log.permissions": "ASKED_CHARS CommandSubject FileSubject PermissionAnswer "
+    "PermissionQuestion PermissionSubject Permissions RebuildSubject "
+    "ServerCallSubject StatementSubject TreeSubject",
+    "log.redaction": "Redactor redact_json without_secrets",
+    "log.secrets": "redactor_of",
+    "log.statements": "EffectAnswer EffectHandler EffectRequest OutputSink RunOutcome "
+    "RunRequest TouchSink Touched ignore_touched TickOutcome UpdatePayload "
+    "Want",
+    "log.store": "open_store",
+    "log.store_protocol": "SessionRow Store",
+    "log.timeline": "Cell Execution",
+    "log.user_message": "blocks_of is_long_text",
+    "runtime.environment": "Environment EnvironmentSpec Limits StartServer",
     "runtime.hardening": "harden_process",
     "runtime.holding": "cannot_hold",
     "runtime.zygote": "Zygote",
-    "core.execution": (
-        "Artifact Aspect Captured Display ExceptionInfo ExecutionStatus KeptGroup Location NamespaceDiff ReplayMode "
-        "TextChange"
-    ),
-    "session.host": "Host",
-    "core.ids": "BranchId EventId ExecutionId MessageId ObjId Seq SessionId StatementId ToolCallId",
-    "core.legible": "legible_line source_command source_lines source_text",
-    "core.mcp_servers": "HttpServer McpServer StdioServer",
-    "context.models.setup": "ModelSetup",
-    "runtime.environment": "Environment EnvironmentSpec Limits StartServer",
-    "files.sources_protocol": "Buffers Editor",
-    "context.model_protocol": (
-        "CallRetried Model ModelError ModelSignal ModelUnusableError Prompt ReasoningDelta ReplyEnded "
-        "StatementAsked TextDelta TokensUsed"
-    ),
-    "log.past_values": (
-        "CheckpointNews Comparison Contents Differences Divergence PastAnswer PastExecution PastLooks "
-        "PastPayload PastQuestion PastRevision PastStep PastTick PastValues Preserved RestorePlan "
-        "Restored ValueGroup"
-    ),
-    "log.permissions_values": (
-        "ASKED_CHARS CommandSubject FileSubject PermissionAnswer PermissionQuestion PermissionSubject "
-        "Permissions RebuildSubject ServerCallSubject StatementSubject TreeSubject"
-    ),
-    "core.programs": "CommandOutcome CommandOutput CommandRequest ServerProcess ServerRequest",
-    "log.statements_values": (
-        "EffectAnswer EffectHandler EffectRequest OutputSink RunOutcome RunRequest TouchSink Touched ignore_touched"
-    ),
-    "log.store_protocol": "SessionRow Store",
-    "core.clock": "Clock Entropy",
-    "files.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
-    "log.ticks_values": "TickOutcome UpdatePayload Want",
-    "context.tail.entered": "entered_sentence rebuild_sentence",
-    "context.tail.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
-    "context.tail.results": "given_text output_text printed_text result_text",
-    "context.tail.written": "REST_LEFT_OUT",
-    "log.redaction": "Redactor redact_json without_secrets",
-    "files.search.path_completion": "complete_path",
     "session.branch_rows": "BranchRow",
+    "session.commands.replay": "replay_text",
     "session.commands.table": "COMMANDS",
+    "session.host": "Host",
     "session.lifecycle.naming": "session_named",
+    "session.lifecycle.registry": "Sessions",
+    "session.model_calls.projector": "Projection",
+    "session.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
     "session.policy": "MODES OPTIONS OptionValues",
     "session.progress": "Progress with_progress",
-    "session.model_calls.projector": "Projection",
-    "session.lifecycle.registry": "Sessions",
-    "session.commands.replay": "replay_text",
-    "session.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
-    "session.session": "Session",
     "session.publishing.signals": "FilesPutBack Item ModelRetried OutputStreamed ReasoningStreamed Signal "
     "StatementRerun TextStreamed",
     "session.publishing.subscription": "Subscription",
+    "session.session": "Session",
     "session.tickets": "Ticket TurnEnd",
-    "log.store": "open_store",
-    "core.text": "as_printed fenced",
-    "core.changed": "change_size first_changed_line unseen_changes",
-    "log.timeline.cells": "Cell Execution",
-    "log.timeline.rewound": "rewound_lines",
-    "core.version": "__version__",
-    "core.toolbox": "INJECTED TOOLS call_title original tool_named",
-    "log.user_message": "blocks_of is_long_text",
 }
 """The public names by the module that owns them."""
 _OWNERS: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

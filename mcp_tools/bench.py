@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from engine import changes_of, cut_middle, original, replay_text, result_text, rewound_lines, with_progress
-from engine.log.events.branches import HeadMoved
 from engine.log.events.execution import StatementRecorded
+from engine.log.events.going_back import HeadMoved
 from mcp_tools import statements
 from mcp_tools.errors import CallError
 from mcp_tools.handles import Handles
@@ -21,7 +21,7 @@ from mcp_tools.handles import Handles
 if TYPE_CHECKING:
     from engine import Cell, Display, FeedItem, Looked, Progress, ReplayReport, Session, StatementId
     from engine.log.events.execution import ExecutionFinished
-    from engine.log.events.rewinding import Rewound
+    from engine.log.events.going_back import Rewound
 
 T = TypeVar("T")
 POLL_SECONDS: Final = 0.5

@@ -22,7 +22,7 @@ from serving import serve
 
 from engine.core.tokens import count
 from engine.files.outline.indentation import IndentationOutliner
-from engine.files.page_index import PAGE
+from engine.files.paging import PAGE
 from engine.runtime.worker.handles.board import Board
 from engine.runtime.worker.handles.files import DirectFiles
 

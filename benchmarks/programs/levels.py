@@ -10,7 +10,7 @@ from serving import serve
 from engine.core.tokens import count
 from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
-from engine.files.position import Place
+from engine.files.document import Place
 from engine.files.revision import Revision, from_text
 
 _BUDGET = 2_000

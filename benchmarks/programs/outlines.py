@@ -23,8 +23,8 @@ from engine.core.tokens.counter import Counter
 from engine.core.tokens.ranks import encoding
 from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
+from engine.files.document import Place
 from engine.files.outline.model import Outline
-from engine.files.position import Place
 from engine.files.revision import decoded
 from engine.runtime.worker.handles.outlines import Outlines
 from engine.runtime.worker.processes.proc import children_of

@@ -18,7 +18,7 @@ from serving import serve
 from engine.core.domain import Domain
 from engine.core.ids import ExecutionId
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from engine.log.statements import EffectAnswer, EffectRequest, RunRequest
 from engine.runtime.environment import EnvironmentSpec
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote

@@ -23,9 +23,9 @@ from serving import serve
 from engine.core.execution import Ending
 from engine.core.ids import ExecutionId
 from engine.core.settings import Settings
-from engine.log.past_values import Differences, PastExecution, RestorePlan
+from engine.log.past import Differences, PastExecution, RestorePlan
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from engine.log.statements import EffectAnswer, EffectRequest, RunRequest
 from engine.runtime.environment import EnvironmentSpec, Limits
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote

@@ -11,12 +11,10 @@ from typing import cast
 
 import engine.core.execution
 import engine.log.events.base
-import engine.log.events.branches
 import engine.log.events.conversation
 import engine.log.events.execution
+import engine.log.events.going_back
 import engine.log.events.nodes
-import engine.log.events.replays
-import engine.log.events.rewinding
 import engine.log.events.session
 from engine.log.events import EVENTS, Event
 
@@ -27,9 +25,7 @@ GROUPS = (
     engine.log.events.conversation,
     engine.log.events.execution,
     engine.log.events.nodes,
-    engine.log.events.rewinding,
-    engine.log.events.branches,
-    engine.log.events.replays,
+    engine.log.events.going_back,
 )
 """The modules of the groups, in the order in which a reader needs them."""
 _VALUES = (*GROUPS, engine.core.execution)
@@ -119,7 +115,7 @@ def _words() -> Iterator[str]:
             if isinstance(found.node, ast.Assign) and ast.unparse(found.node.value).startswith("Literal["):
                 words = ", ".join(f"`{word}`" for word in re.findall(r"'([^']*)'", ast.unparse(found.node.value)))
                 yield f"| `{name}` | {words} |"
-    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/core/minter.py`.\n"
+    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/core/ids.py`.\n"
     identifiers = definitions(import_module("engine.core.ids"))
     for name, found in identifiers.items():
         if "NewType" in found.text:

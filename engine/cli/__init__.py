@@ -14,7 +14,7 @@ from typing import Final
 import typer
 
 from ..core.errors import EngineError
-from ..core.version import __version__
+from ..core.installation import __version__
 from .commands import COMMANDS
 from .complaints import complaint
 from .output.exit_codes import ExitCode, exit_code_lines

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from ..core.cutting import more
 from ..core.ids import ExecutionId, ToolCallId
+from ..core.text import more
 from ..core.toolbox import ROUTED, call_title
 from ..log.events import Event
 from ..log.events.conversation import ToolCall

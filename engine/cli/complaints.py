@@ -11,8 +11,7 @@ from typing import Final, TypeVar
 
 import typer
 
-from ..core.cutting import cut_line
-from ..core.text import visible
+from ..core.text import cut_line, visible
 
 Choice = TypeVar("Choice", bound=str)
 _SHOWN_CHARS: Final = 60

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..log.cycles import Cycles, RequestCycle, steps_of
-from ..log.cycles.model import ANOMALIES, Item
-from ..log.cycles.steps import AiBlock, Call, Step
+from ..log.cycles.machine import ANOMALIES, Item
+from ..log.cycles.views import AiBlock, Call, Step
 from ..log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from .calls import WIDTH, call_line
 from .output.printing import shown, shown_line

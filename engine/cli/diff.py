@@ -10,7 +10,7 @@ import typer
 from ..core.text import visible
 from ..log.branches import branches_of
 from ..log.redaction import redact_event
-from ..log.timeline.cells import Cell
+from ..log.timeline import Cell
 from ..session.commands.diff import diff_lines
 from ..session.past.branch_diff import Differing, Side
 from ..session.past.branch_diff import diff as compare

@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from ..core.cutting import plural
+from ..core.text import plural
 from ..log.store import DATABASE
 from ..log.store.locks import owners
 from ..session.scratch import sweep

@@ -10,8 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ..core.cutting import cut_line
-from ..core.text import visible
+from ..core.text import cut_line, visible
 from .output.columns import aligned
 
 _PACKAGE: Final = Path(__file__).parents[1]

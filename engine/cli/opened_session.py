@@ -16,7 +16,7 @@ import typer
 
 from ..core.errors import EngineError
 from ..core.text import visible
-from ..log.timeline.rewound import finished_lines
+from ..log.file_history import finished_lines
 from ..runtime.zygote import Zygote
 from ..session.host import Host
 from ..session.session import Session

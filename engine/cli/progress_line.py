@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from ..core.cutting import cut_line
+from ..core.text import cut_line
 from ..session.progress import Progress, with_progress
 from ..session.session import Session
 

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ..context.model_protocol import Prompt
-from ..context.tail.account import Account
-from ..context.tail.prompt import message_text
-from ..context.tail.sent import SentProjections, prompt_of
+from ..context.model import Prompt
+from ..context.tail.prompt import Account, message_text
+from ..context.tail.standing import SentProjections, prompt_of
 from ..context.view.entries import Summary
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import BlobDigest
 from ..log.branches import branches_of
-from ..log.event_list import lookup_in
+from ..log.event_log import lookup_in
 from ..log.events import Event
 from ..log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
-from ..log.timeline.index import Timeline
+from ..log.timeline import Timeline
 from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.sent import breakdown_of
 from .terminal.fragments import painted

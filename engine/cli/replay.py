@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from ..core.text import visible
-from ..log.events.replays import Diverged
+from ..log.events.going_back import Diverged
 from ..session.commands.replay import MODES, replay_text
 from ..session.past.replay_report import EDIT_MODES, ReplayReport
 from ..session.session import Session

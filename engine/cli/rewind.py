@@ -11,8 +11,8 @@ import typer
 
 from ..core.ids import BranchId
 from ..core.text import visible
-from ..log.events.rewinding import FileLeft, FileToRestore, Rewound
-from ..log.timeline.rewound import rewound_lines
+from ..log.events.going_back import FileLeft, FileToRestore, Rewound
+from ..log.file_history import rewound_lines
 from ..session.session import Session
 from .opened_session import in_session
 from .output.json_lines import print_json

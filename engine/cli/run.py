@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..core.cutting import cut_line
 from ..core.errors import EngineError
 from ..core.settings import load_settings
+from ..core.text import cut_line
 from .complaints import chosen
 from .output.opened import working_directory
 

@@ -12,7 +12,7 @@ from typing import Final
 import typer
 from msgspec.structs import replace
 
-from ..core.cutting import cut_line
+from ..core.text import cut_line
 from ..log.store_protocol import SessionRow
 from ..session.directories import alike
 from .complaints import complaint

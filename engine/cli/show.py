@@ -8,25 +8,22 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
-from ..context.tail.entered import entered_sentence
-from ..context.tail.feed import divergence_phrase, moved_sentence
+from ..context.tail.feed import divergence_phrase, entered_sentence, moved_sentence
 from ..context.tail.results import result_text
-from ..core.cutting import plural
 from ..core.ids import ToolCallId
-from ..core.text import visible
+from ..core.text import plural, visible
 from ..log.branches import path_of
 from ..log.cycles import cycles_of, to_json
-from ..log.event_list import lookup_in
+from ..log.event_log import lookup_in
 from ..log.events import Event
-from ..log.events.branches import HeadMoved
 from ..log.events.codec import encode
 from ..log.events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
 from ..log.events.execution import ExecutionFinished, StatementRecorded
+from ..log.events.going_back import Diverged, HeadMoved, ReplayEnded
 from ..log.events.nodes import FileChanged
-from ..log.events.replays import Diverged, ReplayEnded
 from ..log.events.session import DomainEntered, EnvironmentRestored
 from ..log.redaction import redact_event, write_json
-from ..log.timeline.index import Timeline
+from ..log.timeline import Timeline
 from .acts_text import Acts
 from .calls import call_line
 from .cycles_text import cycles_text

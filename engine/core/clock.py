@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Protocol
 
 
@@ -19,3 +21,21 @@ class Entropy(Protocol):
     def bytes(self, count: int) -> bytes:
         """So many random bytes."""
         ...
+
+
+# system:
+# The operating system's clock and randomness behind `core.clock`. Tests bring their own.
+
+
+class SystemClock:
+    """Wall time of this machine."""
+
+    def now(self) -> float:
+        return time.time()
+
+
+class SystemEntropy:
+    """Random bytes of the operating system."""
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)

@@ -1,9 +1,4 @@
-"""What the statements of a worker, and the programs beside them, may change outside of it; the kernel holds them to it.
-
-Owns the words for a sandbox: its layers, and what is allowed within. A process enters a domain once, with all that it
-starts, and never leaves it: other rights take another process. Pure: `runtime.sandbox` has the kernel hold a domain,
-sessions decide which one holds.
-"""
+"""Which directory a path is in. Pure string work on absolute paths; must not ask the file system."""
 
 from __future__ import annotations
 
@@ -12,7 +7,19 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from .paths import is_inside
+
+def is_inside(path: str, directories: tuple[str, ...]) -> bool:
+    """Whether `path` is one of the directories or below one."""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)
+
+
+# domain:
+# What the statements of a worker, and the programs beside them, may change outside of it; the kernel holds them to
+# it.
+#
+# Owns the words for a sandbox: its layers, and what is allowed within. A process enters a domain once, with all that
+# it starts, and never leaves it: other rights take another process. Pure: `runtime.sandbox` has the kernel hold a
+# domain, sessions decide which one holds.
 
 Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "sockets"]
 """A mechanism of the kernel: rights on paths and ports; a filter of system calls; a view of the file tree. The others

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .cutting import cut_line
 from .ids import SessionId
+from .text import cut_line
 
 _SHOWN_CHARS: Final = 80
 """Of an id that somebody has given."""

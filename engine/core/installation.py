@@ -1,9 +1,4 @@
-"""How this program was installed, as the command that adds one of its extras to the same environment.
-
-The name `rewindow` on a package index may be somebody else's, so a command names it only with the place that it was
-installed from. Where no place is recorded, the command names the packages of the extra instead. Reads the records of
-installers; runs nothing. Called for messages.
-"""
+"""The version of this program, which the build reads here."""
 
 from __future__ import annotations
 
@@ -15,6 +10,16 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+
+__version__ = "0.1.0"
+
+
+# installation:
+# How this program was installed, as the command that adds one of its extras to the same environment.
+#
+# The name `rewindow` on a package index may be somebody else's, so a command names it only with the place that it was
+# installed from. Where no place is recorded, the command names the packages of the extra instead. Reads the records
+# of installers; runs nothing. Called for messages.
 
 NAME: Final = "rewindow"
 _EXTRA: Final = re.compile(r"""\s*;\s*extra\s*==\s*['"]([^'"]+)['"]\s*$""")

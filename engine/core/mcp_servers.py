@@ -14,9 +14,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from .cutting import cut_line
-from .identifiers import numbered, variable
-from .text import printable
+from .text import cut_line, printable
+from .toolbox import numbered, variable
 
 LONGEST_NAME: Final = 64
 """Characters of a server's name, and of its module's."""

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from .cutting import between
 from .domain import Domain
+from .text import between
 
 
 class CommandRequest(Struct, frozen=True, kw_only=True):

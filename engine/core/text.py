@@ -1,15 +1,81 @@
-"""Text that every encoder takes and every screen can show: valid Unicode, no control characters, titles, fences.
+"""Texts that are too long for their place, and the words that stand for what is missing: one spelling for all of them.
 
-Pure, and imports nothing of the engine but `cutting`. Must not know where a text comes from or goes to. Called by
-whatever takes text from outside (user code, files, other programs) and by whatever shows one.
+Within a line an ellipsis marks the cut. Between lines a line counts what is missing: `... 3 more handles` at the end of
+a list, `... 90 characters left out ...` between two ends. Lengths are in characters. What is cut to a budget of tokens
+is measured by its own module and takes the words from here. Pure; imports nothing of the engine.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Annotated, Final
 
-from .cutting import cut_line
+ELLIPSIS: Final = "…"
+"""Stands for the rest of a line."""
+DOTS: Final = "..."
+"""Stands for lines where there is no room to count them; begins every line that counts."""
+
+
+def cut_line(text: str, limit: int) -> str:
+    """The text within `limit` characters (1 or more), the last of them an ellipsis where something is missing."""
+    return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
+
+
+def cut_line_from(text: str, start: int, limit: int) -> str:
+    """The text from `start` on within `limit` characters (2 or more), with an ellipsis at each end that is missing."""
+    return cut_line(text, limit) if start <= 0 else ELLIPSIS + cut_line(text[start:], limit - 1)
+
+
+def cut_end(text: str, limit: int, where: str = "") -> str:
+    """The first `limit` characters, and a line that counts the others, so the result is longer by that line.
+
+    Args:
+        where: goes after the count: where the rest is to be found.
+    """
+    return text if len(text) <= limit else f"{text[:limit]}\n{more(len(text) - limit, 'character', where)}"
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Both ends, `limit` characters together, and between them a line that counts the others."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half] + between(len(text) - 2 * half) + text[len(text) - half :]
+
+
+def more(count: int, noun: str = "", where: str = "") -> str:
+    """The line at the end of what is cut: `... 3 more handles`. Without a newline.
+
+    Args:
+        noun: what is counted, in the singular.
+    """
+    return " ".join(part for part in (DOTS, str(count), "more", plural(count, noun), where) if part)
+
+
+def between(count: int, reason: str = "", noun: str = "character") -> str:
+    """The line between two ends, with its newlines: `... 90 characters left out ...`, the reason after a comma."""
+    return f"\n{DOTS} {left_out(count, noun)}{reason and f', {reason}'} {DOTS}\n"
+
+
+def left_out(count: int, noun: str = "character") -> str:
+    """The words for what is missing: `90 characters left out`."""
+    return f"{count} {plural(count, noun)} left out"
+
+
+def plural(count: int, noun: str) -> str:
+    """The noun as so many have it; empty where it is."""
+    if count == 1 or not noun:
+        return noun
+    return f"{noun}es" if noun.endswith(("ch", "s", "sh", "x")) else f"{noun}s"
+
+
+# text:
+# Text that every encoder takes and every screen can show: valid Unicode, no control characters, titles, fences.
+#
+# Pure, and imports nothing of the engine but `cutting`. Must not know where a text comes from or goes to. Called by
+# whatever takes text from outside (user code, files, other programs) and by whatever shows one.
 
 TITLE_CHARS: Final = 80
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -115,3 +181,71 @@ def code_span(text: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max(map(len, _BACKTICKS.findall(text)), default=0)
+
+
+# legible:
+# The source of a statement as a person can read all of it: nothing in it hides, overwrites or reorders what is
+# beside.
+#
+# Whoever decides whether a statement may run must see every line of it, or be told how much is missing. Lines that
+# are too long for a screen are broken, and many blank ones are counted, because what is far to the right or far below
+# is not seen. What Python takes as the end of a line is one, and a character that would not be seen, or would move
+# others, is an escape. Pure. Called by whatever shows sources: editors, terminals.
+
+LINE_CHARS: Final = 120
+"""After so many characters a line of a source goes on in the next."""
+TAB_COLUMNS: Final = 4
+BLANK_LINES: Final = 3
+"""More in a row are counted."""
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
+"""Begins what goes on from the line before; no line of Python can begin so."""
+_UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""What counts as printable and is blank, variation selectors among it."""
+
+
+def divided(line: str) -> Iterator[str]:
+    """The line in parts of `LINE_CHARS` characters."""
+    yield line[:LINE_CHARS]
+    yield from (CONTINUED + line[at : at + LINE_CHARS] for at in range(LINE_CHARS, len(line), LINE_CHARS))
+
+
+def source_text(source: str, limit: int, divide: Callable[[str], Iterator[str]] = divided) -> str:
+    """All lines of a source, legible; of one with more than `limit` characters both ends, which say what is missing.
+
+    Args:
+        divide: divides a line that may be too long for whoever shows it.
+    """
+    return "\n".join(_broken(cut_middle(source, limit), divide))
+
+
+def source_command(source: str, limit: int) -> str:
+    """A source for those that show what was asked for as it came: its lines are whole."""
+    return "\n".join(source_lines(cut_middle(source, limit)))
+
+
+def source_lines(source: str) -> list[str]:
+    """The lines of a source, each whole and legible; what Python takes as the end of a line is one."""
+    return [legible_line(line) for line in _LINE_END.split(source)]
+
+
+def legible_line(line: str) -> str:
+    """The line with an escape for every character but tab that would not be seen as what it is."""
+    if line.replace("\t", " ").isprintable() and _UNSEEN.search(line) is None:
+        return line
+    return "".join(char if _is_seen(char) else char.encode("unicode_escape").decode() for char in line)
+
+
+def _broken(source: str, divide: Callable[[str], Iterator[str]]) -> Iterator[str]:
+    for is_blank, group in groupby(source_lines(source), lambda line: not line.strip()):
+        lines = list(group)
+        if is_blank and len(lines) > BLANK_LINES:
+            yield f"… {len(lines):,} blank lines …"
+            continue
+        for line in (line.expandtabs(TAB_COLUMNS) for line in lines):
+            yield from divide(line)
+
+
+def _is_seen(char: str) -> bool:
+    return char == "\t" or (char.isprintable() and _UNSEEN.match(char) is None)

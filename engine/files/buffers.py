@@ -1,16 +1,11 @@
-"""What the user's editor holds of files, in front of the disk: a view shows the unsaved text.
+"""What an editor's text means for a file: whether it is what is on disk, and if not, the bytes that saving would make.
 
-Owns when the editor is asked, and what its texts mean beside what is on disk (`unsaved` has the rule). Must not know
-who answers, nor what is recorded: `live` records what it gets from here, and a replay never comes here. Until
-`forget` is called first, nobody's editor is followed, and a look costs one comparison more.
+Owns the rule. Pure. Used by `buffers`, for what views show, and by the tools that read and change files.
 
-A text is asked for once and then known until `forget` says that it may be another. That is all a tick goes by, so it
-asks for what it does not know, in one question (`expect`), and for nothing else. A look of a statement is somebody's
-wish to see the file, so the first one at a path in each statement asks again: editors need not say what changes.
-
-An editor may lag behind the disk. When a program has changed a file, an editor that had it open goes on with the text
-of before until it notices; asked meanwhile, it gives what looks like an unsaved text. So a text that the disk was seen
-to hold before its last change counts as old while that change is young.
+An editor holds text, and a file is bytes. Between the two an editor may drop the byte order mark, turn every line end
+into a newline, and show what is no UTF-8 as U+FFFD; some clients also lose the newline at the end. None of that is a
+change of the user's. So the two are compared without it, and a text that does differ becomes bytes as the file has its
+own: encoding, mark and line ends. A diff between the two then shows what the user changed and nothing else.
 """
 
 from __future__ import annotations
@@ -20,11 +15,74 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .found import Found, recorded_path
-from .manifest import is_glob
-from .revision import LARGEST, decoded, digest_of
-from .sources_protocol import Files
-from .unsaved import NOTICES, ONLY_IN_EDITOR, UNSAVED, if_saved
+import xxhash
+
+from ..core.encodings import UTF_8, Decoded, Encoding, decode, line_ends, with_line_ends
+from ..core.text import valid_text
+from .revision import LARGEST, Found, decoded, digest_of, is_glob, recorded_path
+from .sources import Files
+
+UNSAVED: Final = "(unsaved: the text of the editor; the file on disk is another)"
+ONLY_IN_EDITOR: Final = "(unsaved: in the editor only, there is no such file on disk)"
+NOTICES: Final = (UNSAVED, ONLY_IN_EDITOR)
+"""What stands above a text that is no file's yet; the notice of its revision, so that the log has it."""
+_MARK: Final = "\ufeff"
+
+
+def if_saved(text: str, on_disk: bytes | None) -> bytes | None:
+    """What the file would hold if the editor saved this text; None where it holds that already, or is binary.
+
+    Args:
+        text: what the editor holds of it.
+        on_disk: what the file holds; None where there is none, which an editor may know as an empty text.
+    """
+    text = valid_text(text).removeprefix(_MARK)
+    if on_disk is None:
+        return text.encode() or None
+    found = decode(on_disk)
+    if found is None or _plain(text) in _readings(on_disk, found):
+        return None
+    return _encoded(with_line_ends(text, line_ends(found.text)), found.encoding)
+
+
+def mark_of(text: str) -> str:
+    """xxh3 hex of what two texts have in common that an editor may hold of one content."""
+    return xxhash.xxh3_64_hexdigest(_plain(valid_text(text).removeprefix(_MARK)).encode())
+
+
+def _readings(on_disk: bytes, found: Decoded) -> tuple[str, ...]:
+    """How an editor may hold what is on disk."""
+    if found.encoding.codec == UTF_8.codec:
+        return (_plain(found.text),)
+    return _plain(found.text), _plain(on_disk.decode("utf-8", "replace"))
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+
+
+def _encoded(text: str, encoding: Encoding) -> bytes:
+    try:
+        return encoding.encode(text)
+    except UnicodeEncodeError:
+        return text.encode()
+
+
+# buffers:
+# What the user's editor holds of files, in front of the disk: a view shows the unsaved text.
+#
+# Owns when the editor is asked, and what its texts mean beside what is on disk (`unsaved` has the rule). Must not
+# know who answers, nor what is recorded: `live` records what it gets from here, and a replay never comes here. Until
+# `forget` is called first, nobody's editor is followed, and a look costs one comparison more.
+#
+# A text is asked for once and then known until `forget` says that it may be another. That is all a tick goes by, so
+# it asks for what it does not know, in one question (`expect`), and for nothing else. A look of a statement is
+# somebody's wish to see the file, so the first one at a path in each statement asks again: editors need not say what
+# changes.
+#
+# An editor may lag behind the disk. When a program has changed a file, an editor that had it open goes on with the
+# text of before until it notices; asked meanwhile, it gives what looks like an unsaved text. So a text that the disk
+# was seen to hold before its last change counts as old while that change is young.
 
 _LAG_SECONDS: Final = 10.0
 _EARLIER: Final = 8

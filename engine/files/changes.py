@@ -1,20 +1,144 @@
-"""What a tick brought a view, in words: the kind of the change, one line on it, and a short diff.
+"""Says how a document changed: one line, and a unified diff as far as a token budget goes.
 
-Pure. Called by ViewHandle; the levels and groups take words from here.
+Text in, text out; knows no node and no file. Called by handles when a tick brings new content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from ..core.cutting import plural
+from ..core.diff import Opcode, hunk_lines, hunks, opcodes
+from ..core.text import DOTS, cut_line, plural
 from ..log.events.nodes import FileChangeKind
-from .paged_change import change_between, size_of
+from .buffers import NOTICES
+from .paging import PagedLines, PageLostError
 from .revision import Revision
-from .ticks.delta import describe, with_added
-from .ticks.result import SourceChange, TickResult
-from .unsaved import NOTICES
+from .ticks import SourceChange, TickResult
+
+_CONTEXT: Final = 1
+_LONGEST_LINE: Final = 200
+"""Characters of a changed line that a delta shows."""
+
+
+def describe(
+    title: str, before: Sequence[str], after: Sequence[str], count: Callable[[str], int], budget: int, form: str = ""
+) -> tuple[str, str]:
+    """The summary line, and the summary with as much of the diff as `budget` tokens hold. Neither ends in a newline.
+
+    The summary itself is never cut: it is short but for the title. `form` says what changed besides the lines, where
+    that is known.
+    """
+    # Without carriage returns, so that a change of all line ends is one sentence and no line is shown twice alike.
+    before, after = (tuple(line.rstrip("\r") for line in lines) for lines in (before, after))
+    codes = opcodes(before, after)
+    changed = [code for code in codes if code.tag != "equal"]
+    if not changed:
+        summary = f"no line changed in {title}: {form or 'its encoding, line ends or final newline did'}"
+        return summary, summary
+    removed = sum(code.i2 - code.i1 for code in changed)
+    added = sum(code.j2 - code.j1 for code in changed)
+    lines = sum(max(code.i2 - code.i1, code.j2 - code.j1) for code in changed)
+    noun = "line" if lines == 1 else "lines"
+    summary = f"{lines} {noun} changed in {title} (+{added} -{removed}), first at line {changed[0].j1 + 1}"
+    summary += f"; {form}" if form else ""
+    return summary, _within(summary, _unified(codes, before, after), count, budget)
+
+
+def with_added(summary: str, added: Iterable[str], count: Callable[[str], int], budget: int) -> str:
+    """The summary, and as many of the lines that were added as `budget` tokens hold."""
+    return _within(summary, (cut_line("+" + line.rstrip("\r"), _LONGEST_LINE) for line in added), count, budget)
+
+
+def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budget: int) -> str:
+    """As many whole diff lines as fit; a last line says that some are left out, if it fits too."""
+    kept = [summary]
+    used = count(summary + "\n")
+    is_cut = False
+    for line in diff:
+        used += count(line + "\n")
+        if used > budget:
+            is_cut = True
+            break
+        kept.append(line)
+    text = "\n".join(kept)
+    # Counted as a whole, because a blank context line may join its neighbours and so make the sum above too low.
+    while len(kept) > 1 and count(text + (f"\n{DOTS}\n" if is_cut else "\n")) > budget:
+        kept.pop()
+        is_cut = True
+        text = "\n".join(kept)
+    return f"{text}\n{DOTS}" if is_cut and len(kept) > 1 else text
+
+
+def _unified(codes: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for hunk in hunks(codes, _CONTEXT):
+        yield from hunk_lines(hunk, before, after, _LONGEST_LINE)
+
+
+# paged change:
+# How a text that is read by pages became another, in words: where it begins to differ, or what was added at its end.
+#
+# Which pages are equal is known without reading any. That nothing but the end is new, as in a log, takes the last
+# page of the old text, which the file still holds then. Used by the levels and by what ticks tell.
+
+_LONGEST: Final = 400
+"""Characters of an added line that anybody is told."""
+
+
+class Change(NamedTuple):
+    """`said` is a clause, `added` are the lines that were added at the end, long ones in part; empty for others."""
+
+    said: str
+    added: Iterable[str] = ()
+
+
+def size_of(revision: Revision) -> str:
+    """How large a text is, in a few words."""
+    lines = len(revision.lines)
+    return f"{lines:,} {plural(lines, 'line')}, {revision.size:,} bytes"
+
+
+def change_between(before: Revision, after: Revision) -> Change:
+    """How a text became another, of which one at least is read by pages."""
+    old, new = before.lines, after.lines
+    sizes = f"{len(old):,} {plural(len(old), 'line')} became {len(new):,}"
+    if not isinstance(old, PagedLines) or not isinstance(new, PagedLines):
+        return Change(sizes)
+    if _is_grown(old, new):
+        begins, number = len(old) - (not old.pages.final_newline), len(new) - len(old)
+        said = f"{number:,} {plural(number, 'line')} added at the end, from line {begins + 1:,} on"
+        return Change(said, _lines(new, begins))
+    first = old.pages.lines[old.pages.common(new.pages)] + 1
+    return Change(f"{sizes}, the first change at or after line {first:,}")
+
+
+def _is_grown(old: PagedLines, new: PagedLines) -> bool:
+    last = old.pages.number - 1
+    first = min(old.pages.common(new.pages), last)
+    # The last page is another where more follows, and so is the one before it where a line was not ended.
+    if new.pages.codec != old.pages.codec or first < last - 1 or len(new) < len(old):
+        return False
+    *whole, end = range(old.pages.lines[first], len(old))
+    try:
+        if any(old[line] != new[line] for line in whole):
+            return False
+        return new[end] == old[end] if old.pages.final_newline else new[end].startswith(old[end])
+    except ValueError:
+        return False  # because a page is lost, or the line too long to be compared
+
+
+def _lines(new: PagedLines, begins: int) -> Iterator[str]:
+    for line in range(begins, len(new)):
+        try:
+            yield new.part(line, 0, _LONGEST)
+        except PageLostError:
+            return
+
+
+# changes:
+# What a tick brought a view, in words: the kind of the change, one line on it, and a short diff.
+#
+# Pure. Called by ViewHandle; the levels and groups take words from here.
 
 _DELTA_TOKENS: Final = 300
 """Budget of the diff that one tick reports of one view."""

@@ -11,13 +11,22 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..core.text import printable
-from .found import Found
-from .manifest import ManifestRevision, is_glob, place_of
-from .page import is_page, page_place, page_revision
-from .page_index import PAGE, Read, Scanned, scan
-from .paged_lines import PagedLines, ReadPage, paged_revision
-from .revision import LARGEST, MOST_ENTRIES, Revision, binary, decoded, digest_of, listing, without_content
-from .sources_protocol import Files, FileStamp, Trees
+from .paging import PAGE, PagedLines, Read, ReadPage, Scanned, is_page, page_place, page_revision, paged_revision, scan
+from .revision import (
+    LARGEST,
+    MOST_ENTRIES,
+    Found,
+    ManifestRevision,
+    Revision,
+    binary,
+    decoded,
+    digest_of,
+    is_glob,
+    listing,
+    place_of,
+    without_content,
+)
+from .sources import Files, FileStamp, Trees
 
 _RACY_SECONDS: Final = 0.05
 """A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""

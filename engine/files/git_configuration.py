@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from ..core.paths import is_inside
-from .real_paths import links_to
+from ..core.domain import is_inside
+from .safe_open import links_to
 
 CONFIGURATIONS: Final = ("config", "config.worktree")
 COMMON_DIR: Final = "commondir"

@@ -23,9 +23,9 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from ..core.paths import is_inside
+from ..core.domain import is_inside
 from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, configured, named_by, of_user
-from .real_paths import links_to
+from .safe_open import links_to
 
 
 class Row(NamedTuple):

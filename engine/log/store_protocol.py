@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from ..core.cutting import cut_line
 from ..core.ids import BlobDigest, Seq, SessionId
+from ..core.text import cut_line
 from .events import Event
 from .redaction import Storable
 

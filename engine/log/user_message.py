@@ -15,9 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..core.cutting import cut_end, cut_line, more
 from ..core.links import Lines, target_of
-from ..core.text import printable
+from ..core.text import cut_end, cut_line, more, printable
 from .events.conversation import Attachment, UserMessage
 
 MAX_TEXT_CHARS: Final = 1_000_000

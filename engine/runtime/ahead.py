@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from ..log.past_values import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
+from ..log.past import PastExecution, PastLooks, PastRebuild, PastStep, PastTick
 from .past_contents import PastContents
 from .run_message import Recording, run_message
 from .worker.framing import pack_step

@@ -15,17 +15,8 @@ from typing import Final
 import anyio
 
 from ..core.ids import ExecutionId
-from ..log.past_values import (
-    Comparison,
-    Contents,
-    PastExecution,
-    PastLooks,
-    PastRebuild,
-    PastRevision,
-    PastTick,
-    RestorePlan,
-)
-from ..log.statements_values import RunOutcome, RunRequest
+from ..log.past import Comparison, Contents, PastExecution, PastLooks, PastRebuild, PastRevision, PastTick, RestorePlan
+from ..log.statements import RunOutcome, RunRequest
 from .ahead import Ahead, Prepared, recording_of, tick_message
 from .brought_back import BroughtBack
 from .connection import Connection

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from ..core.execution import NamespaceDiff
-from ..log.past_values import Comparison, PastExecution, PastRebuild, PastStep, ValueGroup
-from ..log.statements_values import RunOutcome
+from ..log.past import Comparison, PastExecution, PastRebuild, PastStep, ValueGroup
+from ..log.statements import RunOutcome
 from .bounded_request import LOADING_SECONDS, ask
 from .connection import Connection
 from .kept_values import EARLIER, KeptValues, Wanted

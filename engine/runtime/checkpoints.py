@@ -13,8 +13,8 @@ import anyio.to_thread
 from msgspec import Struct
 
 from ..core.ids import ExecutionId
-from ..log.past_values import CheckpointNews, PastStep
-from ..log.timeline.checkpoints import given, surplus
+from ..log.checkpoints import given, surplus
+from ..log.past import CheckpointNews, PastStep
 from .paused_worker import PausedWorker
 from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import NotTaken, Paused

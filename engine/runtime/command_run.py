@@ -24,7 +24,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core.programs import CommandOutcome, CommandRequest
-from ..log.statements_values import OutputSink
+from ..log.statements import OutputSink
 from .control_channel import DEATH_SECONDS
 from .kept_output import KeptOutput
 from .worker.processes.memory import LOOK_SECONDS

@@ -22,12 +22,20 @@ from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import WORKER_DIED
 from ..core.ids import ExecutionId
 from ..core.programs import CommandOutcome, CommandRequest
-from ..files.sources_protocol import Buffers
+from ..files.sources import Buffers
 from ..files.tails import FeedItem, Looked, News, ProjectionPart
-from ..log.past_values import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
-from ..log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from ..log.ticks_values import TickOutcome, UpdatePayload
-from ..log.timeline.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
+from ..log.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
+from ..log.past import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
+from ..log.statements import (
+    EffectHandler,
+    OutputSink,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+    TouchSink,
+    UpdatePayload,
+    ignore_touched,
+)
 from .bounded_request import ask, wait_for
 from .checkpoints import Checkpoints
 from .command_run import CommandRun, RunningProgram

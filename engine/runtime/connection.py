@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from ..log.statements_values import Touched, TouchSink, ignore_touched
+from ..log.statements import Touched, TouchSink, ignore_touched
 from .capture import Capture
 from .death import Death
 from .paused_worker import PausedWorker

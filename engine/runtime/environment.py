@@ -11,12 +11,20 @@ from msgspec import Struct, field
 from ..core.domain import Domain, Layer
 from ..core.ids import ExecutionId
 from ..core.programs import CommandOutcome, CommandRequest, ServerProcess, ServerRequest
-from ..files.sources_protocol import Buffers
+from ..files.sources import Buffers
 from ..files.tails import FeedItem, Looked, News, ProjectionPart
-from ..log.past_values import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
+from ..log.past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
 from ..log.redaction import Redactor
-from ..log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from ..log.ticks_values import TickOutcome, UpdatePayload
+from ..log.statements import (
+    EffectHandler,
+    OutputSink,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+    TouchSink,
+    UpdatePayload,
+    ignore_touched,
+)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ..log.past_values import PastExecution, PastRebuild, PastValues
+from ..log.past import PastExecution, PastRebuild, PastValues
 
 NOT_KEPT: Final = "its process ended before it was kept"
 EARLIER: Final = "its log is of an earlier version, which kept none"

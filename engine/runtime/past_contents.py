@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..core.errors import StoreError
 from ..core.ids import BlobDigest
-from ..log.past_values import (
+from ..log.past import (
     Contents,
     PastAnswer,
     PastExecution,
@@ -29,7 +29,7 @@ from ..log.past_values import (
     PastValues,
     ValueGroup,
 )
-from ..log.ticks_values import UpdatePayload
+from ..log.statements import UpdatePayload
 from .kept_values import KeptValues
 from .worker.protocol import Answer, Content, Look
 

@@ -22,9 +22,9 @@ from typing import Final
 
 import anyio
 
-from ..core.cutting import more
 from ..core.errors import EnvironmentUnavailableError, StatementLostError
-from ..log.past_values import Comparison, Contents, PastExecution, Restored, RestorePlan
+from ..core.text import more
+from ..log.past import Comparison, Contents, PastExecution, Restored, RestorePlan
 from .attempt import Attempt
 from .connection import Connection
 from .environment import Limits

@@ -19,8 +19,8 @@ from typing import Final, Literal
 
 from ..core.errors import EnvironmentUnavailableError
 from ..core.ids import ExecutionId
-from ..log.past_values import PastExecution
-from ..log.statements_values import EffectAnswer, EffectRequest, RunOutcome, RunRequest
+from ..log.past import PastExecution
+from ..log.statements import EffectAnswer, EffectRequest, RunOutcome, RunRequest
 from .ahead import Prepared, replay_messages
 from .bounded_request import GRACE_SECONDS, LOADING_SECONDS
 from .capture import Capture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..log.statements_values import RunRequest
+from ..log.statements import RunRequest
 from .worker.protocol import Answer, Look, Run
 
 

@@ -6,7 +6,7 @@ host's memory. Used by `statement_run` and `connected_environment`.
 
 from __future__ import annotations
 
-from ..log.ticks_values import STEP_CONTENT_BYTES
+from ..log.statements import STEP_CONTENT_BYTES
 from .connection import Connection
 from .worker.protocol import Content
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from ..core.cutting import cut_line
-from ..core.text import printable
-from ..log.past_values import PastExecution
+from ..core.text import cut_line, printable
+from ..log.past import PastExecution
 from .worker.guarding.refusal import replaying
 
 _SENTENCE_CHARS: Final = 500

@@ -32,8 +32,8 @@ from typing import Final, Literal, TypeVar
 import anyio
 
 from ..core.execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
-from ..files.sources_protocol import Buffers
-from ..log.statements_values import (
+from ..files.sources import Buffers
+from ..log.statements import (
     EffectAnswer,
     EffectHandler,
     EffectRequest,

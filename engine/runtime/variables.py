@@ -13,7 +13,7 @@ from typing import Final
 
 from ..core.domain import Domain
 from ..core.programs import CommandRequest
-from ..files.real_paths import search_path
+from ..files.safe_open import search_path
 from .environment import EnvironmentSpec
 
 _UNATTENDED: Final = {

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from msgspec.structs import replace
 
-from ..context.model_protocol import ContextTooLongError, Model, ModelError, ModelUnusableError
-from ..context.view.cuts import Cut
+from ..context.model import ContextTooLongError, Model, ModelError, ModelUnusableError
+from ..context.view.condensation import Cut
 from ..core.errors import EnvironmentUnavailableError
-from ..core.minter import Minter
+from ..core.ids import Minter
 from ..log.event_log import EventLog
 from ..log.events.conversation import (
     Attachment,
@@ -45,8 +45,8 @@ from ..log.events.conversation import (
     UserMessage,
 )
 from ..log.events.session import PromptWithdrawn
-from ..log.permissions_values import StatementSubject
-from ..log.timeline.index import Timeline
+from ..log.permissions import StatementSubject
+from ..log.timeline import Timeline
 from . import turn as t
 from .acts.questions import Questions
 from .cancellation import Cancellation, WorkCancelledError

@@ -12,24 +12,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..context.model_protocol import Model
+from ..context.model import Model
 from ..context.view import ViewFold
 from ..core.clock import Clock
-from ..core.ids import Seq, SessionId
+from ..core.ids import Minter, Seq, SessionId
 from ..core.mcp_servers import McpServer, modules_for, told_apart
-from ..core.minter import Minter
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
+from ..log.facts import Provenance, Rounds, ServerModules
 from ..log.redaction import Redactor, redact_event
 from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
-from ..log.timeline.index import Timeline
-from ..log.timeline.provenance import Provenance
-from ..log.timeline.rounds import Rounds
-from ..log.timeline.server_modules import ServerModules
+from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
 from .branch_rows import BranchStatements
 from .parts import SessionParts

@@ -12,10 +12,9 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
-from ..core.cutting import cut_line
 from ..core.errors import InvalidRequestError
 from ..core.ids import BranchId, Seq
-from ..core.text import printable
+from ..core.text import cut_line, printable
 from ..log.branches import Branch, Branches
 from ..log.events import Event
 from ..log.events.execution import StatementRecorded

@@ -17,19 +17,18 @@ from typing import Final
 
 import anyio
 
-from ..context.tail.entered import before_phrase
-from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, lacking
+from ..context.tail.feed import before_phrase
+from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
-from ..core.paths import is_inside
 from ..core.settings import SandboxRule
-from ..files.confinement import ways_in
 from ..files.protected import Mark, Protection
+from ..files.safe_open import ways_in
 from ..log.event_log import EventLog
 from ..log.events.session import DomainEntered, Mode
-from ..log.permissions_values import RebuildSubject
-from ..log.timeline.domains import UNHELD, Domains, Rights, rights_of
-from ..log.timeline.provenance import Provenance
-from ..log.timeline.replay import History
+from ..log.facts import Provenance
+from ..log.permissions import RebuildSubject
+from ..log.rebuild_plan import History
+from ..log.timeline import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .acts.questions import Questions
 from .policy import Policy

@@ -25,13 +25,12 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..context.model_protocol import Model
-from ..core.clock import Clock, Entropy
+from ..context.model import Model
+from ..core.clock import Clock, Entropy, SystemClock, SystemEntropy
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.settings import DEFAULT_MODEL, Settings
-from ..core.system import SystemClock, SystemEntropy
-from ..files.confinement import keep_out
+from ..files.safe_open import FOLDER, keep_out, sweep
 from ..log.redaction import Redactor
 from ..log.secrets import redactor_of
 from ..log.store import open_store
@@ -42,7 +41,7 @@ from ..runtime.zygote import Zygote
 from . import stages
 
 if TYPE_CHECKING:  # of later stages
-    from ..context.models.setup import ModelSetup
+    from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
     from ..runtime.worker.handles.outlines import Outlines
     from .lifecycle.registry import Sessions
@@ -113,8 +112,8 @@ class Host:
         except InvalidRequestError as error:
             if must_be_there:
                 raise
-            from ..context.models.setup import unusable  # of the prompt stage
-            from ..context.models.unusable import UnusableModel
+            from ..context.models.local import UnusableModel
+            from ..context.models.providers import unusable  # of the prompt stage
 
             setup, name = unusable(str(error)), self._settings.model
             self._setup = setup
@@ -125,7 +124,7 @@ class Host:
     def model_setup(self) -> ModelSetup | None:
         """What a person has to do before the model of the settings can be used; None where there is nothing."""
         if self._setup is None and self._settings.model != DEFAULT_MODEL:
-            from ..context.models.setup import setup_of  # only where a model is configured
+            from ..context.models.providers import setup_of  # only where a model is configured
 
             self._setup = setup_of(self._settings.model, self._environ)
         return self._setup
@@ -230,9 +229,8 @@ class Host:
         # A store that cannot be opened is told to whoever asks for a session.
         with suppress(StoreError):
             self._store.rows(limit=1)
-        from ..files import temporary_files  # of the session stage
 
-        temporary_files.sweep(str(self._settings.state_dir / temporary_files.FOLDER))
+        sweep(str(self._settings.state_dir / FOLDER))
 
     def _model_of_settings(self) -> Model:
         from ..context.models import make_model  # of the prompt stage

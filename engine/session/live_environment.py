@@ -20,22 +20,21 @@ import msgspec
 import xxhash
 from msgspec.structs import replace
 
-from ..core.cutting import more
 from ..core.domain import Domain, Layer, is_held
 from ..core.errors import EnvironmentUnavailableError, StoreError
 from ..core.execution import REPLAY_EFFECT
 from ..core.ids import BlobDigest, ExecutionId
-from ..files.sources_protocol import Buffers
+from ..core.text import more
+from ..files.sources import Buffers
+from ..log.comparison import bound_names, differences, ending_of
 from ..log.event_log import EventLog
 from ..log.events.execution import ExecutionFinished
 from ..log.events.session import EnvironmentRestored
-from ..log.past_values import Comparison, Differences, PastExecution, Restored, RestorePlan
-from ..log.statements_values import RunOutcome
+from ..log.facts import Readings
+from ..log.past import Comparison, Differences, PastExecution, Restored, RestorePlan
+from ..log.rebuild_plan import History, observed_steps, observing
+from ..log.statements import RunOutcome
 from ..log.store_protocol import Store
-from ..log.timeline.divergence import bound_names, differences, ending_of
-from ..log.timeline.observed import observed_steps, observing
-from ..log.timeline.readings import Readings
-from ..log.timeline.replay import History
 from ..runtime.environment import Environment, EnvironmentSpec
 from .cancellation import Cancellation
 from .confining import Confinement

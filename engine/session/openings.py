@@ -9,9 +9,8 @@ import posixpath
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ..core.identifiers import variable
 from ..core.links import Lines, target_of
-from ..core.toolbox import original
+from ..core.toolbox import original, variable
 from ..log.events.conversation import Attachment
 from ..log.user_message import unopened
 

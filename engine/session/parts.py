@@ -6,19 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..context.model_protocol import Model
+from ..context.model import Model
 from ..context.view import ViewFold
 from ..core.clock import Clock
-from ..core.ids import SessionId
-from ..core.minter import Minter
+from ..core.ids import Minter, SessionId
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
 from ..log.event_log import EventLog
+from ..log.facts import Provenance, Rounds
 from ..log.redaction import Redactor
 from ..log.store_protocol import Store
-from ..log.timeline.index import Timeline
-from ..log.timeline.provenance import Provenance
-from ..log.timeline.rounds import Rounds
+from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec
 from .branch_rows import BranchStatements
 from .policy import Policy

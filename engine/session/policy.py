@@ -11,11 +11,11 @@ from typing import ClassVar, Final, Literal, get_args
 
 from msgspec import Struct
 
-from ..core.cutting import cut_line
 from ..core.errors import InvalidRequestError
+from ..core.text import cut_line
 from ..log.events import Event
 from ..log.events.session import ConfigChanged, Mode, ModeChanged, OthersWrote, PermissionAnswered, TitleChanged
-from ..log.permissions_values import PermissionSubject
+from ..log.permissions import PermissionSubject
 from .scopes import covers
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {

@@ -21,19 +21,18 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from ..context.model_protocol import Model
+from ..context.model import Model
 from ..core.clock import Clock
 from ..core.errors import EngineError, StoreError
-from ..core.ids import ObjId, PayloadId
-from ..core.minter import Minter
+from ..core.ids import Minter, ObjId, PayloadId
 from ..files.disk import Disk
 from ..files.revision import digest_of
-from ..files.ticks.payloads import chosen
+from ..files.ticks import chosen
 from ..log.event_log import EventLog
 from ..log.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, DropReason, PayloadBasis, PayloadCost
+from ..log.rebuild_plan import Payloads, PreparedTokens, payload_of
+from ..log.statements import PAYLOAD_BYTES, UpdatePayload, Want
 from ..log.store_protocol import Store
-from ..log.ticks_values import PAYLOAD_BYTES, UpdatePayload, Want
-from ..log.timeline.payloads import Payloads, PreparedTokens, payload_of
 from ..runtime.worker.handles.files import DirectFiles
 from ..runtime.worker.handles.trees import DirectTrees
 from .kept.revisions import Revisions

@@ -12,12 +12,12 @@ from typing import TypeVar
 import anyio
 from msgspec import Struct
 
-from ..core.cutting import plural
 from ..core.errors import EngineError
 from ..core.ids import StatementId
+from ..core.text import plural
 from ..log.events.conversation import RunStop
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..log.events.replays import EditBegun, ReplayBegun, ReplayEnded
+from ..log.events.going_back import EditBegun, ReplayBegun, ReplayEnded
 from .publishing.signals import FilesPutBack, Item, StatementRerun
 from .publishing.subscription import Subscription
 from .session import Session

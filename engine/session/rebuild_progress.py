@@ -12,9 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..core.ids import ExecutionId
-from ..core.minter import Minter
-from ..log.past_values import PastExecution
+from ..core.ids import ExecutionId, Minter
+from ..log.past import PastExecution
 from ..runtime.environment import Environment
 from .publishing.signals import StatementRerun
 

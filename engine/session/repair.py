@@ -15,7 +15,6 @@ from ..core.execution import INTERRUPTED, ExceptionInfo
 from ..core.ids import ExecutionId, MessageId
 from ..log.event_log import EventLog
 from ..log.events import Event
-from ..log.events.branches import HeadMoved
 from ..log.events.conversation import (
     AgentReasoning,
     AgentText,
@@ -26,10 +25,10 @@ from ..log.events.conversation import (
     UserMessage,
 )
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..log.events.replays import ReplayEnded
+from ..log.events.going_back import HeadMoved, ReplayEnded
 from ..log.events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn, ViewEnforced
-from ..log.timeline.index import Timeline
-from ..log.timeline.touches import artifacts_of
+from ..log.file_history import artifacts_of
+from ..log.timeline import Timeline
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,8 @@ from typing import Final
 
 import msgspec
 
-from ..core.cutting import cut_line
-from ..core.text import printable
-from ..log.permissions_values import (
+from ..core.text import cut_line, printable
+from ..log.permissions import (
     CommandSubject,
     FileSubject,
     PermissionSubject,

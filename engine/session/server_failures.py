@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from ..core.cutting import cut_line, cut_line_from
 from ..core.programs import ServerProcess
-from ..core.text import printable
+from ..core.text import cut_line, cut_line_from, printable
 
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300

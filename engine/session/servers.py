@@ -20,17 +20,16 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from ..core.cutting import cut_line
 from ..core.errors import EnvironmentUnavailableError
+from ..core.installation import __version__
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.text import printable
-from ..core.version import __version__
-from ..files.real_paths import search_path
+from ..core.text import cut_line, printable
+from ..files.safe_open import search_path
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServerConnected, ServerLost
-from ..log.timeline.server_modules import ServerModules
+from ..log.facts import ServerModules
 from ..runtime.environment import EnvironmentSpec, StartServer
 from .server_failures import reason_of
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called

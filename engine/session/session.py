@@ -19,15 +19,15 @@ from ..core.errors import InvalidRequestError, SessionBusyError, StatementWithdr
 from ..core.execution import ReplayMode
 from ..core.ids import Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
-from ..files.sources_protocol import Editor
+from ..files.sources import Editor
 from ..files.tails import Looked
 from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind, UserMessage
 from ..log.events.execution import ExecutionFinished, StatementRecorded
-from ..log.events.rewinding import Rewound
+from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged
-from ..log.permissions_values import Permissions
-from ..log.timeline.cells import Cell
+from ..log.permissions import Permissions
+from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
 from .branch_rows import BranchRow, branch_rows
 from .cancellation import to_the_end

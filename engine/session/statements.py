@@ -23,20 +23,18 @@ from msgspec.structs import replace
 
 from ..context.tail.results import result_text
 from ..core.clock import Clock
-from ..core.cutting import cut_middle
+from ..core.domain import is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
-from ..core.ids import ExecutionId, Seq, ToolCallId
-from ..core.minter import Minter
-from ..core.paths import is_inside
-from ..core.text import valid_text
+from ..core.ids import ExecutionId, Minter, Seq, ToolCallId
+from ..core.text import cut_middle, valid_text
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
-from ..log.statements_values import RunOutcome, RunRequest, Touched
-from ..log.timeline.index import Timeline
-from ..log.timeline.touches import artifacts_of
+from ..log.file_history import artifacts_of
+from ..log.statements import RunOutcome, RunRequest, Touched
+from ..log.timeline import Timeline
 from ..runtime.environment import Environment
 from .acts.acts import Acts, Desk
 from .acts.recorded_answers import RecordedAnswers

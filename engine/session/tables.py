@@ -10,8 +10,7 @@ from itertools import product
 from typing import Final
 from unicodedata import east_asian_width
 
-from ..core.cutting import ELLIPSIS
-from ..core.text import fenced, printable
+from ..core.text import ELLIPSIS, fenced, printable
 
 WIDTH: Final = 80
 _GAP: Final = "  "

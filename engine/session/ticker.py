@@ -14,9 +14,9 @@ from ..core.clock import Clock
 from ..log.event_log import EventLog
 from ..log.events.nodes import NodesTicked
 from ..log.events.session import RoundCause, RoundOpened, WorkStopped
-from ..log.ticks_values import TickOutcome, UpdatePayload
-from ..log.timeline.index import Timeline
-from ..log.timeline.rounds import Rounds
+from ..log.facts import Rounds
+from ..log.statements import TickOutcome, UpdatePayload
+from ..log.timeline import Timeline
 from ..runtime.environment import Environment
 from .cancellation import Cancellation
 from .kept.revisions import Revisions

@@ -13,19 +13,19 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ..context.model_protocol import Model
+from ..context.model import Model
 from ..context.models import close_model
-from ..context.tail.account import Account
-from ..context.tail.news import LogNews
+from ..context.tail.feed import LogNews
+from ..context.tail.prompt import Account
 from ..context.tail.results import value_chars
-from ..context.tail.sent import SentProjections
-from ..context.view.cuts import Cut
+from ..context.tail.standing import SentProjections
+from ..context.view.condensation import Cut
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import MessageId, StatementId
 from ..core.settings import DEFAULT_MODEL
-from ..files import temporary_files
-from ..files.search.ripgrep import find_ripgrep
-from ..files.sources_protocol import Editor
+from ..files import safe_open
+from ..files.search.commands import find_ripgrep
+from ..files.sources import Editor
 from ..files.tails import FeedItem, Looked
 from ..log.cycles import CycleFold
 from ..log.event_log import EventLog
@@ -33,10 +33,9 @@ from ..log.events import Event
 from ..log.events.conversation import AgentText, Attachment, RunStop, UserMessage
 from ..log.events.execution import StatementOmitted
 from ..log.events.session import ContextMeasured, OthersWrote, PromptQueued, TitleChanged
-from ..log.permissions_values import Permissions
-from ..log.timeline.domains import Domains
-from ..log.timeline.index import Timeline
-from ..log.timeline.readings import READING, Readings
+from ..log.facts import READING, Readings
+from ..log.permissions import Permissions
+from ..log.timeline import Domains, Timeline
 from ..runtime.environment import Environment
 from .acts.acts import Desk
 from .acts.buffers import SessionBuffers
@@ -572,7 +571,7 @@ def _workspace_of(parts: SessionParts) -> Workspace:
     return Workspace(
         parts.cwd,
         parts.directories,
-        records=str(parts.settings.state_dir / temporary_files.FOLDER),
+        records=str(parts.settings.state_dir / safe_open.FOLDER),
         ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
     )
 

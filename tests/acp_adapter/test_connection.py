@@ -11,7 +11,7 @@ import pytest
 
 from acp_adapter.handlers import METHODS
 from acp_adapter.serving import DRAIN_SECONDS
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
 from tests.support.scripts import transcript

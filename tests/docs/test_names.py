@@ -13,9 +13,9 @@ import pytest
 from engine import COMMANDS, MODES, SETTINGS, TOOLS
 from engine.cli import COMMANDS as COMMAND_LINES
 from engine.cli.terminal.local_commands import LOCAL_COMMANDS
-from engine.context.tail.instructions import instructions
-from engine.files.group_handle import GroupHandle
-from engine.files.view_handle import ViewHandle
+from engine.context.tail.prompt import instructions
+from engine.files.group import GroupHandle
+from engine.files.view import ViewHandle
 from engine.runtime.worker.handles.node_names import NodeNames
 
 ROOT = Path(__file__).parents[2]
@@ -58,19 +58,6 @@ def test_every_file_that_a_document_names_is_there(document: Path) -> None:
 def test_every_link_to_a_file_leads_to_one(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose(document))
     assert not [link for link in links if "://" not in link and not (document.parent / link).exists()]
-
-
-def test_what_contributing_would_change_is_still_there() -> None:
-    """By name and not by line, so that another row in a table, or other words in a message, change no document."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    changes = re.findall(r"`([^`]+)`:\n\n```diff\n(.*?)```", text, re.DOTALL)
-    assert len(changes) == text.count("```diff")
-    for path, diff in changes:
-        before = "\n".join(line[1:] for line in diff.splitlines() if not line.startswith(("+", "@")))
-        names = set(re.findall(r"\w+", re.sub(r"f?(['\"]).*?\1", "", before)))
-        assert (ROOT / path).exists()
-        gone = names - words(ROOT / path.partition("/")[0])
-        assert not gone, f"nothing beside {path} has these names any more: {gone}"
 
 
 def parameters(command: Callable[..., None]) -> Iterable[inspect.Parameter]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.context.tail.written import CLOSING, OPENING
+from engine.context.tail.results import CLOSING, OPENING
 from tests.support.acpx import opened
 from tests.support.agents import AGENT, Agent
 from tests.support.api_rules import violations

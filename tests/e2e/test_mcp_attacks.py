@@ -19,7 +19,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from engine import open_store, session_named
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.events.execution import StatementRecorded
 from tests.support.mcp_clients import SCRIPT, process
 

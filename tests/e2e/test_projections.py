@@ -18,10 +18,10 @@ import anyio
 import pytest
 
 from engine.context.models.provider import ProviderModel
-from engine.context.models.routes import route_to
-from engine.context.tail.sent import SentProjections, prompt_of
+from engine.context.models.providers import route_to
+from engine.context.tail.standing import SentProjections, prompt_of
+from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation
 from engine.log.events.session import ProjectionSent

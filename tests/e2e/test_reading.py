@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.tail.changes import EARLIER, HEADING
+from engine.context.tail.sections import EARLIER, HEADING
 from tests.support.agents import Agent
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, Asked, LlmServer, llm_server

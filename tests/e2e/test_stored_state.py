@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from engine.log.store.blobs import digest_of
+from engine.log.store.schema import digest_of
 from tests.support.agents import Agent
 from tests.support.commands import Home
 from tests.support.mcp_clients import process

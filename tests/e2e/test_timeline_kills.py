@@ -19,15 +19,14 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.branches import branches_of
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted
-from engine.log.events.replays import ReplayBegun, ReplayEnded
-from engine.log.events.rewinding import RewindBegun, Rewound
+from engine.log.events.going_back import ReplayBegun, ReplayEnded, RewindBegun, Rewound
 from engine.log.store import open_store
 from tests.e2e.test_crashes import finish, started_in
 from tests.support.agents import Agent, NoAnswerError

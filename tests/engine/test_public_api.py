@@ -187,7 +187,8 @@ def test_asking_for_one_name_loads_its_module_and_not_the_program() -> None:
     script = "import sys; from engine import Settings\nprint(sorted(m for m in sys.modules if m.startswith('engine.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
     assert done.stdout.strip() == (
-        "['engine.core', 'engine.core.cutting', 'engine.core.errors', 'engine.core.ids', 'engine.core.settings']"
+        "['engine.core', 'engine.core.clock', 'engine.core.errors', 'engine.core.ids', 'engine.core.settings', "
+        "'engine.core.text']"
     )
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from mcp_tools.bench import MOST_WAITING
 from mcp_tools.handles import MOST_HANDLES

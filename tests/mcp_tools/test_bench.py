@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from engine import BranchId, ExecutionId, Looked, NamespaceDiff, Seq, StatementId
 from engine.core.execution import TypeInfo
 from engine.log.events import Event
-from engine.log.events.branches import HeadMoved
 from engine.log.events.execution import ExecutionFinished
+from engine.log.events.going_back import HeadMoved
 from mcp_tools.bench import Bench
 
 pytestmark = pytest.mark.anyio

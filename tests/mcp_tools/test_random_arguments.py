@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_types import TextResourceContents
 
 from engine import session_named
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.events.execution import StatementRecorded
 from engine.log.store.memory import MemoryStore
 from mcp_tools.handles import identifier

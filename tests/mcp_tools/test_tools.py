@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from engine import session_named
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.core.tokens import count
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import SessionOpened

@@ -1,6 +1,6 @@
 """What a block in a text is, once more: over the whole text, line by line, as the rules say it and however slowly.
 
-`engine.context.models.blocks` is compared with it on random texts.
+`engine.context.models.written_replies` is compared with it on random texts.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from msgspec.structs import replace as replace_struct
 
 from engine.core.ids import PayloadId
 from engine.core.tokens import count
-from engine.files.base import NodeBase
 from engine.files.buffers import AskEditor, nobody
 from engine.files.disk import Sizes
+from engine.files.node import NodeBase
 from engine.files.outline.indentation import IndentationOutliner
 from engine.files.outline.model import Outliner
 from engine.files.revision import digest_of
@@ -31,7 +31,7 @@ from engine.log.events.nodes import (
     TickApplied,
     seen_in,
 )
-from engine.log.ticks_values import UpdatePayload
+from engine.log.statements import UpdatePayload
 from engine.runtime.worker.handles.board import Board
 from engine.runtime.worker.handles.shown import BoardReport
 from tests.support.files import DiskFiles

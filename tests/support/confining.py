@@ -8,10 +8,10 @@ from engine.core.ids import SessionId
 from engine.core.settings import SandboxRule
 from engine.files.protected import Protection
 from engine.log.event_log import EventLog
-from engine.log.permissions_values import Permissions
+from engine.log.facts import Provenance
+from engine.log.permissions import Permissions
 from engine.log.redaction import Redactor
-from engine.log.timeline.domains import Domains
-from engine.log.timeline.provenance import Provenance
+from engine.log.timeline import Domains
 from engine.session.acts.questions import Questions
 from engine.session.confining import Confinement
 from engine.session.policy import Policy

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from engine.core.clock import SystemClock
 from engine.core.ids import EventId, ExecutionId, Seq, SessionId
-from engine.core.system import SystemClock
 from engine.log.events.execution import EffectAnswered
 from engine.log.store import DATABASE, open_store
 from engine.log.store_protocol import SessionRow

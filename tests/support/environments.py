@@ -16,7 +16,7 @@ from engine.core.errors import StoreError
 from engine.core.execution import Ending, ExceptionInfo, ExecutionStatus
 from engine.core.ids import BlobDigest, ExecutionId
 from engine.core.programs import CommandOutcome, CommandRequest
-from engine.log.past_values import (
+from engine.log.past import (
     Differences,
     Divergence,
     PastAnswer,
@@ -29,8 +29,8 @@ from engine.log.past_values import (
     RestorePlan,
 )
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements_values import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
-from engine.log.store.blobs import digest_of
+from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
+from engine.log.store.schema import digest_of
 from engine.runtime.environment import Environment, EnvironmentSpec, Limits
 
 PATIENCE = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from engine.files.sources_protocol import FileStamp, OpenFile
+from engine.files.sources import FileStamp, OpenFile
 from engine.runtime.worker.handles.files import DirectFiles
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.transfer.foreign import Imported, Writer, read
-from engine.core.minter import Minter
+from engine.core.ids import Minter
 from engine.log.events import Event
 from tests.support.fixed import CountingEntropy, FixedClock
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.core.clock import SystemClock
 from engine.core.errors import StoreError
 from engine.core.ids import Seq, SessionId
-from engine.core.system import SystemClock
 from engine.log.events import Event
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import CommitListener

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.core.domain import LAYERS, PARTS, Domain, Layer
-from engine.log.past_values import Comparison, Contents, PastExecution, Restored, RestorePlan
-from engine.log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.log.past import Comparison, Contents, PastExecution, Restored, RestorePlan
+from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.runtime.environment import EnvironmentSpec
 from tests.support.hollow import HollowEnvironment
 

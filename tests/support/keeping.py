@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-from engine.log.past_values import ValueGroup
+from engine.log.past import ValueGroup
 from engine.runtime.worker.guarding.guard import OutsideGuard
 from engine.runtime.worker.keeping.loader import Loader
 from engine.runtime.worker.keeping.pickler import Surroundings

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.core.tokens import count
-from engine.files.budget import UNBOUNDED
 from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
-from engine.files.position import Place
-from engine.files.rendered import RenderedView
+from engine.files.document import Place
+from engine.files.rendered import UNBOUNDED, RenderedView
 from engine.files.revision import decoded
 from tests.support.outlines import outlined, samples
 

@@ -15,7 +15,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import CallToolResult, TextContent
 
 from engine import Host, Settings, Store
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers

@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from engine import Host, Settings, Store
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers

@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from acp_adapter.rpc.framing import Line, LineDecoder
 from acp_adapter.serving import serve
 from engine import Environment, Host, SessionId, Settings, Store
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.events.codec import encode
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment

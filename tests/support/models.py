@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from engine.context.model_protocol import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
+from engine.context.model import ModelSignal, Prompt, ReplyEnded, StatementAsked, TextDelta
 
 Answer = Callable[[Prompt], Sequence[ModelSignal]]
 

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from engine.core.ids import BlobDigest
-from engine.log.store.blobs import digest_of, pack, unpack
+from engine.log.store.schema import digest_of, pack, unpack
 from tests.support.acp_schema import Coverage
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import Gate, assert_gone, kill_each, load, workers

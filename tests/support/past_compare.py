@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from engine.log.cycles import cycles_of
-from engine.log.cycles.plain import to_plain
+from engine.log.cycles.views import to_plain
 from engine.log.events.codec import decode
 from tests.support.past import names_in
 from tests.support.transcripts import Message

@@ -34,7 +34,6 @@ from engine.core.ids import (
     ToolCallId,
 )
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import (
     AgentReasoning,
     AgentText,
@@ -65,6 +64,18 @@ from engine.log.events.execution import (
     ValuesDropped,
     ValuesKept,
 )
+from engine.log.events.going_back import (
+    BranchCreated,
+    Diverged,
+    EditBegun,
+    FileLeft,
+    FileToRestore,
+    HeadMoved,
+    ReplayBegun,
+    ReplayEnded,
+    RewindBegun,
+    Rewound,
+)
 from engine.log.events.nodes import (
     AdoptedContent,
     AsyncPayloadApplied,
@@ -84,8 +95,6 @@ from engine.log.events.nodes import (
     StatementTicked,
     TickApplied,
 )
-from engine.log.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
-from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.events.session import (
     ConfigChanged,
     ContextMeasured,

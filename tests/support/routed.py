@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.core.domain import Domain, Layer
 from engine.core.execution import ExceptionInfo
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.worker_environment import WorkerEnvironment
 from engine.session.acts.act_events import failure
 from engine.session.tools import OPERATIONS, Change, TreeAct, Workspace, land

@@ -10,7 +10,7 @@ from typing import cast
 import anyio
 
 from engine import Clock, Entropy, Environment, Host, Model, Sessions, Settings, Store
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers
 from engine.runtime.server_program import ServerProgram

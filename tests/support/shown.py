@@ -17,7 +17,7 @@ from engine import CycleSummary, Item, OptionValues, Seq, StatementId, Subscript
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
 from engine.log.events.execution import StatementRecorded
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 from engine.session.policy import Policy
 
 SECONDS = 10.0

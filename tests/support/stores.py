@@ -139,7 +139,7 @@ sys.path.insert(0, os.environ["REWINDOW_ROOT"])
 from pathlib import Path
 from engine.core.errors import *
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.sqlite import SqliteStore
 from tests.support.stores import A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 

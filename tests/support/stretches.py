@@ -8,9 +8,9 @@ import anyio
 from msgspec.structs import replace
 
 from engine.core.execution import Ending
-from engine.log.past_values import Differences, PastExecution, PastStep, PastValues, Restored, RestorePlan
-from engine.log.statements_values import RunOutcome
-from engine.log.timeline.divergence import bound_names, differences
+from engine.log.comparison import bound_names, differences
+from engine.log.past import Differences, PastExecution, PastStep, PastValues, Restored, RestorePlan
+from engine.log.statements import RunOutcome
 from engine.runtime.environment import Environment
 from tests.support.environments import PATIENCE, Bench, contents, kept, past, preserved
 

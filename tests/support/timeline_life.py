@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from engine import Session, Sessions
-from engine.context.model_protocol import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.core.ids import ExecutionId, Seq, SessionId
 from engine.log.events import Event
-from engine.log.past_values import Comparison, Contents, Differences, PastExecution, Restored, RestorePlan
-from engine.log.permissions_values import PermissionAnswer, PermissionQuestion
-from engine.log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
+from engine.log.past import Comparison, Contents, Differences, PastExecution, Restored, RestorePlan
+from engine.log.permissions import PermissionAnswer, PermissionQuestion
+from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.log.store.memory import MemoryStore
 from engine.runtime.connected_environment import ConnectedEnvironment
 from engine.runtime.in_process import InProcessEnvironment

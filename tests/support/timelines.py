@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.log.event_list import lookup_in
+from engine.log.event_log import lookup_in
 from engine.log.events import Event
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 
 
 def timeline_of(events: Iterable[Event] = ()) -> Timeline:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ...core.cutting import plural
+from ...core.text import plural
 from ...log.store import DATABASE
-from ...log.store.inspection import contents_taken, faults, open_to_others
 from ...log.store.locks import owners
+from ...log.store.maintenance import contents_taken, faults, open_to_others
 from ..output.opened import settings, store
 from ..output.printing import shown, size
 from .finding import Finding, Grade

@@ -12,9 +12,9 @@ import anyio
 
 from ...core.ids import ExecutionId
 from ...core.tokens.ranks import encoding
-from ...files.search.ripgrep import find_ripgrep
+from ...files.search.commands import find_ripgrep
 from ...log.secrets import allowed_variables
-from ...log.statements_values import EffectAnswer, EffectRequest, RunRequest
+from ...log.statements import EffectAnswer, EffectRequest, RunRequest
 from ...runtime.environment import EnvironmentSpec
 from ...runtime.worker.processes.ending import left_behind
 from ...runtime.worker.processes.proc import read

@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from ...core.cutting import ELLIPSIS
+from ...core.text import ELLIPSIS
 
 _GAP: Final = "  "
 _NARROWEST: Final = 5

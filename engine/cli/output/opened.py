@@ -6,10 +6,10 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from ...core.clock import SystemClock
 from ...core.errors import InvalidRequestError, SessionNotFoundError
 from ...core.ids import SessionId
 from ...core.settings import Settings, hidden_names, load_settings
-from ...core.system import SystemClock
 from ...log.redaction import Redactor
 from ...log.secrets import redactor_of
 from ...log.store import open_store

@@ -9,8 +9,7 @@ import os
 import re
 from typing import Final
 
-from ...core.cutting import cut_line
-from ...core.text import first_line, printable
+from ...core.text import cut_line, first_line, printable
 
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...core.diff import Opcode, hunks, opcodes
 from ...core.execution import LeftOut, TextChange
-from ...core.legible import legible_line
+from ...core.text import legible_line
 from .fragments import Fragment
 
 _Line = tuple[str, int, str]

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ...core.cutting import plural
+from ...core.text import plural
 from ...core.toolbox import INJECTED, TOOLS
-from ...log.timeline.cells import Cell
+from ...log.timeline import Cell
 from ...session.branch_rows import BranchRow
 from ...session.commands.context import TAIL
 from ...session.commands.table import COMMANDS

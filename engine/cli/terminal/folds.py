@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ...core.cutting import plural
+from ...core.text import plural
 from .fragments import Fragment, indented
 from .wrapping import Line, joined, lines_of, wrap_line
 

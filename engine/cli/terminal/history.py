@@ -17,7 +17,7 @@ from typing import Final
 from prompt_toolkit.history import History
 
 from ...log.redaction import Redactor
-from ...log.store.files import make_directory, make_private
+from ...log.store.database import make_directory, make_private
 
 FILE_NAME: Final = "typed.jsonl"
 READ_BYTES: Final = 1 << 20

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...context.tail.entered import entered_sentence
+from ...context.tail.feed import entered_sentence
 from ...context.tail.results import result_text
 from ...core.text import as_printed, code_span, fenced
 from ...log.events.session import DomainEntered

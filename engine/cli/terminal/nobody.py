@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from ...core.cutting import plural
-from ...log.permissions_values import (
+from ...core.text import plural
+from ...log.permissions import (
     CommandSubject,
     FileSubject,
     PermissionAnswer,

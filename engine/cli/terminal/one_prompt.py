@@ -16,13 +16,13 @@ from typing import Final
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ...context.models.direct import statement_in
-from ...context.models.setup import ModelSetup
+from ...context.models.local import statement_in
+from ...context.models.providers import ModelSetup
 from ...core.settings import DEFAULT_MODEL
 from ...core.text import visible
 from ...log.events import Event
 from ...log.events.conversation import RunStop
-from ...log.timeline.rewound import finished_lines
+from ...log.file_history import finished_lines
 from ...log.user_message import compose
 from ...session.commands.table import command_of
 from ...session.publishing.signals import Item

@@ -9,8 +9,8 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ...core.cutting import cut_line, more, plural
 from ...core.ids import SessionId
+from ...core.text import cut_line, more, plural
 from ...log.events import AnyEvent
 from ...log.events.conversation import UserMessage
 from ...log.events.execution import StatementRecorded

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...core.cutting import plural
+from ...core.text import plural
 
 SHORT_CHARS: Final = 4_000
 SHORT_LINES: Final = 60

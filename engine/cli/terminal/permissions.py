@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...log.permissions_values import PermissionAnswer, PermissionQuestion
+from ...log.permissions import PermissionAnswer, PermissionQuestion
 from .fragments import Fragment
 from .keyboard import ESCAPE, Answers, Keyboard
 from .pump import Pump

@@ -15,7 +15,7 @@ from ...core.ids import LlmResponseId, StatementId, ToolCallId
 from ...log.events import Event
 from ...log.events.conversation import AgentText, StopCause, ToolCall
 from ...log.events.execution import ExecutionFinished, FileWritten, StatementRecorded
-from ...log.events.rewinding import Rewound
+from ...log.events.going_back import Rewound
 from ...log.events.session import ModelCallEnded
 
 VERSION: Final = 1

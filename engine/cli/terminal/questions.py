@@ -10,11 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...context.tail.entered import rebuild_sentence
-from ...core.changed import is_cut
-from ...core.cutting import plural
-from ...core.legible import legible_line, source_text
-from ...log.permissions_values import (
+from ...context.tail.feed import rebuild_sentence
+from ...core.diff import is_cut
+from ...core.text import legible_line, plural, source_text
+from ...log.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

@@ -9,7 +9,7 @@ from ...context.tail.feed import divergence_phrase
 from ...core.ids import StatementId
 from ...log.events import AnyEvent
 from ...log.events.execution import ExecutionFinished, StatementRecorded
-from ...log.events.replays import Diverged, ReplayBegun
+from ...log.events.going_back import Diverged, ReplayBegun
 
 
 class Reruns:

@@ -20,17 +20,12 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.entered import entered_line, entered_sentence
-from ...context.tail.feed import moved_sentence
-from ...context.tail.results import given_text, output_text, printed_text
-from ...context.tail.written import REST_LEFT_OUT
-from ...core.cutting import cut_middle, plural
+from ...context.tail.feed import entered_line, entered_sentence, moved_sentence
+from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...core.ids import MessageId, StatementId, ToolCallId
-from ...core.legible import divided, source_text
-from ...core.text import as_printed, visible
+from ...core.text import as_printed, cut_middle, divided, plural, source_text, visible
 from ...core.toolbox import call_title, tool_named
 from ...log.events import AnyEvent
-from ...log.events.branches import HeadMoved
 from ...log.events.conversation import (
     AgentReasoning,
     AgentText,
@@ -43,11 +38,11 @@ from ...log.events.conversation import (
     UserMessage,
 )
 from ...log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
+from ...log.events.going_back import HeadMoved, Rewound
 from ...log.events.nodes import FileChanged, NodeChanged
-from ...log.events.rewinding import Rewound
 from ...log.events.session import DomainEntered, EnvironmentRestored
-from ...log.permissions_values import ASKED_CHARS, CommandSubject, PermissionQuestion
-from ...log.timeline.rewound import rewound_lines
+from ...log.file_history import rewound_lines
+from ...log.permissions import ASKED_CHARS, CommandSubject, PermissionQuestion
 from ...log.user_message import spoken_text
 from ...session.publishing.signals import (
     FilesPutBack,

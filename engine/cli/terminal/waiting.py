@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...core.cutting import cut_line
+from ...core.text import cut_line
 from ...core.toolbox import call_title, tool_named
 from ...log.events.conversation import CondensationRequest, RunStop, ToolCall, ToolResult
 from ...log.events.execution import CommandEnded, ExecutionFinished, StatementRecorded

@@ -14,7 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from ...core.legible import CONTINUED
+from ...core.text import CONTINUED
 from .fragments import Fragment
 
 _WORDS: Final = re.compile(r"\s+|\S+")

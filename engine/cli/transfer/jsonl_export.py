@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...core.cutting import plural
 from ...core.errors import StoreError
 from ...core.ids import BlobDigest, SessionId
+from ...core.text import plural
 from ...log.events import Event
 from ...log.events.codec import encode
 from ...log.events.execution import EffectAnswered, ValuesDropped
 from ...log.redaction import NO_SECRETS, Redactor
-from ...log.store.blobs import digest_of, names_in
+from ...log.store.schema import digest_of, names_in
 from ...log.store_protocol import SessionRow, Store
 from .withholding import redact_items
 

@@ -13,18 +13,18 @@ from typing import IO, Any, Final, NoReturn, cast
 
 from msgspec.structs import replace
 
-from ...core.cutting import cut_line, plural
 from ...core.errors import InvalidEventError, InvalidRequestError
 from ...core.ids import BlobDigest, EventId, Seq, SessionId
 from ...core.plain_data import DEEPEST, clean
+from ...core.text import cut_line, plural
 from ...log.events import Event
 from ...log.events.codec import UndecodableEventError, decode
 from ...log.events.conversation import ToolCall
 from ...log.events.execution import EffectAnswered
-from ...log.events.rewinding import FileLeft, RewindBegun, Rewound
+from ...log.events.going_back import FileLeft, RewindBegun, Rewound
 from ...log.events.session import OthersWrote
 from ...log.redaction import NO_SECRETS, Redactor
-from ...log.store.blobs import MAX_BLOB, digest_of, names_in
+from ...log.store.schema import MAX_BLOB, digest_of, names_in
 from ...log.store.writable import check_row, encoded_items
 from ...log.store_protocol import SessionRow, Store
 from .jsonl_export import FORMAT, VERSION

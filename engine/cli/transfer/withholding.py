@@ -14,10 +14,10 @@ from ...core.execution import KeptGroup
 from ...core.ids import BlobDigest
 from ...log.events import Event
 from ...log.events.execution import EffectAnswered, FileTouched, FileWritten, ValuesKept
+from ...log.events.going_back import FileToRestore, RewindBegun, Rewound
 from ...log.events.nodes import AdoptedContent, ContentsAdopted, RevisionAdopted
-from ...log.events.rewinding import FileToRestore, RewindBegun, Rewound
 from ...log.redaction import Redactor, redact_event, withheld
-from ...log.store.blobs import digest_of
+from ...log.store.schema import digest_of
 
 
 def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator[Event | bytes]:

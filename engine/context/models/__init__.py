@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 
 from ...core.errors import InvalidRequestError
-from ..model_protocol import Model
+from ..model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ CLOSE_SECONDS: Final = 5.0
 
 
 def _direct(argument: str) -> Model:
-    from .direct import DirectModel
+    from .local import DirectModel
 
     if argument:
         raise InvalidRequestError("model `direct` takes no argument")
@@ -26,7 +26,7 @@ def _direct(argument: str) -> Model:
 
 
 def _scripted(argument: str) -> Model:
-    from .scripted import ScriptedModel
+    from .local import ScriptedModel
 
     if not argument:
         raise InvalidRequestError("model `scripted` needs a file: scripted:REPLIES.jsonl")

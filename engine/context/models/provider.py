@@ -1,17 +1,29 @@
-"""A real language model: any provider that pydantic-ai reaches, behind the extra `providers`.
+"""Loading a provider's library: some 800 modules, or 3,500 of Anthropic's, that take one to three seconds of processor.
 
-Owns retries before anything was streamed. Its library takes seconds to import: `library` says how that is done ahead
-of the first reply, and what a reply does that comes sooner. Must not know wire formats. Chosen as
-`provider:<provider>:<model>`.
+A reply cannot begin without them, and an event loop stalls for whatever holds the interpreter's lock meanwhile. So they
+are loaded ahead of need on a thread, in steps between which whoever asked may wait until nothing else goes on. A
+reply that comes before waits for the step that is under way and loads what is missing itself. While a step is under way
+
+- no other thread loads any of it, because the import system resolves a deadlock between two threads by giving one of
+  them a module that is half there;
+- garbage is not collected, because each pass would look at all that was loaded so far (up to 60 ms) and free nothing;
+- threads that wait for the interpreter's lock get it ten times sooner than they usually would.
+
+What is left is what C code does without giving the lock away, such as reading a large module's bytecode: 5 to 15 ms.
+Must not know what a model is. Called by `provider`, on threads.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+import sys
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -20,13 +32,58 @@ import anyio.to_thread
 
 from ...core.errors import InvalidRequestError
 from ...core.installation import extra_command
-from ..model_protocol import CallRetried, ModelError, ModelSignal, ModelUnusableError, Prompt
-from . import library
-from .provider_failure import ProviderFailure
-from .routes import Route, route_to
+from ..model import CallRetried, ModelError, ModelSignal, ModelUnusableError, Prompt
+from .providers import ProviderFailure, Route, route_to
 
 if TYPE_CHECKING:
     from .provider_stream import ProviderClient
+
+_CLIENT: Final = f"{__package__}.provider_stream"
+_BEFORE: Final = ("httpx2", "griffe", "genai_prices", "pydantic_graph")
+_AFTER: Final = ("pydantic_ai", _CLIENT)
+"""What every provider needs, before and after what is its own, in an order that makes no step half of it all.
+
+Only the sizes of the steps depend on these names: a version of the library that has others loads as much in the end."""
+_LOADING: Final = threading.Lock()
+_SWITCH_SECONDS: Final = 0.0005
+
+
+def steps(own: Sequence[str]) -> list[Callable[[], None]]:
+    """What loads the library when called one after the other; `own` are the modules of a provider.
+
+    None raises: what is wrong is told by the reply that needs it.
+    """
+    return [partial(_load, name) for name in (*_BEFORE, *own[:1], *_AFTER, *own[1:])]
+
+
+@contextmanager
+def loading() -> Generator[None]:
+    """Nobody else loads anything of the library meanwhile, and nothing stands in the way of whoever does."""
+    with _LOADING:
+        there, interval, collects = len(sys.modules), sys.getswitchinterval(), gc.isenabled()
+        gc.disable()
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(interval)
+            if len(sys.modules) > there:
+                gc.freeze()  # because modules live on, and every later collection would look at them
+            if collects:
+                gc.enable()
+
+
+def _load(name: str) -> None:
+    with loading(), suppress(Exception):
+        import_module(name)
+
+
+# provider:
+# A real language model: any provider that pydantic-ai reaches, behind the extra `providers`.
+#
+# Owns retries before anything was streamed. Its library takes seconds to import: `library` says how that is done
+# ahead of the first reply, and what a reply does that comes sooner. Must not know wire formats. Chosen as
+# `provider:<provider>:<model>`.
 
 EXTRA: Final = "providers"
 ATTEMPTS: Final = 5
@@ -121,7 +178,7 @@ def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequenc
         InvalidRequestError: as from `ProviderModel.from_spec`.
     """
     route = route_to(spec, environ)
-    return [*library.steps(route.provider.modules), partial(_rehearse, route)]
+    return [*steps(route.provider.modules), partial(_rehearse, route)]
 
 
 def _rehearse(route: Route) -> None:
@@ -132,7 +189,7 @@ def _rehearse(route: Route) -> None:
 
 def _connect(route: Route) -> ProviderClient:
     try:
-        with library.loading():
+        with loading():
             from .provider_stream import ProviderClient
 
             return ProviderClient(route)

@@ -6,9 +6,14 @@ knows it: nothing particular is then asked of it. Read by `routes`, `messages` a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from ...core.errors import InvalidRequestError
+from ..model import ModelError
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -91,3 +96,134 @@ PROVIDERS: Final = (
 
 NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
+
+
+# routes:
+# Which provider and which model a spec means. Knows providers by their rows alone.
+#
+# Used by `provider` and `provider_stream`.
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A model to call: `name` as the user wrote it, its provider, `model` pydantic-ai's string."""
+
+    name: str
+    provider: Provider
+    model: str
+
+
+def route_to(spec: str, environ: Mapping[str, str]) -> Route:
+    """The route to `<provider>:<model>`.
+
+    `openai` means OpenAI's Responses API, and where OPENAI_BASE_URL names another server, the chat completions that
+    compatible servers have; `openai-responses` and `openai-chat` choose.
+
+    Raises:
+        InvalidRequestError: `spec` names no provider or no model.
+    """
+    name, _, model = spec.partition(":")
+    if not name or not model:
+        raise InvalidRequestError(
+            "model `provider` needs a provider and a model: provider:openai:MODEL, provider:anthropic:MODEL, "
+            "provider:google:MODEL"
+        )
+    provider = _provider(name, environ)
+    return Route(name=spec, provider=provider, model=f"{provider.name}:{model}")
+
+
+def address_shown(url: str | None) -> str:
+    """The address of a server as an error names it: without user, password and query; empty where there is none."""
+    parts = urlsplit(url or "")
+    if not parts.hostname:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = parts.netloc.rpartition(":")[2]
+    place = f"{host}:{port}" if port.isdecimal() else host
+    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
+def _provider(name: str, environ: Mapping[str, str]) -> Provider:
+    meant = ALIASED.get(name)
+    if meant is None:
+        return NAMED.get(name) or Provider(name=name)
+    if meant.address is not None and _elsewhere(meant.address, environ):
+        return NAMED[meant.address.otherwise]
+    return meant
+
+
+def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:
+    host = urlsplit(environ.get(address.variable, "")).hostname
+    return host is not None and host != address.host and not host.endswith(f".{address.host}")
+
+
+# setup:
+# What a person has to do before the configured model can be used: one sentence, and whether it looks done.
+#
+# Pure; asks no provider, so a key may be there and be refused. Must not import a provider's library, because an
+# editor that waits for its first answer waits for this. Called by `Host`.
+
+_KIND: Final = "provider:"
+
+
+class ModelSetup(Struct, frozen=True):
+    """`todo` is what to do, `sentence` says it with the model's name; `is_done` is False where it surely is not.
+
+    `failure` is one sentence for a command that cannot go on without the model.
+    """
+
+    todo: str
+    sentence: str
+    is_done: bool
+    failure: str = ""
+
+
+def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
+    """What the model `spec` needs; None for one that needs nothing but itself."""
+    if not spec.startswith(_KIND):
+        return None
+    try:
+        route = route_to(spec.removeprefix(_KIND), environ)
+    except InvalidRequestError as error:
+        return unusable(str(error))
+    provider = route.provider
+    if not provider.variables:
+        return ModelSetup(
+            f"Set up {provider.name}",
+            f"{route.name} needs what the documentation of {provider.name} says; REWINDOW_MODEL chooses another model.",
+            is_done=True,
+        )
+    names = " or ".join(provider.variables)
+    return ModelSetup(
+        f"Set {names}",
+        f"{route.name} needs a key: set {names} in the environment in which your editor starts this agent, and start "
+        "the agent again.",
+        failure=f"{route.name} needs a key; set {names}",
+        is_done=any(environ.get(variable) for variable in (*provider.variables, *_addresses(provider))),
+    )
+
+
+def _addresses(provider: Provider) -> list[str]:
+    """The variables that name another server with this provider's API, which may need no key."""
+    addresses = [row.address for row in PROVIDERS if row.address is not None]
+    return [address.variable for address in addresses if address.otherwise == provider.name]
+
+
+def unusable(sentence: str) -> ModelSetup:
+    """For a model that there is not."""
+    again = f"{sentence}; set REWINDOW_MODEL, and start the agent again."
+    return ModelSetup("Choose another model", again, is_done=False, failure=sentence)
+
+
+# provider failure:
+# A call to a provider that failed, as the value that says whether to make it again. Raised by `provider_stream` and
+# caught by `provider`; it never leaves this package.
+
+
+class ProviderFailure(Exception):  # noqa: N818 -- it carries the error that is shown, and is none itself
+    """One attempt failed: `error` is for the user. `after` is how many seconds the provider asks to be left alone."""
+
+    def __init__(self, error: ModelError, *, transient: bool = False, after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.transient = transient
+        self.after = after

@@ -1,13 +1,6 @@
-"""What happened by itself since the model last read, and before that to handles that it still follows: a fold.
+"""What is said of the sandbox: which rights statements have now, and what asks.
 
-Everything that the tail tells as news comes from here: what ticks changed, what failed where no result in the View says
-so, rebuilds and what came out differently. An item is new until a call that carried it began to answer, as
-`log.timeline.readings` has it. What has been read of a handle is kept as its history, because a tail is never part of
-the View: the model was given the content once, and each change since in a tail that is gone. The history ends where a
-statement shows the handle again.
-
-Bounded: of more items than are kept, the oldest are counted. Names, tokens and what is left out for want of room are
-the worker's business (`sections`). Follows a path of events; read by `sessions.projector`.
+Pure. Used by the feed, and by whoever shows the log or a question to a person.
 """
 
 from __future__ import annotations
@@ -15,26 +8,123 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
-from ...core.cutting import cut_line, plural
+from msgspec.structs import replace
+
+from ...core.domain import PARTS
 from ...core.execution import Display
 from ...core.ids import Seq
+from ...core.text import cut_line, plural, visible
 from ...files.tails import FeedItem, News
-from ...log.event_list import event_at
+from ...log.event_log import event_at
 from ...log.events import Event
-from ...log.events.branches import HeadMoved
 from ...log.events.execution import ExecutionFinished, StatementRecorded
+from ...log.events.going_back import Diverged, HeadMoved, Rewound
 from ...log.events.nodes import GroupRecomputed, NodeChanged
-from ...log.events.replays import Diverged
-from ...log.events.rewinding import Rewound
 from ...log.events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
-from ...log.timeline.index import Timeline
-from ...log.timeline.readings import READING, Readings
-from ...log.timeline.rewound import rewound_lines
-from .entered import entered_sentence
+from ...log.facts import READING, Readings
+from ...log.file_history import rewound_lines
+from ...log.permissions import RebuildSubject
+from ...log.timeline import Rights, Timeline
+from .past_statements import PastStatements
+from .standing import DivergedNodes, Standing
+
+_SHOWN: Final = 50
+"""Numbers of statements in a question."""
+_BEFORE: Final = 3
+"""Kinds of rights that are said of statements from before."""
+_IN_ASK: Final = (
+    "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
+    " databases, C code and programs that they start do not write elsewhere."
+)
+_IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
+
+
+def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
+    """What statements may do by themselves, as the end of "statements run"."""
+    if not rights.held:
+        return "with your own rights"
+    places = ["their scratch directory", *map(visible, rights.writable)]
+    network = "with TCP" if rights.network else "without a network"
+    beyond = list(_open(rights))
+    can = f", and can {_joined(beyond)}" if beyond else ""
+    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{can}"
+
+
+def before_phrase(given: Collection[Rights | None]) -> str:
+    """The rights with which statements ran, as the end of "they ran"; None: they were imported."""
+    held = [rights_phrase(rights) for rights in given if rights is not None]
+    imported = ["elsewhere (they were imported, and nothing was allowed to them here)"] if None in given else []
+    return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
+
+
+def entered_sentence(entered: DomainEntered) -> str:
+    """The same as a sentence or two, with what asks."""
+    if not entered.held:
+        return (
+            f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
+            "one that a model wrote asks before it runs."
+        )
+    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
+
+
+def entered_line(entered: DomainEntered) -> str:
+    """The same in a few words; `/sandbox` says the rest."""
+    if not entered.held:
+        return "no sandbox: statements can do whatever you can (/sandbox)"
+    places = _joined(["scratch files", *map(_place, entered.writable)])
+    network = ", with TCP" if entered.network else ""
+    rest = "" if entered.writable else "; other changes ask"
+    return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
+
+
+def _place(path: str) -> str:
+    return visible(path).rstrip("/").rpartition("/")[2] + "/"
+
+
+def rebuild_sentence(subject: RebuildSubject) -> str:
+    """What is asked about statements that had fewer rights."""
+    count = len(subject.statements)
+    shown = ", ".join(map(str, subject.statements[:_SHOWN])) + (", ..." if count > _SHOWN else "")
+    which = f"{plural(count, 'Statement')} {shown}"
+    before = f" Before, they ran {subject.before}." if subject.before else ""
+    return (
+        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To have"
+        " the names that were bound then, they would run again with more rights. Otherwise these names are lost."
+    )
+
+
+def gained_sentence(rights: Rights, before: str) -> str:
+    """What is said to the question about one statement that had fewer rights than these, which it ran with `before`."""
+    now = rights_phrase(rights)
+    return f"It ran with fewer rights than statements have now: they run {now}. Before, they ran {before}."
+
+
+def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
+    if rights.bare:
+        yield "change modes, owners and times of files elsewhere"
+    yield from (PARTS[part] for part in rights.lacks or ())
+
+
+def _joined(places: Sequence[str]) -> str:
+    *others, last = places
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+# feed:
+# What happened by itself since the model last read, and before that to handles that it still follows: a fold.
+#
+# Everything that the tail tells as news comes from here: what ticks changed, what failed where no result in the View
+# says so, rebuilds and what came out differently. An item is new until a call that carried it began to answer, as
+# `log.timeline.readings` has it. What has been read of a handle is kept as its history, because a tail is never part
+# of the View: the model was given the content once, and each change since in a tail that is gone. The history ends
+# where a statement shows the handle again.
+#
+# Bounded: of more items than are kept, the oldest are counted. Names, tokens and what is left out for want of room
+# are the worker's business (`sections`). Follows a path of events; read by `sessions.projector`.
 
 KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
@@ -291,3 +381,52 @@ def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
         return said
     reason = f"{finished.exception.type}: {finished.exception.message}"
     return f"{said}: {cut_line(reason.partition(chr(10))[0], _LONGEST_REASON)}"
+
+
+# news:
+# All that the log has for a tail: one fold over a path of events, put together from those of its parts.
+#
+# Read by `sessions.projector`; the worker renders it within the tail's budget.
+
+
+class LogNews:
+    """What a call that is made now has to carry. `apply` is for the log alone; each part is told through it.
+
+    `timeline` follows the same path, and is told of each event before.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.feed = Feed(timeline)
+        self.past = PastStatements(timeline)
+        self.standing = Standing()
+        self.diverged = DivergedNodes(timeline)
+
+    def apply(self, event: Event) -> None:
+        self.feed.apply(event)
+        self.past.apply(event)
+        self.standing.apply(event)
+        if type(event) in DivergedNodes.FOLLOWS:
+            self.diverged.apply(event)
+
+    def reset(self) -> None:
+        """For the log alone: another path follows, from its first event on."""
+        self.feed.reset()
+        self.past.reset()
+        self.standing.reset()
+        self.diverged.reset()
+
+    @property
+    def position(self) -> int:
+        """How many events there are."""
+        return self.feed.position
+
+    @property
+    def news(self) -> News:
+        statements = self.past.newest()
+        return replace(
+            self.feed.news,
+            statements=statements,
+            statements_left_out=len(self.past) - len(statements),
+            standing=self.standing.renders,
+            diverged=dict(self.diverged.nodes),
+        )

@@ -12,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...core.cutting import cut_line
 from ...core.ids import EventId, ObjId, Seq, StatementId, ToolCallId
+from ...core.text import cut_line
 from ...files.tails import MadeHandle, PastStatement
-from ...log.event_list import event_at
+from ...log.event_log import event_at
 from ...log.events import Event
 from ...log.events.conversation import Condensation, ToolCall
 from ...log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from ...log.events.nodes import MethodCalled, NodeMade
-from ...log.timeline.cells import Cell
-from ...log.timeline.index import Timeline
+from ...log.timeline import Cell, Timeline
 
 SENT_CHARS: Final = 16_000
 """Of all sources together, the newest first: more than their section ever shows."""

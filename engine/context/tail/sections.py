@@ -1,29 +1,116 @@
-"""The tail: its sections as data, and how they share one exact budget.
+"""The feed section: what is new to the model, and what it read before of handles that it still follows.
 
-A section prepares what it has from the state of all (`TailState`), and is then a pure function from a budget to a
-`Part`, which may be asked several times. A row of SECTIONS says where it stands in the tail, below which budget it is
-left out, and what share of the whole it may count on. Where all that the sections want fits, they get it. Else they
-are served by rank: each gets what it wants as far as that leaves the later ones what these may count on, and what one
-does not use the next may. Rank 0 is the handle table, because with the names of its handles a model can ask for
-anything else; at the smallest budgets it is alone. What is left at the end goes to those that were cut, by rank
-again.
-
-No render passes the budget that it is given, and what is given never adds up to more than the whole, so the tail never
-passes its budget whatever the state is. Called by the Board.
+New items come in full where they fit, else by their first line, the newest first; those without room are counted. The
+history is for what the model cannot look up any more: the newest changes, within a small budget of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...files.tails import HandleRow, News
-from . import changes, handles, surfaces, timeline
-from .part import EMPTY, Block, Count, Part, blocks
-from .superseded import Policy
-from .surfaces import Surface
+from ...core.text import DOTS
+from ...files.tails import FeedItem, HandleRow, News
+from . import section_parts, timeline
+from .section_parts import EMPTY, Block, Count, Part, Surface, blocks
+from .timeline import Policy
+
+HEADING: Final = "Changed since your last statement:\n"
+EARLIER: Final = "Changed before that, since you were shown them:\n"
+EARLIER_ALONE: Final = "Changed since you were shown them:\n"
+"""Where nothing is new."""
+NAMESPACE: Final = "namespace"
+"""What stands in the place of a name, for what is about no handle."""
+HISTORY_TOKENS: Final = 400
+
+
+def feed(news: News, names: Mapping[str, str], followed: Collection[str], budget: int, count: Count) -> Part:
+    """What is new, and below it what was before, of handles whose ids are `followed`; within `budget` tokens."""
+    new = _new(news, names, budget, count)
+    wanted = _once([item for item in news.earlier if item.obj_id in followed])
+    heading = EARLIER if new.text else EARLIER_ALONE
+    before = _before(heading, wanted, names, min(HISTORY_TOKENS, budget - new.tokens), count)
+    nodes = {key: new.nodes.get(key, 0) + before.nodes.get(key, 0) for key in (*new.nodes, *before.nodes)}
+    return Part(new.text + before.text, new.tokens + before.tokens, nodes)
+
+
+def _once(items: Sequence[FeedItem]) -> list[FeedItem]:
+    """Without what a later one says in the same words: `1 of 2 members changed: g` every time is nothing new."""
+    return list(dict.fromkeys(reversed(items)))[::-1]
+
+
+def _new(news: News, names: Mapping[str, str], budget: int, count: Count) -> Part:
+    items, dropped = news.items, news.left_out
+    if not items and not dropped:
+        return EMPTY
+    entries = [_whole(item, names) for item in items]
+    costs = [count(entry) for entry in entries]
+    head = HEADING + _left_out(dropped)
+    if count(head) + sum(costs) <= budget:
+        return _part(head, items, entries, costs, count)
+    note = len(items) + dropped
+    room = budget - count(HEADING) - count(_left_out(note))
+    kept = _newest(items, names, room, count)
+    first = len(items) - len(kept)
+    head = (HEADING if kept else "") + _left_out(dropped + first)
+    part = _part(head, items[first:], kept, [count(entry) for entry in kept], count)
+    return part if part.tokens <= budget else EMPTY
+
+
+def _before(heading: str, items: Sequence[FeedItem], names: Mapping[str, str], budget: int, count: Count) -> Part:
+    if not items:
+        return EMPTY
+    kept = _newest(items, names, budget - count(heading), count)
+    if not kept:
+        return EMPTY
+    return _part(heading, items[len(items) - len(kept) :], kept, [count(entry) for entry in kept], count)
+
+
+def _part(head: str, items: Sequence[FeedItem], entries: Sequence[str], costs: Sequence[int], count: Count) -> Part:
+    nodes: dict[str, int] = {}
+    for item, cost in zip(items, costs, strict=True):
+        if item.obj_id:
+            nodes[item.obj_id] = nodes.get(item.obj_id, 0) + cost
+    return Part("".join((head, *entries)), count(head) + sum(costs), nodes)
+
+
+def _newest(items: Sequence[FeedItem], names: Mapping[str, str], room: int, count: Count) -> list[str]:
+    """The newest items that fit, in their order, each in full or else by its first line."""
+    kept: list[str] = []
+    for item in reversed(items):
+        whole = _whole(item, names)
+        first = whole.partition("\n")[0] + "\n"
+        entry = next((entry for entry in (whole, first) if count(entry) <= room), None)
+        if entry is None:
+            break
+        room -= count(entry)
+        kept.append(entry)
+    return kept[::-1]
+
+
+def _whole(item: FeedItem, names: Mapping[str, str]) -> str:
+    return f"{names.get(item.obj_id, item.obj_id or NAMESPACE)}: {item.text}\n"
+
+
+def _left_out(changes: int) -> str:
+    return f"{DOTS} {changes} {'change' if changes == 1 else 'changes'} not shown for want of room\n" if changes else ""
+
+
+# sections:
+# The tail: its sections as data, and how they share one exact budget.
+#
+# A section prepares what it has from the state of all (`TailState`), and is then a pure function from a budget to a
+# `Part`, which may be asked several times. A row of SECTIONS says where it stands in the tail, below which budget it
+# is left out, and what share of the whole it may count on. Where all that the sections want fits, they get it. Else
+# they are served by rank: each gets what it wants as far as that leaves the later ones what these may count on, and
+# what one does not use the next may. Rank 0 is the handle table, because with the names of its handles a model can
+# ask for anything else; at the smallest budgets it is alone. What is left at the end goes to those that were cut, by
+# rank again.
+#
+# No render passes the budget that it is given, and what is given never adds up to more than the whole, so the tail
+# never passes its budget whatever the state is. Called by the Board.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +168,7 @@ def _feed(state: TailState, count: Count) -> Fit:
     if not news.items and not news.left_out and not news.earlier:
         return _nothing
     followed = {row.obj_id for row in state.rows if row.mode == "running"}
-    return partial(changes.feed, news, state.names, followed, count=count)
+    return partial(feed, news, state.names, followed, count=count)
 
 
 def _timeline(state: TailState, count: Count) -> Fit:
@@ -90,11 +177,11 @@ def _timeline(state: TailState, count: Count) -> Fit:
 
 
 def _handles(state: TailState, count: Count) -> Fit:
-    return handles.Table(state.rows, count).within
+    return section_parts.Table(state.rows, count).within
 
 
 def _groups(state: TailState, count: Count) -> Fit:
-    return partial(surfaces.groups, state.groups, count=count)
+    return partial(section_parts.groups, state.groups, count=count)
 
 
 def _expansions(state: TailState, count: Count) -> Fit:
@@ -110,7 +197,7 @@ def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
 
 
 def _pins(state: TailState, count: Count) -> Fit:
-    return partial(surfaces.pins, state.pins, count=count)
+    return partial(section_parts.pins, state.pins, count=count)
 
 
 def _nothing(_: int) -> Part:

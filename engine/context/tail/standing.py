@@ -12,19 +12,26 @@ which does not show in the tail what a result shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
 from ...core.execution import Display
-from ...core.ids import EventId, StatementId, ToolCallId
+from ...core.ids import BlobDigest, EventId, Seq, StatementId, ToolCallId
+from ...core.text import cut_line
 from ...files.tails import StandingRender
 from ...log.events import Event
-from ...log.events.conversation import Condensation, ResultRerendered, ToolCall, ToolResult
-from ...log.events.execution import ExecutionFinished, StatementRecorded
-from ...log.events.nodes import GroupRecomputed, MethodCalled, NodeChanged
+from ...log.events.conversation import AgentText, Condensation, ResultRerendered, ToolCall, ToolResult, UserMessage
+from ...log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ...log.events.going_back import Diverged, ReplayBegun, ReplayEnded
+from ...log.events.nodes import GroupRecomputed, MethodCalled, NodeChanged, NodeMade
+from ...log.events.session import ModelCallEnded, ProjectionSent
+from ...log.timeline import Timeline
+from ..model import Prompt
+from ..view.entries import Summary, rerendered, summary_of
 from .results import result_text
 
 _POLICY: Final = frozenset(("SetTokens", "SetLod"))
@@ -225,3 +232,225 @@ _UNCHANGED: Final = _Changes()
 def referring(display: Display, statement: int) -> Display:
     """What stands in the place of a render that a later result shows better."""
     return replace(display, text=f"(shown again by statement {statement})\n", tokens=0, digest="", given=True)
+
+
+# diverged:
+# Which handles are of statements that came out differently when they ran again: a fold over a path of events.
+#
+# A handle is of the statement that made it, and of those that called a method on it. A statement counts until it runs
+# again in a replay that comes to its end, and comes out the same. The worker says so with the groups that hold them.
+
+
+class DivergedNodes:
+    """`apply` and `reset` are for the log alone. `timeline` follows the same path, and is told of each event before."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (
+            ExecutionStarted,
+            ExecutionFinished,
+            NodeMade,
+            MethodCalled,
+            ReplayBegun,
+            Diverged,
+            ReplayEnded,
+        )
+    )
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.reset()
+
+    def reset(self) -> None:
+        """Another path follows, from its first event on."""
+        self._running = 0
+        """The number of the statement that runs; 0 for none."""
+        self._numbers = array("q")
+        """Of a statement that made a handle or called a method on one, again and again; beside it where the log says
+        so, which is less than the id of the handle takes."""
+        self._places = array("q")
+        self._diverged: set[int] = set()
+        self._checked: set[int] = set()
+        """Those that had come out differently, and may come out the same in the replay that is under way."""
+        self._nodes: Mapping[str, tuple[int, ...]] | None = None
+        """Found already, and the same since."""
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case ExecutionStarted(statement_id=statement_id) if event.counts:
+                cell = self._timeline.cell(statement_id)
+                self._running = 0 if cell is None else cell.index
+            case ExecutionFinished() if event.counts:
+                self._running = 0
+            case NodeMade(statement=number):
+                self._note(number, event)
+            case MethodCalled() if self._running:
+                self._note(self._running, event)
+            case _:
+                self._follow(event)
+
+    def _note(self, number: int, event: Event) -> None:
+        self._numbers.append(number)
+        self._places.append(event.seq)
+        if number in self._diverged:
+            self._nodes = None
+
+    def _follow(self, event: Event) -> None:
+        self._nodes = None
+        match event:
+            case ReplayBegun(first=first, last=last, mode=mode) if mode != "dry":
+                self._checked = {number for number in self._diverged if first <= number <= last}
+                self._diverged -= self._checked
+            case Diverged(statement=number):
+                self._diverged.add(number)
+            case ReplayEnded(outcome=outcome):
+                if outcome != "completed":
+                    self._diverged |= self._checked
+                self._checked = set()
+            case _:
+                pass
+
+    @property
+    def nodes(self) -> Mapping[str, tuple[int, ...]]:
+        """The numbers of those statements, by the ids of their handles. O(1) until something differs or no longer."""
+        if self._nodes is None:
+            found = dict[str, set[int]]()
+            for number, place in zip(self._numbers, self._places, strict=True) if self._diverged else ():
+                if number in self._diverged:
+                    event = self._timeline.at(Seq(place))
+                    assert isinstance(event, NodeMade | MethodCalled)
+                    found.setdefault(event.obj_id, set()).add(number)
+            self._nodes = {obj_id: tuple(sorted(numbers)) for obj_id, numbers in found.items()}
+        return self._nodes
+
+
+# sent:
+# What each model call of a session read, as the log has it: a fold over a path of events, and the prompt made again.
+#
+# A call's messages are named relative to those of the call before (`ProjectionSent.kept`), because a View grows at
+# its end: so an event is small however long the conversation is. The events themselves stay on the log, condensed or
+# not; texts that are on no log (instructions, tail, shortened messages) are contents that the event names. Pure:
+# contents come from whoever asks. Followed by the log for the next call, and made anew by whoever shows a past one.
+
+_SHOWN: Final = 20
+_NUMBER_DIGITS: Final = 9
+
+
+class SentProjections:
+    """The calls so far, numbered from 1 on; each with what is known by now of its end. `apply` is for the log alone."""
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ProjectionSent, ModelCallEnded))
+
+    def __init__(self) -> None:
+        self._calls: list[ProjectionSent] = []
+        self._messages: list[EventId] = []
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, ProjectionSent):
+            self._calls.append(event)
+            _follow(self._messages, event)
+        elif isinstance(event, ModelCallEnded) and self._calls:
+            self._calls[-1] = replace(
+                self._calls[-1],
+                answered=event.answered,
+                input_tokens=event.input_tokens,
+                cached_tokens=event.cached_tokens,
+                output_tokens=event.output_tokens,
+            )
+
+    @property
+    def calls(self) -> Sequence[ProjectionSent]:
+        """Oldest first."""
+        return tuple(self._calls)
+
+    @property
+    def latest(self) -> ProjectionSent | None:
+        return self._calls[-1] if self._calls else None
+
+    @property
+    def latest_messages(self) -> Sequence[EventId]:
+        """The messages of the latest call."""
+        return tuple(self._messages)
+
+    def number_of(self, call: ProjectionSent) -> int:
+        """The number of one of the calls."""
+        return next(number for number, each in enumerate(self._calls, 1) if each is call)
+
+    def numbered(self, text: str) -> ProjectionSent | None:
+        """The call that a person names by its number; None where there is none."""
+        is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
+        return self._calls[int(text) - 1] if is_number and 1 <= int(text) <= len(self._calls) else None
+
+    def without(self, number: str) -> str:
+        """One sentence for somebody who asked for a call that there is not."""
+        if not self._calls:
+            return "No model has been called in this session."
+        there = "there is 1" if len(self._calls) == 1 else f"they are numbered from 1 to {len(self._calls)}"
+        return f"There is no model call {cut_line(number, _SHOWN)}; {there}."
+
+    def messages_of(self, call: ProjectionSent) -> Sequence[EventId]:
+        """The messages of that call, in order."""
+        messages: list[EventId] = []
+        for each in self._calls:
+            _follow(messages, each)
+            if each is call:
+                break
+        return messages
+
+
+def _follow(messages: list[EventId], event: ProjectionSent) -> None:
+    del messages[max(event.kept, 0) :]
+    messages += event.messages
+
+
+def shared_length(before: Sequence[EventId], messages: Sequence[Event]) -> int:
+    """How many messages from the first on are those of the call before, whose ids `before` are."""
+    pairs = zip(before, messages, strict=False)
+    return next(
+        (place for place, (event_id, message) in enumerate(pairs) if event_id != message.event_id),
+        min(len(before), len(messages)),
+    )
+
+
+def prompt_of(
+    call: ProjectionSent, messages: Sequence[EventId], log: Iterable[Event], content: Callable[[BlobDigest], bytes]
+) -> Prompt:
+    """The prompt of that call, as the model was sent it.
+
+    Raises:
+        KeyError: an event that it was made of is not on the log, or a content is not in the store.
+    """
+    entries = _entries(log)
+
+    def text(digest: BlobDigest | None) -> str:
+        return "" if digest is None else content(digest).decode("utf-8", "replace")
+
+    shortened = {event_id: text(digest) for event_id, digest in call.shortened.items()}
+    return Prompt(
+        instructions=text(call.instructions),
+        messages=tuple(_with_text(entries[each], shortened.get(each)) for each in messages),
+        tail=text(call.tail),
+        calls_tools=call.calls_tools,
+    )
+
+
+def _entries(log: Iterable[Event]) -> Mapping[EventId, Event]:
+    entries: dict[EventId, Event] = {}
+    results: dict[ToolCallId, ToolResult] = {}
+    for event in log:
+        entries[event.event_id] = event
+        match event:
+            case Condensation() if (summary := summary_of(event)) is not None:
+                entries[summary.event_id] = summary
+            case ToolResult():
+                results.setdefault(event.tool_call_id, event)
+            case ResultRerendered(tool_call_id=call) if call in results:
+                entries[event.event_id] = rerendered(results[call], event)
+            case _:
+                pass
+    return entries
+
+
+def _with_text(event: Event, text: str | None) -> Event:
+    if text is not None and isinstance(event, UserMessage | AgentText | ToolResult | Summary):
+        return replace(event, text=text)
+    return event

@@ -1,19 +1,230 @@
-"""The timeline section: the statements that condensation took from the View, as they would be written now.
+"""A statement as it would be written now: calls that made handles which show something else by now are replaced.
 
-The newest first where not all fit, each whole or else by its first line; those without room are counted. What they gave
-is left to the summary. Small, because a tail is read anew by every call. A section of the tail (`sections`).
+After section 1.2 of the statement timeline. A call is commented out, with where it stood and until when it held, and
+below it stands the call that would make the handle as it is. That is done where one plain assignment at the margin made
+one handle that still has that name: `name = view(...)` or `name = group(...)`, perhaps with calls of the handle's own
+methods behind it. Any other statement stays as it is, because its text does not say which handle is meant, and a
+comment above it says what its handles are now. Arguments that nothing has changed stay as they are written.
+
+Pure: from texts to text. A source that Python cannot read (its end was cut off) stays as it is. Called by `timeline`.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from ...core.cutting import DOTS, plural
-from ...core.text import printable
-from ...files.tails import PastStatement
-from .part import EMPTY, Count, Part
-from .superseded import Policy, as_it_is_now
+from ...core.text import DOTS, more, plural, printable
+from ...files.tails import MadeHandle, PastStatement
+from .section_parts import EMPTY, Count, Part
+
+_PLACES: Final[Mapping[str, tuple[str, ...]]] = {"view": ("path", "pos", "tokens", "lod", "mode", "freq"), "group": ()}
+"""What makes handles, and what its arguments are called by their place."""
+_OVERRIDES: Final[Mapping[str, tuple[str, ...]]] = {
+    "SetTokens": ("tokens",),
+    "SetLod": ("lod",),
+    "SetPos": ("pos",),
+    "Scroll": ("pos",),
+    "Run": ("mode", "freq"),
+    "Pause": ("mode", "freq"),
+}
+"""Which arguments a method overrides."""
+_MEMBERS: Final = frozenset(("Add", "Remove", "Replace"))
+_CHAINED: Final = frozenset((*_OVERRIDES, *_MEMBERS, "Refresh"))
+"""Methods that give back the handle, so they may stand behind the constructor."""
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+_BEFORE: Final = re.compile(rb"[ \t]*;[ \t]*\Z")
+_MOST_REMARKS: Final = 4
+"""In one statement."""
+_OTHERWISE: Final = "that are otherwise by now"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A handle as it is: its name, and the arguments that would make it so, as Python; None for one that is not needed.
+
+    `members` are the arguments by place of a group; None where one of them could not be written.
+    """
+
+    name: str
+    arguments: Mapping[str, str | None]
+    members: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """The bytes `start:end` of the source become `text`, on lines of its own."""
+
+    start: int
+    end: int
+    text: str
+
+
+def as_it_is_now(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
+    """The source with what is superseded in it replaced or commented upon; no blank line at either end.
+
+    Args:
+        statement: what ran.
+        policies: of the handles that there are, by their ids.
+    """
+    changed = [made for made in statement.made if made.changed_by or made.obj_id not in policies]
+    tree = _parsed(statement.source) if changed else None
+    if tree is None:
+        remarks = [f"# {_remark(made, policies)}" for made in changed[:_MOST_REMARKS]]
+        return "\n".join([*remarks, statement.source.strip("\r\n").rstrip()])
+    source = _Source(statement.source)
+    edits, others = list[_Edit](), list[MadeHandle]()
+    for made in changed:
+        edit = _replaced(statement.index, made, policies.get(made.obj_id), tree, source)
+        if edit is None:
+            others.append(made)
+        else:
+            edits.append(edit)
+    edits += (_remarked(made, policies, tree, source) for made in others[:_MOST_REMARKS])
+    if len(others) > _MOST_REMARKS:
+        edits.append(_Edit(0, 0, f"# {more(len(others) - _MOST_REMARKS, 'handle')} {_OTHERWISE}\n"))
+    return source.edited(edits).strip("\r\n").rstrip()
+
+
+def _parsed(source: str) -> ast.Module | None:
+    if source.startswith("\ufeff"):
+        return None  # because columns do not count a mark of byte order
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+class _Source:
+    """A source as bytes, because that is what columns of its tree count."""
+
+    def __init__(self, text: str) -> None:
+        self._data = text.encode()
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(self._data))]
+
+    def line(self, number: int) -> int:
+        """Where a line begins, from 1."""
+        return self._starts[number - 1]
+
+    def span(self, node: ast.stmt | ast.expr | ast.keyword) -> tuple[int, int]:
+        last, column = node.end_lineno or node.lineno, node.end_col_offset or 0
+        return self.line(node.lineno) + node.col_offset, self.line(last) + column
+
+    def text(self, node: ast.stmt | ast.expr | ast.keyword) -> str:
+        start, end = self.span(node)
+        return self._data[start:end].decode()
+
+    def edited(self, edits: Sequence[_Edit]) -> str:
+        """With the edits made, from the last to the first; what shares a line with one is put on another."""
+        data = self._data
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+            before, after = data[: edit.start], data[edit.end :]
+            if edit.end > edit.start:
+                before = _BEFORE.sub(b"\n", before)
+                after = after.lstrip(b" \t").removeprefix(b";").lstrip(b" \t")
+                after = after if after[:1] in (b"", b"\n", b"\r") else b"\n" + after
+            data = before + edit.text.encode() + after
+        return data.decode()
+
+
+def _replaced(index: int, made: MadeHandle, policy: Policy | None, tree: ast.Module, source: _Source) -> _Edit | None:
+    """The plain assignment that made the handle, replaced; None where there is no such assignment."""
+    if policy is None or not made.name or policy.name != made.name:
+        return None
+    found = [node for node in tree.body if isinstance(node, ast.Assign) and _assigns(node, made)]
+    call = _constructor(found[0].value) if len(found) == 1 else None
+    if call is None or not made.obj_id.startswith(f"{_name_of(call)}-"):
+        return None
+    now = _call_now(call, made, policy, source)
+    if now is None:
+        return None
+    start, end = source.span(found[0])
+    until = f", until statement {made.until}" if made.until > index else ""
+    lines = [f"# {line}" for line in source.text(found[0]).splitlines()]
+    lines[-1] += f"  # statement {index}{until}"
+    return _Edit(start, end, "\n".join([*lines, f"{made.name} = {now}"]))
+
+
+def _assigns(node: ast.Assign, made: MadeHandle) -> bool:
+    is_there = node.lineno <= made.line <= (node.end_lineno or node.lineno)
+    return is_there and len(node.targets) == 1 and _name_of(node.targets[0]) == made.name
+
+
+def _constructor(value: ast.expr) -> ast.Call | None:
+    """The call of `view` or `group` that a value is, or that its methods are called on."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CHAINED:
+        value = value.func.value
+    return value if isinstance(value, ast.Call) and _name_of(value) in _PLACES else None
+
+
+def _name_of(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
+            return name
+        case _:
+            return ""
+
+
+def _call_now(call: ast.Call, made: MadeHandle, policy: Policy, source: _Source) -> str | None:
+    """The constructor's call that would make the handle as it is; None where that cannot be written."""
+    overridden = dict.fromkeys(each for method in made.changed_by for each in _OVERRIDES.get(method, ()))
+    now = {each: policy.arguments.get(each) for each in overridden}
+    by_place = [source.text(each) for each in call.args]
+    if not _MEMBERS.isdisjoint(made.changed_by):
+        if policy.members is None:
+            return None
+        by_place = list(policy.members)
+    else:
+        names = _PLACES[_name_of(call)]
+        if names and any(isinstance(each, ast.Starred) for each in call.args):
+            return None  # because it may give any of them
+        for place, name in enumerate(names[: len(by_place)]):
+            if name in now:
+                by_place[place] = now.pop(name) or _UNSAID[name]
+    by_name = [source.text(each) for each in call.keywords if each.arg not in now]
+    if now and any(each.arg is None for each in call.keywords):
+        return None  # for the same reason
+    given = [f"{name}={text}" for name, text in now.items() if text is not None]
+    return f"{_name_of(call)}({', '.join([*by_place, *by_name, *given])})"
+
+
+_UNSAID: Final[Mapping[str, str]] = {"pos": '"0:0"', "tokens": "2000", "lod": "0", "mode": '"paused"', "freq": "None"}
+"""What an argument of a view is where nothing is to be said of it."""
+
+
+def _remarked(made: MadeHandle, policies: Mapping[str, Policy], tree: ast.Module, source: _Source) -> _Edit:
+    """A comment above the statement at the margin that made the handle."""
+    around = (node for node in tree.body if _first_line(node) <= made.line <= (node.end_lineno or node.lineno))
+    node = next(around, None)
+    start = 0 if node is None else source.line(_first_line(node))
+    return _Edit(start, start, f"# {_remark(made, policies)}\n")
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(node, "decorator_list", ())
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _remark(made: MadeHandle, policies: Mapping[str, Policy]) -> str:
+    policy = policies.get(made.obj_id)
+    line = f"line {made.line}: " if made.line else ""
+    if policy is None:
+        return f"{line}{made.name or made.obj_id} is gone"
+    values = ", ".join(f"{name}={text}" for name, text in policy.arguments.items() if text is not None)
+    return f"{line}{policy.name or made.obj_id} is now at {values}"
+
+
+# timeline:
+# The timeline section: the statements that condensation took from the View, as they would be written now.
+#
+# The newest first where not all fit, each whole or else by its first line; those without room are counted. What they
+# gave is left to the summary. Small, because a tail is read anew by every call. A section of the tail (`sections`).
 
 HEADING: Final = "Statements that the summary stands for, with handles as they are now:\n"
 TIMELINE_TOKENS: Final = 1_200

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from .enforcement import Correction, Enforced
-from .entries import Summary
-from .fold import EnforcementWarning, ViewFold
-from .rule import BoundaryRule
-from .view import View
-from .window import Window
+from .entries import BoundaryRule, Summary
+from .view import EnforcementWarning, View, ViewFold, Window
+from .well_formed import Correction, Enforced
 
 __all__ = ["BoundaryRule", "Correction", "Enforced", "EnforcementWarning", "Summary", "View", "ViewFold", "Window"]

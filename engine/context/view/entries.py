@@ -7,6 +7,7 @@ whatever shows or shortens what a model reads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from operator import attrgetter
 from typing import Any, ClassVar, Final
 
@@ -80,3 +81,20 @@ ENTERING: Final[dict[type[Event], Hidden | None]] = {
 Left out are asides, which are not for the model, and calls that a statement made. All other kinds are skipped."""
 TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
 """The kinds of entry that are neither action nor observation."""
+
+
+# rule:
+# The two rules for where a boundary is. One is chosen for each View; its properties ask for it.
+
+
+class BoundaryRule(Enum):
+    """How properties close gaps.
+
+    `GAPS` closes only what would split a unit: the gap before a batch or a loop and the gap after it stay open.
+    `POSITIONS` is the published rule (`view.txt`): positions `min..max` of a batch or a loop are closed inclusively, so
+    the gap before a unit is closed too; a loop ends only at an event that is neither call nor result; matching closes
+    nothing; and enforcement removes no partial loop.
+    """
+
+    GAPS = "gaps"
+    POSITIONS = "positions"

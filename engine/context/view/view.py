@@ -1,25 +1,148 @@
-"""The View: the attention window, folded over the stamped events of one log.
+"""The reading side of a View: what it holds, where it may be cut, and what a model gets.
 
-Entries come in by `append` alone, nothing but a Condensation removes any, and nothing but a ResultRerendered changes
-the text of one. The indices grow with the entries, so there is no cache that could be stale, and no text decides about
-them; what a property has to know about the log it records as events pass. Must not
-know of sessions or models. Owned by `ViewFold`; others get the reading side, `Window`.
+Owns the entries and their indices; every answer is a value, and changing it does not change the View. Must not know how
+events come in. Given to the projection and to condensation policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 
-from ...core.errors import InvalidEventError
+from msgspec import Struct
+
+from ...core.errors import InvalidEventError, NoManipulationIndexError
+from ...core.ids import LlmResponseId, ToolCallId
 from ...log.events import UNSTAMPED, Event
-from ...log.events.conversation import Condensation, CondensationRequest, ResultRerendered, ToolResult
+from ...log.events.conversation import Condensation, CondensationRequest, ResultRerendered, ToolCall, ToolResult
+from . import condensation, well_formed
 from .condensation import condensed, cuts_are_safe, offset_is_safe, with_summary_at_index
-from .enforcement import Correction, enforce
-from .entries import ENTERING, rerendered, summary_id
-from .indices import Indices
+from .entries import ENTERING, BoundaryRule, rerendered, summary_id
 from .properties import PROPERTIES, Property
-from .rule import BoundaryRule
-from .window import Window
+from .well_formed import Correction, Enforced, Indices, Quiet, enforce
+
+
+class Window:
+    """An ordered sequence of entries with its manipulation indices. Grown only by `View`.
+
+    Args:
+        rule: how properties close gaps.
+        properties: the kinds of property that have to hold.
+    """
+
+    __slots__ = ("_entries", "_generation", "_indices", "_kinds", "_properties", "_quiet", "_request", "_rule")
+
+    def __init__(
+        self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
+    ) -> None:
+        self._rule = rule
+        self._kinds = tuple(properties)
+        self._generation = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Holds nothing, and remembers nothing of a log."""
+        self._properties = tuple(kind(self._rule) for kind in self._kinds)
+        self._entries: list[Event] = []
+        self._indices = Indices(self._properties)
+        self._quiet = Quiet(self._properties)
+        self._request = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def rule(self) -> BoundaryRule:
+        return self._rule
+
+    @property
+    def generation(self) -> int:
+        """How often entries were taken out or changed; while it stays the same, they are only added at the end."""
+        return self._generation
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was appended, with condensations and new renders applied; unfinished, perhaps, or malformed by a log."""
+        return tuple(self._entries)
+
+    def since(self, position: int) -> tuple[Event, ...]:
+        """`events` from that position on. O(what it returns)."""
+        return tuple(self._entries[position:])
+
+    def enforced(self, *, open_run: bool = False) -> Enforced:
+        """What remains of `events` when every property has to hold, and how many corrections each asked for.
+
+        Where nothing has to be left out it costs what was appended since the last call, and a copy; else O(n).
+
+        Args:
+            open_run: calls that the present run still waits for count as answered.
+        """
+        if self._quiet.holds(self._entries, self._generation, open_run):
+            return Enforced(tuple(self._entries), ())
+        return enforce(self._entries, self._properties, open_run)
+
+    def ready(self, *, open_run: bool = False) -> tuple[Event, ...]:
+        """What a model gets: `events`, enforced."""
+        return self.enforced(open_run=open_run).events
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The manipulation indices of `events`, ascending: where to insert, and between which two to cut."""
+        return self._indices.snapshot()
+
+    @property
+    def manipulation_indices(self) -> tuple[int, ...]:
+        """`indices`, under its published name."""
+        return self.indices
+
+    def find_next(self, threshold: int) -> int:
+        """The smallest manipulation index that is at least `threshold`, in O(log n).
+
+        Raises:
+            NoManipulationIndexError: there is none.
+        """
+        gaps = self._indices.gaps
+        found = bisect_left(gaps, threshold)
+        if found == len(gaps):
+            raise NoManipulationIndexError(threshold, len(self._entries))
+        return gaps[found]
+
+    @property
+    def unhandled_condensation_request(self) -> bool:
+        """Whether a condensation was asked for and none came since."""
+        return self._request
+
+    @property
+    def batches(self) -> Mapping[LlmResponseId, tuple[int, ...]]:
+        """Positions of the actions of each model response."""
+        return well_formed.batches(self._entries)
+
+    @property
+    def batch_ranges(self) -> tuple[tuple[int, int, bool], ...]:
+        """(first position, last position, has thinking) of each batch."""
+        return well_formed.batch_ranges(self._entries)
+
+    @property
+    def tool_loop_ranges(self) -> tuple[tuple[int, int], ...]:
+        """(first, last) position of each tool loop, inclusively."""
+        return well_formed.tool_loop_ranges(self._entries, self._rule)
+
+    @property
+    def action_tool_call_ids(self) -> frozenset[ToolCallId]:
+        return frozenset(entry.tool_call_id for entry in self._entries if isinstance(entry, ToolCall))
+
+    @property
+    def observation_tool_call_ids(self) -> frozenset[ToolCallId]:
+        return frozenset(entry.tool_call_id for entry in self._entries if isinstance(entry, ToolResult))
+
+
+# view:
+# The View: the attention window, folded over the stamped events of one log.
+#
+# Entries come in by `append` alone, nothing but a Condensation removes any, and nothing but a ResultRerendered
+# changes the text of one. The indices grow with the entries, so there is no cache that could be stale, and no text
+# decides about them; what a property has to know about the log it records as events pass. Must not know of sessions
+# or models. Owned by `ViewFold`; others get the reading side, `Window`.
 
 
 class View(Window):
@@ -134,3 +257,69 @@ class View(Window):
     def _hold(self, entries: Iterable[Event]) -> None:
         self._entries = list(entries)
         self._indices = Indices.over(self._entries, self._properties)
+
+
+# fold:
+# The session's View: a fold over a path of its log that stays well-formed, and the log's check for condensations.
+#
+# Connect both ends: `EventLog(clock, journal, check=fold.refusal)` and `log.follow_path(fold)`. No event that
+# `EventLog.append` accepts then breaks a property. A log from elsewhere is loaded as it is, and what had to be left
+# out of it or moved is reported as one value, `warning`.
+
+
+class EnforcementWarning(Struct, frozen=True):
+    """What keeps the View well-formed, by property. Each correction is one ViewEnforced event."""
+
+    corrections: tuple[Correction, ...]
+
+    def __str__(self) -> str:
+        total = sum(correction.count for correction in self.corrections)
+        parts = ", ".join(f"{correction.property_name} {correction.count}" for correction in self.corrections)
+        return f"{total} events were left out of the View, or moved, to keep it well-formed: {parts}"
+
+
+class ViewFold:
+    """Feeds a View from a log. Enforces right after every Condensation."""
+
+    def __init__(
+        self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
+    ) -> None:
+        self._view = View(rule, properties, enforcing=True)
+        self._corrected: dict[str, int] = {}
+
+    def apply(self, event: Event) -> None:
+        """Called by the log for every event it took."""
+        for correction in self._view.append(event):
+            self._corrected[correction.property_name] = (
+                self._corrected.get(correction.property_name, 0) + correction.count
+            )
+
+    def reset(self) -> None:
+        """Called by the log when another path is active, whose events follow; the View stays the same object."""
+        self._view.reset()
+        self._corrected = {}
+
+    def refusal(self, event: Event) -> str | None:
+        """Why the log must not take this event, or None: a Condensation that does harm, a new render of no result."""
+        match event:
+            case Condensation():
+                return condensation.refusal(self._view.events, self._view.indices, event)
+            case ResultRerendered(tool_call_id=call) if call not in self._view.observation_tool_call_ids:
+                return f"the View has no result of {call}"
+            case _:
+                return None
+
+    @property
+    def view(self) -> Window:
+        return self._view
+
+    @property
+    def warning(self) -> EnforcementWarning | None:
+        """What has been left out: for good at condensations, and from `ready` as the View is now.
+
+        Ask after `EventLog.load`. A log that was only appended to, with no call left open by a stopped run, gives None.
+        """
+        counts = dict(self._corrected)
+        for correction in self._view.enforced(open_run=True).corrections:
+            counts[correction.property_name] = counts.get(correction.property_name, 0) + correction.count
+        return EnforcementWarning(tuple(Correction(name, count) for name, count in counts.items())) if counts else None

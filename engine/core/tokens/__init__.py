@@ -7,8 +7,6 @@ whoever shows them says so.
 
 from __future__ import annotations
 
-from .counter import count, counter, load
-from .pieces import cut
-from .ruler import Ruler
+from .counter import Ruler, count, counter, cut, load
 
 __all__ = ["Ruler", "count", "counter", "cut", "load"]

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from ..outline.model import Outline
-from ..paged_lines import PageLostError
+from ..paging import PageLostError
 from ..rendered import RenderedView
 from ..revision import Revision
-from . import diff, paged, raw, summary, symbols
-from .scene import Scene
+from . import diff, raw, summary, symbols
+from .scene import Scene, instead_of_differences, instead_of_lines_or_outline, lost_line
 
 Renderer = Callable[[Scene], RenderedView]
 """Never exceeds the scene's budget, and never raises for what a revision holds."""
@@ -43,11 +43,11 @@ def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) 
     """The scene at a level that there is, with an outline of its revision if that needs one."""
     try:
         differs = lod == DIFFERENCES
-        instead = paged.instead_of_differences(scene) if differs else paged.instead_of_lines_or_outline(scene, lod)
+        instead = instead_of_differences(scene) if differs else instead_of_lines_or_outline(scene, lod)
         if instead is not None:
             return instead
         if lod in OUTLINED and scene.revision.state == "text":
             scene = replace(scene, outline=outline(scene.revision))
         return LEVELS[lod](scene)
     except PageLostError as error:
-        return paged.lost_line(scene, error)
+        return lost_line(scene, error)

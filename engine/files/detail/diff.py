@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.cutting import DOTS, more, plural
-from ...core.diff import Opcode, hunks, opcodes
-from ...core.unified import heading_of, hunk_lines
+from ...core.diff import Opcode, heading_of, hunk_lines, hunks, opcodes
+from ...core.text import DOTS, more, plural
 from ..changes import changed_form
 from ..rendered import RenderedView
 from ..revision import Revision

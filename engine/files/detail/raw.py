@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.cutting import DOTS
+from ...core.text import DOTS
 from ...core.tokens import Ruler
-from ..position import Place
+from ..document import Place
 from ..rendered import RenderedView
-from .line import Lines, measured
-from .scene import Scene, instead_of_lines, one_line
+from .scene import Lines, Scene, instead_of_lines, measured, one_line
 
 _ABOVE_SHARE: Final = 3
 

@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.cutting import ELLIPSIS, cut_line, more, plural
-from ...core.text import first_line
+from ...core.text import ELLIPSIS, cut_line, first_line, more, plural
 from ..outline.model import TOP, Kind, Outline
 from ..rendered import RenderedView
-from .rows import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 from .scene import Scene, instead_of_lines, one_line
+from .symbols import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 
 _SHARE: Final = Share(105, 72, 28)
 """A twentieth of a text that has 5 bytes for each of its tokens, and of a small one a sixth."""

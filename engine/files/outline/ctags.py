@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 
-from . import comments
+from . import extraction
 from .languages import LANGUAGES, Language
-from .model import Kind, Outline
-from .nesting import SYMBOLS, Declared, nested
+from .model import SYMBOLS, Declared, Kind, Outline, nested
 
 _KINDS: Final[dict[str, Kind]] = {
     "class": "class",
@@ -102,7 +101,7 @@ def outline_by_ctags(answer: bytes, text: bytes, language: Language | None) -> O
         tier="ctags",
         language=language.name if language else tags[0].language.casefold(),
         lines=len(lines),
-        doc=comments.at_top(lines, style),
+        doc=extraction.at_top(lines, style),
         symbols=nested(_declared(tags, lines, style)),
         complete=len(tags) <= SYMBOLS,
     )
@@ -139,6 +138,6 @@ def _declared(tags: Sequence[_Tag], lines: Sequence[str], style: str) -> Iterato
             tag.line,
             last,
             lines[tag.line - 1],
-            comments.above(lines, tag.line - 1, style),
+            extraction.above(lines, tag.line - 1, style),
             not is_hidden and tag.access not in {"private", "protected"},
         )

@@ -1,18 +1,14 @@
-"""The first tier: an outline from a tree that a grammar of tree-sitter makes, by the language's own queries.
+"""Macros of C and C++ that stand where their grammars know no word, put out of sight before a text is parsed.
 
-Grammars are C code: some texts crash one, or keep it busy for minutes. So this is called in a process that may die
-(`worker.outlining`), which `worker.outlines` replaces; imported there alone, because nobody else needs the library.
-
-A query names what it captures. The declaration has its kind for a name (`@class`), of which what follows a dot is its
-name where the text has none (`.text`: all ahead of the body is). `@name` and `@body`, where the signature ends, if
-they are not the fields of these names; `@parameters`, with which it ends where there is no body; `@owner`, the type
-that a method stands outside of; `@level` of a heading; `@doc` of what is `@documented`; `@about` for the whole text;
-`@import`; `@package`. A name that begins with an underscore is for the query alone. Of several patterns that fit one
-declaration the first in the file counts.
+`class API_EXPORT Name {` is an error to a grammar, which has no preprocessor, and the class is lost. Nearly all of
+these are names in capitals, in three places: between `class` and its name, in front of a declaration, and alone on a
+line that begins at the margin. Each is replaced by as many blanks, so every other letter stays in its place. Pure.
+Called by `grammars`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -21,13 +17,50 @@ from typing import Final, NamedTuple, cast, get_args
 
 import tree_sitter
 
-from . import comments, imports
+from . import extraction
+from .extraction import counted, without_attributes
 from .languages import LANGUAGES, Language
-from .macros import without_macros
-from .model import Kind, Outline
-from .nesting import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, nested, one_line, with_sections
-from .references import counted
-from .signatures import without_attributes
+from .model import DOC_CHARS, NAME_CHARS, SIGNATURE_CHARS, Declared, Kind, Outline, nested, one_line, with_sections
+
+MACRO_LANGUAGES: Final = frozenset({"c", "cpp"})
+_MACRO: Final = rb"[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?"
+_WHERE: Final = (
+    re.compile(
+        rb"\b(?:class|struct|union|enum)[ \t]+(" + _MACRO + rb")(?=[ \t]+[A-Za-z_][\w:<>]*(?:[ \t]+final)?\s*[:{])"
+    ),
+    re.compile(
+        rb"^[ \t]*(" + _MACRO + rb")(?=[ \t]+[A-Za-z_][\w:<>]*(?:[ \t]+|[ \t]*[*&]+[ \t]*)[A-Za-z_]\w*[ \t]*\()", re.M
+    ),
+    re.compile(rb"^([A-Z][A-Z0-9_]{3,})[ \t]*$", re.M),
+)
+
+
+def without_macros(source: bytes, language: str) -> bytes:
+    """The text as the grammar of that language is to see it: as long as it was, and the lines where they were."""
+    if language in MACRO_LANGUAGES:
+        for where in _WHERE:
+            source = where.sub(_blanked, source)
+    return source
+
+
+def _blanked(found: re.Match[bytes]) -> bytes:
+    start, end = found.span(1)
+    before, after = start - found.start(), end - found.start()
+    return found[0][:before] + b" " * (end - start) + found[0][after:]
+
+
+# grammars:
+# The first tier: an outline from a tree that a grammar of tree-sitter makes, by the language's own queries.
+#
+# Grammars are C code: some texts crash one, or keep it busy for minutes. So this is called in a process that may die
+# (`worker.outlining`), which `worker.outlines` replaces; imported there alone, because nobody else needs the library.
+#
+# A query names what it captures. The declaration has its kind for a name (`@class`), of which what follows a dot is
+# its name where the text has none (`.text`: all ahead of the body is). `@name` and `@body`, where the signature ends,
+# if they are not the fields of these names; `@parameters`, with which it ends where there is no body; `@owner`, the
+# type that a method stands outside of; `@level` of a heading; `@doc` of what is `@documented`; `@about` for the whole
+# text; `@import`; `@package`. A name that begins with an underscore is for the query alone. Of several patterns that
+# fit one declaration the first in the file counts.
 
 BYTES: Final = 3 << 20
 """A longer text is outlined up to here; data and generated code are what is longer."""
@@ -83,8 +116,8 @@ def outline_by_grammar(
         lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
         doc=matches.doc,
         symbols=symbols,
-        imports=imports.told(map(imports.plain, matches.imports)),
-        from_outside=imports.told(imports.outside(matches.imports, language.name, path, matches.package)),
+        imports=extraction.told(map(extraction.plain, matches.imports)),
+        from_outside=extraction.told(extraction.outside(matches.imports, language.name, path, matches.package)),
         references=_references(grammar, source, tree, names, stop) if references else {},
         complete=len(source) == len(text) and not matches.was_cut,
         has_errors=tree.root_node.has_error,
@@ -171,7 +204,7 @@ class _Matches:
 
     def _top(self) -> str:
         """What the comment at the top says, unless it is about the first declaration."""
-        text = comments.at_top(self._lines, self._language.comment)
+        text = extraction.at_top(self._lines, self._language.comment)
         first = min(self.declared, key=lambda declared: declared.start, default=None)
         return "" if first is not None and first.doc and text.startswith(first.doc) else one_line(text, 4 * DOC_CHARS)
 
@@ -190,9 +223,9 @@ class _Matches:
             self.package = self._text(node).removeprefix("package").strip()
         if "about" in captured and not self.doc:
             text = self._text(captured["about"][0]).strip("\"'")
-            self.doc = one_line(comments.paragraph(text), 4 * DOC_CHARS)
+            self.doc = one_line(extraction.paragraph(text), 4 * DOC_CHARS)
         if "documented" in captured:
-            self._docs[captured["documented"][0].id] = comments.first_sentence(self._text(captured["doc"][0]))
+            self._docs[captured["documented"][0].id] = extraction.first_sentence(self._text(captured["doc"][0]))
 
     def _declarations(self, captured: dict[str, list[tree_sitter.Node]]) -> Iterator[Declared]:
         for capture, nodes in captured.items():
@@ -210,7 +243,7 @@ class _Matches:
         signature = self._signature(kind, start, node, captured)
         name = self._name(named, signature, node, captured)
         first, last = around.start_point.row, self._last_row(around)
-        doc = self._docs.get(node.id) or comments.above(self._lines, first, self._language.comment)
+        doc = self._docs.get(node.id) or extraction.above(self._lines, first, self._language.comment)
         return Declared(
             kind,
             name,

@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ...core.cutting import cut_line
-from .model import Kind, Outline, Tier
-from .nesting import Declared, nested
+from ...core.text import cut_line
+from .model import Declared, Kind, Outline, Tier, nested
 
 LINES: Final = 100_000
 """Lines that are looked at; what is behind them is in no outline."""

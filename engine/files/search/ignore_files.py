@@ -1,22 +1,97 @@
-"""What ignore files leave out, as `walk` has it, for a walk that is repeated: rules are read once per change.
+"""Where a search looks: a directory or a file of the workspace, and where the ignore files above it begin to count.
 
-Of several lines the last that matches decides, of several files of one kind the innermost that says anything, of the
-kinds the first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because what is left out is not
-entered. gitignore(5) has the language. Read by our own few lines and not by the library that `files.search.walk` has,
-because the worker runs the project's code, which may have brought another version of it; a test compares the two. Used
-by `worker.trees` and `path_completion`.
+Ignore files count from the top: the root of the repository that the place lies in, else the workspace's own root. What
+lies above says nothing about this project. Must not know which program searches. Used by `session.tools.grep` and
+`session.tools.find`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from .place import IGNORE_FILES, REPOSITORY
+from ..safe_open import opened_directory, opened_file, own_below, pinned_stat, real_roots
+
+REPOSITORY: Final = ".git"
+VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
+"""Directories that belong to other programs; everything else that is hidden is searched."""
+IGNORE_FILES: Final = (".rgignore", ".ignore", ".gitignore")
+"""The files of rules in a directory. One rule that an earlier one of them has, at any level, wins over all later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is searched: all of `directory`, or its file `name`. Paths are where the kernel found them, links resolved.
+
+    `above` holds the directories from the top to the directory's parent, outermost first. `in_repository`: the top is
+    that of a repository. `strangers`: a directory above the top has ignore files that a program which does not know of
+    the top would respect. `kept_out`: what is below `directory` and not searched, because it is this program's own.
+    """
+
+    directory: str
+    name: str | None
+    above: tuple[str, ...]
+    in_repository: bool
+    strangers: bool
+    kept_out: tuple[str, ...] = ()
+
+
+def place_of(path: str, roots: tuple[str, ...]) -> Place:
+    """The place at an absolute path.
+
+    Raises:
+        OSError: it is not there, is neither a directory nor a regular file, or lies outside the roots.
+        ValueError: the path holds a NUL character.
+    """
+    try:
+        with opened_directory(path, roots) as descriptor:
+            directory, name = _place_of(descriptor), None
+    except NotADirectoryError:
+        with opened_file(path, roots) as file:
+            directory, name = os.path.split(_place_of(file.fileno()))
+    chain = [directory, *map(str, Path(directory).parents)]
+    top, in_repository = _top(chain, roots)
+    above = chain[1 : chain.index(top) + 1] if top != directory else []
+    outside = chain[chain.index(top) + 1 :]
+    # git's own rules end with the repository for every program.
+    names = IGNORE_FILES[:-1] if in_repository else IGNORE_FILES
+    return Place(
+        directory=directory,
+        name=name,
+        above=tuple(reversed(above)),
+        in_repository=in_repository,
+        strangers=any(os.path.lexists(os.path.join(each, file)) for each in outside for file in names),
+        kept_out=own_below(directory),
+    )
+
+
+def _place_of(descriptor: int) -> str:
+    return os.readlink(f"/proc/self/fd/{descriptor}")
+
+
+def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
+    for each in chain:
+        if os.path.exists(os.path.join(each, REPOSITORY)):
+            return each, True
+    inside = real_roots(roots)
+    return next((each for each in chain if each in inside), chain[0]), False
+
+
+# ignore files:
+# What ignore files leave out, as `walk` has it, for a walk that is repeated: rules are read once per change.
+#
+# Of several lines the last that matches decides, of several files of one kind the innermost that says anything, of
+# the kinds the first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because what is left out
+# is not entered. gitignore(5) has the language. Read by our own few lines and not by the library that
+# `files.search.walk` has, because the worker runs the project's code, which may have brought another version of it; a
+# test compares the two. Used by `worker.trees` and `path_completion`.
 
 _OF_GIT: Final = frozenset((IGNORE_FILES[-1], "exclude"))
 _KINDS: Final = (*IGNORE_FILES, "exclude")
@@ -248,3 +323,72 @@ def _members(text: str) -> str:
 
 def _member(found: re.Match[str]) -> str:
     return re.escape(found[1] or found[2])
+
+
+# path completion:
+# The paths of a workspace that begin in a certain way, for whoever is typing one.
+#
+# Names are listed of directories that `confinement` has pinned, so nothing is told of what lies outside, nor whether
+# a link there leads to anything. What ignore files leave out and what other programs keep their records in is not
+# listed, and a hidden name is when its dot has been typed. Must not know who asks.
+
+_MOST_READ: Final = 20_000
+"""Names of a directory that are looked at."""
+
+
+def complete_path(start: str, roots: tuple[str, ...], *, directories: bool = False) -> list[str]:
+    """Every path that begins with `start`, as it would be typed on, sorted; directories end in a slash.
+
+    Args:
+        start: relative to the first root, or absolute, or from `~`; its last part need not be whole.
+        roots: absolute directories. What is outside, cannot be read, or is neither file nor directory is left out.
+        directories: leaves files out too.
+    """
+    above, slash, name = start.rpartition("/")
+    folder = os.path.join(roots[0], os.path.expanduser(above + slash))
+    others = [f"{root.rstrip('/')}/" for root in roots if start.startswith("/") or root != roots[0]]
+    found = [root for root in others if root.startswith(start)] if start[:1] in ("", "/") else []
+    try:
+        names = list(_names(folder, name, roots))
+    except (OSError, ValueError):
+        names = []
+    return found + [above + slash + each for each in sorted(names) if each.endswith("/") or not directories]
+
+
+def _names(folder: str, start: str, roots: tuple[str, ...]) -> Iterator[str]:
+    rules = _rules_of(folder, roots)
+    with opened_directory(folder, roots) as descriptor:
+        place = os.readlink(f"/proc/self/fd/{descriptor}")
+        with os.scandir(descriptor) as listed:
+            for entry in itertools.islice(listed, _MOST_READ):
+                name = entry.name
+                if not name.startswith(start) or not _is_offered(name, start):
+                    continue
+                mark = _mark(entry, os.path.join(place, name), roots)
+                if mark is not None and not rules.leave_out(f"{name}{mark}", f"{name}{mark}"):
+                    yield f"{name}{mark}"
+
+
+def _is_offered(name: str, start: str) -> bool:
+    """Not what is hidden unless it was asked for, nor what cannot be typed, such as a name that is no Unicode."""
+    return name not in VERSION_CONTROL and name.isprintable() and (start.startswith(".") or not name.startswith("."))
+
+
+def _mark(entry: os.DirEntry[str], path: str, roots: tuple[str, ...]) -> str | None:
+    """What a path of the entry ends in; None for what cannot be opened."""
+    try:
+        mode = pinned_stat(path, roots).st_mode if entry.is_symlink() else entry.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return None
+    if S_ISDIR(mode):
+        return "/"
+    return "" if S_ISREG(mode) else None
+
+
+def _rules_of(folder: str, roots: tuple[str, ...]) -> IgnoreFiles:
+    """What counts in a directory, from where ignore files begin to count."""
+    place = place_of(folder, roots)
+    rules = IgnoreFiles(in_repository=place.in_repository)
+    for each in place.above:
+        rules = rules.within(each, below=f"{os.path.relpath(place.directory, each)}/")
+    return rules.within(place.directory)

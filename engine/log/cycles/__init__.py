@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from .fold import CycleFold, cycles_of
-from .model import Cycles, RequestCycle
-from .outline import CycleSummary
-from .plain import to_json, to_plain
-from .rounds import rounds_of
-from .steps import steps_of
-from .summary import summary_lines
+from .machine import Cycles, RequestCycle
+from .views import CycleSummary, rounds_of, steps_of, summary_lines, to_json, to_plain
 
 __all__ = [
     "CycleFold",

@@ -1,48 +1,118 @@
-"""Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
+"""The cycles that have ended, as positions: a session has one for each statement, and holds them for good.
 
-A cycle is one request with all that came of it: it opens with a root message and closes with the next run-stop. Which
-message is a root cannot be read off the message, because it depends on what was going on when it came. So each event is
-first translated, by its own fields and by what the fold remembers of ids, into one of a few inputs; the table in
-`machine` maps state and input to the next state and an action; and the methods here carry the action out. An event thus
-has one meaning, and the translation and the table can be read, and tested, apart.
-
-The fold is total: a log may come from another program, or from a process that died anywhere, and must still give a
-model. What should not have happened is done in the least surprising way and noted as an anomaly, and what belongs to no
-cycle is kept as a stray. So nothing that was said, called or answered is dropped: each is in a cycle, in the queue,
-withdrawn, or a stray.
-
-One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
-that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
-PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1), but for the
-queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the positions of its
-events on the log: a model that is taken reads them there, and stays as it is.
-
-A little over 300 lines, because each input of the machine and what it does to the model is a method of one object.
-
-Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or by
-whoever rebuilds it, with the events of the active branch.
+Most have no items, because they are statements from outside a turn, so what few of them have is kept apart. Must not
+know when a cycle ends. Used by `fold`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Final
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import ClassVar, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.ids import MessageId, ToolCallId
-from ..event_list import Lookup, lookup_in
+from ...core.ids import MessageId, Seq, ToolCallId
+from ..event_log import Lookup, event_at, lookup_in
 from ..events import Event
-from ..events.branches import HeadMoved
 from ..events.conversation import AgentReasoning, AgentText, PromptKind, RunStop, ToolCall, ToolResult, UserMessage
 from ..events.execution import ExecutionStarted, StatementRecorded
+from ..events.going_back import HeadMoved
 from ..events.session import PromptQueued, PromptWithdrawn
-from .ended import EndedCycles
-from .machine import TRANSITIONS, Action, Input, State, Transition
-from .model import Anomaly, AnomalyKind, Cycles, Item, RequestCycle, RootKind, Withdrawn
-from .outline import CycleSummary, summary_of
-from .queue import FollowUps
+from .machine import (
+    TRANSITIONS,
+    Action,
+    Anomaly,
+    AnomalyKind,
+    Cycles,
+    FollowUps,
+    Input,
+    Item,
+    RequestCycle,
+    RootKind,
+    State,
+    Transition,
+    Withdrawn,
+)
+from .views import CycleSummary, summary_of
+
+
+class EndedCycles:
+    """By their places, which are their numbers less one. `waiting` is how many prompts the queue had at their ends."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, int] = {}
+        self._roots = array("q")
+        self._stops = array("q")
+        self._queued: set[int] = set()
+        """Those whose root had waited."""
+        self._items: dict[int, tuple[Seq, ...]] = {}
+        self._late: dict[int, tuple[Seq, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._stops)
+
+    def append(self, cycle: RequestCycle, items: Iterable[Item], stop: RunStop) -> None:
+        """Takes the one that ends with `stop`."""
+        place = len(self)
+        self._roots.append(cycle.root.seq)
+        self._stops.append(stop.seq)
+        if cycle.root_kind == "followUp":
+            self._queued.add(place)
+        if found := tuple(item.seq for item in items):
+            self._items[place] = found
+
+    def cycle(self, place: int, at: Lookup) -> RequestCycle:
+        """The one at that place, with its events."""
+        return RequestCycle(
+            number=place + 1,
+            root=event_at(at, Seq(self._roots[place]), UserMessage),
+            root_kind="followUp" if place in self._queued else "direct",
+            items=tuple(cast("Item", at(seq)) for seq in self._items.get(place, ())),
+            stop=event_at(at, Seq(self._stops[place]), RunStop),
+            late=tuple(event_at(at, seq, ToolResult) for seq in self._late.get(place, ())),
+        )
+
+    def cycles(self, at: Lookup) -> Iterator[RequestCycle]:
+        """All of them."""
+        return (self.cycle(place, at) for place in range(len(self)))
+
+    def place(self, stop: int) -> int | None:
+        """That of the one which the RunStop at that position ended; None where it ended none."""
+        place = bisect_left(self._stops, stop)
+        return place if place < len(self) and self._stops[place] == stop else None
+
+    def answer(self, place: int, result: ToolResult) -> None:
+        """Takes a result of one of its calls, which has come since."""
+        self._late[place] = (*self._late.get(place, ()), result.seq)
+
+
+# fold:
+# Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
+#
+# A cycle is one request with all that came of it: it opens with a root message and closes with the next run-stop.
+# Which message is a root cannot be read off the message, because it depends on what was going on when it came. So
+# each event is first translated, by its own fields and by what the fold remembers of ids, into one of a few inputs;
+# the table in `machine` maps state and input to the next state and an action; and the methods here carry the action
+# out. An event thus has one meaning, and the translation and the table can be read, and tested, apart.
+#
+# The fold is total: a log may come from another program, or from a process that died anywhere, and must still give a
+# model. What should not have happened is done in the least surprising way and noted as an anomaly, and what belongs
+# to no cycle is kept as a stray. So nothing that was said, called or answered is dropped: each is in a cycle, in the
+# queue, withdrawn, or a stray.
+#
+# One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the
+# queue, that message opens the next one. The log has no event for this moment, so after each event the fold feeds
+# itself PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1),
+# but for the queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the
+# positions of its events on the log: a model that is taken reads them there, and stays as it is.
+#
+# A little over 300 lines, because each input of the machine and what it does to the model is a method of one object.
+#
+# Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or
+# by whoever rebuilds it, with the events of the active branch.
 
 _MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
     "direct": (Input.DIRECT, Input.QUEUED_DIRECT),

@@ -1,24 +1,136 @@
-"""The machine of request cycles: what is done about which input in which state. All its rules are the table here.
+"""The values of the request-cycle model: cycles, what waits, what belongs to no cycle, and what was odd about the log.
 
-Must not know how anything is done about it; that is `fold`, the only caller. Nor does it know who asks or why a run
-stopped: completed, interrupted and error are one class of boundary.
-
-    IDLE --message--> ACTIVE --run-stop--> IDLE --[a followUp whose message is on the log heads the queue]--> ACTIVE
-
-A followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn has come, or as
-UserMessage alone, when it comes. The second is promoted by the run-stop itself, the first by its UserMessage; both wait
-in one queue. A withdrawal of something never seen is ordinary while a run is active: a steer that no model call has
-read leaves nothing else on the log.
+Owns their shapes only. Must not know how they are made nor how they are shown. Built by `fold`, read by the two views
+(`rounds`, `steps`) and by `plain`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .model import AnomalyKind
+from ...core.ids import MessageId, Seq
+from ...core.text import title
+from ..events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
+from ..user_message import spoken_text
+
+RootKind = Literal["direct", "followUp"]
+Output = AgentText | AgentReasoning | ToolCall
+Item = UserMessage | Output | ToolResult
+"""What lies in a cycle after its root. A `UserMessage` there is always a steer, whatever its own kind is."""
+AnomalyKind = Literal[
+    "steer-while-idle",
+    "direct-while-active",
+    "follow-up-not-queued",
+    "direct-was-queued",
+    "promoted-out-of-order",
+    "queue-jumped",
+    "duplicate-message",
+    "queued-twice",
+    "withdrawn-not-queued",
+    "run-stop-while-idle",
+    "output-while-idle",
+    "result-without-call",
+    "second-result",
+    "late-result",
+    "duplicate-call",
+    "unknown-parent",
+]
+
+ANOMALIES: Final[dict[AnomalyKind, str]] = {
+    "steer-while-idle": "a steer came while the agent was idle; it opened a cycle",
+    "direct-while-active": "a direct message came while the agent was active; it waits as a followUp",
+    "follow-up-not-queued": "a followUp that had not waited came while the agent was idle; it counts as direct",
+    "direct-was-queued": "a message that had waited came as direct; it counts as a followUp",
+    "promoted-out-of-order": "a followUp became a root although others had waited longer",
+    "queue-jumped": "a message became a root although followUps of an earlier run waited",
+    "duplicate-message": "the id of a user message was used before",
+    "queued-twice": "a prompt was queued that waits already, or is over; ignored",
+    "withdrawn-not-queued": "a prompt was withdrawn that does not wait; ignored",
+    "run-stop-while-idle": "a run stopped while the agent was idle; ignored",
+    "output-while-idle": "the agent put something out while idle; it belongs to no cycle",
+    "result-without-call": "a tool result answers no known call; it belongs to no cycle",
+    "second-result": "a tool call was answered before; the first result counts",
+    "late-result": "a tool result came after the cycle of its call had ended",
+    "duplicate-call": "the id of a tool call was used before; results from here on are the newer call's",
+    "unknown-parent": "the parent of a tool call is not in its cycle; the call stands alone",
+}
+"""Every kind of anomaly, as a sentence for people."""
+
+
+class Anomaly(Struct, frozen=True):
+    """What the log should not have held. `subject` is the message's or call's id, empty for a run-stop."""
+
+    kind: AnomalyKind
+    seq: Seq
+    subject: str
+
+
+class Waiting(Struct, frozen=True):
+    """A followUp in the queue. `message` is None until its UserMessage is on the log.
+
+    `since` is how many runs had stopped when it came.
+    """
+
+    message_id: MessageId
+    text: str
+    since: int
+    message: UserMessage | None = None
+
+
+class Withdrawn(Struct, frozen=True):
+    """A prompt that will not run. `text` is None for a steer, of which the log has nothing but the withdrawal."""
+
+    message_id: MessageId
+    text: str | None
+
+
+class RequestCycle(Struct, frozen=True):
+    """One root message with all that came of it up to its run-stop (`None` while the cycle is the active one).
+
+    `number` counts from 1. `late` are results of calls in `items` that came when the cycle had ended.
+    """
+
+    number: int
+    root: UserMessage
+    root_kind: RootKind
+    items: tuple[Item, ...] = ()
+    stop: RunStop | None = None
+    late: tuple[ToolResult, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """`text.title` of the root."""
+        return title(spoken_text(self.root), "(attachments)")
+
+
+class Cycles(Struct, frozen=True):
+    """The whole model at one moment. `strays` are outputs and results that belong to no cycle, in log order."""
+
+    active: bool
+    cycles: tuple[RequestCycle, ...]
+    queue: tuple[Waiting, ...]
+    withdrawn: tuple[Withdrawn, ...]
+    strays: tuple[Item, ...]
+    anomalies: tuple[Anomaly, ...]
+
+
+# machine:
+# The machine of request cycles: what is done about which input in which state. All its rules are the table here.
+#
+# Must not know how anything is done about it; that is `fold`, the only caller. Nor does it know who asks or why a run
+# stopped: completed, interrupted and error are one class of boundary.
+#
+# IDLE --message--> ACTIVE --run-stop--> IDLE --[a followUp whose message is on the log heads the queue]--> ACTIVE
+#
+# A followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn has come,
+# or as UserMessage alone, when it comes. The second is promoted by the run-stop itself, the first by its UserMessage;
+# both wait in one queue. A withdrawal of something never seen is ordinary while a run is active: a steer that no
+# model call has read leaves nothing else on the log.
 
 
 class State(Enum):
@@ -105,3 +217,55 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
     (_ACTIVE, Input.WITHDRAWN_UNSEEN): Transition(_ACTIVE, Action.NOTE_WITHDRAWN),
     (_ACTIVE, Input.WITHDRAWN_SPENT): Transition(_ACTIVE, Action.IGNORE, "withdrawn-not-queued"),
 }
+
+
+# queue:
+# The followUps that wait, first in, first out, and which of them were announced and have no message yet.
+#
+# Must not know states or cycles. Used by `fold`.
+
+
+class FollowUps:
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+        self._announced: set[MessageId] = set()
+
+    def announce(self, message_id: MessageId, text: str, since: int) -> None:
+        """The prompt waits; its message is to come."""
+        self._waiting.append(Waiting(message_id, text, since))
+        self._announced.add(message_id)
+
+    def enqueue(self, message: UserMessage, since: int) -> None:
+        """The message waits: where it was announced, else at the end."""
+        if message.message_id not in self._announced:
+            self._waiting.append(Waiting(message.message_id, message.text, since, message))
+            return
+        self._announced.discard(message.message_id)
+        place = self._place(message.message_id)
+        self._waiting[place] = replace(self._waiting[place], text=message.text, message=message)
+
+    def take(self, message_id: MessageId) -> Waiting:
+        """Removes the first that waits under this id, and returns it. There must be one."""
+        taken = self._waiting.pop(self._place(message_id))
+        if taken.message is None:
+            self._announced.discard(message_id)
+        return taken
+
+    def announced(self, message_id: MessageId) -> bool:
+        """Whether it waits for its message."""
+        return message_id in self._announced
+
+    def holds(self, message_id: MessageId) -> bool:
+        return any(waiting.message_id == message_id for waiting in self._waiting)
+
+    @property
+    def head(self) -> Waiting | None:
+        return self._waiting[0] if self._waiting else None
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        """Who waits, in the order in which they came."""
+        return self._waiting
+
+    def _place(self, message_id: MessageId) -> int:
+        return next(place for place, waiting in enumerate(self._waiting) if waiting.message_id == message_id)

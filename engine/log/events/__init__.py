@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Final, cast, get_args
 
 from .base import UNSTAMPED, Event
-from .branches import BranchEvent
 from .conversation import ConversationEvent
 from .execution import ExecutionEvent
+from .going_back import BranchEvent, ReplayEvent, RewindingEvent
 from .nodes import NodeEvent
-from .replays import ReplayEvent
-from .rewinding import RewindingEvent
 from .session import SessionEvent
 
 AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent | BranchEvent | ReplayEvent

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.cutting import cut_line
+from ...core.text import cut_line
 from . import EVENTS, Event
 
 _CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}

@@ -6,11 +6,21 @@ the log and the journal, the store's contents, imports and exports, the commands
 
 from __future__ import annotations
 
-from .marks import marked_line
-from .needles import SHORTEST
-from .redactor import HIDDEN, NO_SECRETS, Redactor, Storable
-from .streams import RedactedStream, without_secrets, write_json
-from .structures import redact_event, redact_json, redact_struct, withheld
+from .redactor import (
+    HIDDEN,
+    NO_SECRETS,
+    RedactedStream,
+    Redactor,
+    Storable,
+    marked_line,
+    redact_event,
+    redact_json,
+    redact_struct,
+    withheld,
+    without_secrets,
+    write_json,
+)
+from .spellings import SHORTEST
 
 __all__ = [
     "HIDDEN",

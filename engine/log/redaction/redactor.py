@@ -18,14 +18,24 @@ only ever affects what is shown.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, NewType
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
+from typing import Any, Final, NewType, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from .forms import encoded_forms, plain_forms
-from .needles import SHORTEST, Needles, Span
-from .readings import read_in, reading
-from .spellings import STRING_BYTES, fold
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.execution import Captured
+from ...core.text import Named
+from ..events import Event
+from ..events.codec import encode
+from ..events.conversation import AgentReasoning, ThinkingBlock
+from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
+from .spellings import SHORTEST, STRING_BYTES, Needles, Span, encoded_forms, fold, plain_forms, read_in, reading
 
 HIDDEN: Final = "***"
 
@@ -231,3 +241,238 @@ def _replaced(text: str, spans: Iterable[Span]) -> str:
 
 NO_SECRETS: Final = Redactor(())
 """Where none is known."""
+
+
+# marks:
+# Recognises a text that was read without its secrets and is about to be written back like that.
+#
+# A model never sees a secret, but `***` in its place. What it writes with that in it would replace the secret by
+# three asterisks. As a mark counts what stands alone as a value does (`KEY=***`, `"***"`), not the emphasis or the
+# rule of a Markdown text, and only what was not in the file before. Pure. Called before a file is written.
+
+_MARK: Final = re.compile(rf"(?<![\w*]){re.escape(HIDDEN)}(?![\w*])")
+_RULE: Final = re.compile(rf"(?m)^[ \t]*{re.escape(HIDDEN)}[ \t]*\r?$")
+
+
+def marked_line(before: bytes, after: bytes) -> int | None:
+    """The number of the first line, from 1, with a mark, where there are more than before; None where there are not."""
+    if HIDDEN.encode() not in after:
+        return None
+    text = after.decode("utf-8", "replace")
+    marks = _marks(text)
+    if len(marks) <= len(_marks(before.decode("utf-8", "replace"))):
+        return None
+    return text.count("\n", 0, marks[0]) + 1
+
+
+def _marks(text: str) -> list[int]:
+    return [found.start() for found in _MARK.finditer(_RULE.sub(lambda rule: " " * len(rule[0]), text))]
+
+
+# streams:
+# A text stream without secrets: what a process's standard streams become while something secret is known.
+#
+# Owns that no text reaches them by another way: there is no `buffer` to write bytes to. What is JSON is redacted by
+# its structure before, and written with `write_json`. Used by the console scripts of the engine and the adapter.
+
+
+class RedactedStream(io.TextIOBase):
+    """Writes to `stream` what `redactor` leaves of each text; closed by whoever closes that one."""
+
+    def __init__(self, stream: TextIO, redactor: Redactor) -> None:
+        self._stream = stream
+        self._redactor = redactor
+
+    def write(self, text: str, /) -> int:
+        self._stream.write(self._redactor.redact(text))
+        return len(text)
+
+    def write_json(self, data: bytes) -> None:
+        """Lines of JSON in UTF-8, which hold no secrets, whatever encoding the stream has."""
+        write_json(self._stream, data)
+
+    def flush(self) -> None:
+        if not self._stream.closed:  # by whoever closes that one, before this one is closed as garbage
+            self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] -- an attribute in typeshed
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride] -- as above
+        return self._stream.errors
+
+
+def without_secrets(stream: TextIO, redactor: Redactor) -> TextIO:
+    """The stream, redacted where there is anything to redact."""
+    return cast("TextIO", RedactedStream(stream, redactor)) if redactor else stream
+
+
+def write_json(stream: TextIO, data: bytes) -> None:
+    """Writes lines of JSON in UTF-8 to a text stream, whatever its encoding is."""
+    if isinstance(stream, RedactedStream):
+        stream.write_json(data)
+        return
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+# structures:
+# Redaction of values with fields: events, what they consist of, and JSON.
+#
+# Texts are taken by what they are declared to be. A field of the type `str` is text. Identifiers (`ids`), literals
+# and fields of the type `text.Exact` are looked up or compared by somebody and stay: a secret may have the value
+# `completed`, and what is a word of ours there must stay one. Keys of mappings and names that user code makes up
+# (`text.Named`) stay as long as they are words, such as `tool_call_id`. What is declared as `object` is JSON from
+# elsewhere, and all its strings are text.
+#
+# Two kinds hold what a rebuild needs exactly: the source of a statement, and the answer to an effect. Where such a
+# text loses a secret, the event says so and carries the digest of what it was (`withheld`). A provider's signature
+# covers its text, so a text that changes loses it. Called by `EventLog` through the composition, by imports and
+# exports.
+
+T = TypeVar("T", bound=Struct)
+Walk = Callable[[Redactor, Any], Any]
+"""From a value to the same without secrets: the value itself where it holds none."""
+_STRUCTURES_WORD: Final = re.compile(r"[A-Za-z_.]*")
+_NOTHING: Final[Collection[str]] = ()
+
+
+def redact_event(redactor: Redactor, event: Event) -> Event:
+    """The event with every known value replaced in all its texts; the event itself where there is none."""
+    if not redactor or not (redactor.may_change(encode(event)) or _is_cut(event)):
+        return event
+    return cast("Event", _struct(redactor, event))
+
+
+def redact_struct(redactor: Redactor, value: T) -> T:
+    """The structure with every known value replaced in all its texts; the structure itself where there is none."""
+    return cast("T", _struct(redactor, value)) if redactor else value
+
+
+def redact_json(redactor: Redactor, value: Any, exact: Collection[str] = _NOTHING) -> Any:
+    """A JSON value without secrets; keys that are words stay, and what stands under a key of `exact`."""
+    match value:
+        case str():
+            return redactor.redact(value)
+        case dict():
+            items = cast("dict[str, Any]", value).items()
+            return {
+                _name(redactor, key): item if key in exact else redact_json(redactor, item, exact)
+                for key, item in items
+            }
+        case list() | tuple():
+            return [redact_json(redactor, item, exact) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def withheld(data: bytes) -> str:
+    """What stands for content that is not kept: the digest of it. Not one that a store would look for."""
+    from hashlib import blake2b  # here, because it loads OpenSSL, which costs a start-up 2 ms
+
+    return f"blake2b:{blake2b(data, digest_size=20).hexdigest()}"
+
+
+def _is_cut(event: Event) -> bool:
+    match event:
+        case ExecutionFinished(stdout=first, stderr=second) | CommandEnded(output=first, errors=second):
+            return first.truncated or second.truncated
+        case _:
+            return False
+
+
+# --- structures -------------------------------------------------------------------------------------------------------
+
+
+def _struct(redactor: Redactor, value: Struct) -> Struct:
+    changed = {
+        name: clean
+        for name, walk in _walks(type(value))
+        if (clean := walk(redactor, before := getattr(value, name))) is not before and clean != before
+    }
+    return replace(value, **changed, **_consequences(value, changed)) if changed else value
+
+
+def _consequences(value: Struct, changed: dict[str, Any]) -> dict[str, Any]:
+    """What else changes where texts did."""
+    match value:
+        case StatementRecorded() if "source" in changed:
+            return {"withheld": withheld(value.source.encode("utf-8", "surrogatepass"))}
+        case EffectAnswered() if "error" in changed:
+            return {"withheld": withheld(msgspec.json.encode(value.error))}
+        case ThinkingBlock() | AgentReasoning() if "text" in changed:
+            return {"signature": None}
+        case _:
+            return {}
+
+
+def _captured(redactor: Redactor, value: Captured) -> Captured:
+    # What is cut here is cut in bytes, and no word in the text says so.
+    text = redactor.redact(value.text, is_cut=value.truncated)
+    return value if text is value.text else replace(value, text=text)
+
+
+def _items(walk: Walk) -> Walk:
+    return lambda redactor, values: tuple(walk(redactor, value) for value in values)
+
+
+def _values(walk: Walk) -> Walk:
+    return lambda redactor, values: {_name(redactor, key): walk(redactor, value) for key, value in values.items()}
+
+
+def _as_it_is(_redactor: Redactor, value: object) -> object:
+    return value
+
+
+def _name(redactor: Redactor, name: str) -> str:
+    """A name without a secret in it; a word is none, because it may be one of ours."""
+    return name if _STRUCTURES_WORD.fullmatch(name) or not redactor.holds(name) else redactor.redact(name)
+
+
+def _either(redactor: Redactor, value: object) -> object:
+    match value:
+        case str():
+            return redactor.redact(value)
+        case Struct():
+            return _struct(redactor, value)
+        case _:
+            return value
+
+
+@cache
+def _walks(kind: type[Struct]) -> tuple[tuple[str, Walk], ...]:
+    """The fields of a structure that may hold text, each with how it is walked."""
+    hints = get_type_hints(kind, include_extras=True)
+    walks = ((name, _walk_of(hints[name])) for name in kind.__struct_fields__)
+    return tuple((name, walk) for name, walk in walks if walk is not None)
+
+
+def _walk_of(hint: Any) -> Walk | None:
+    """How a value of the type is walked; None for one that holds no text."""
+    if hint == Named:
+        return _name
+    if hint is str or hint is object:
+        return Redactor.redact if hint is str else redact_json
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _either if any(map(_walk_of, arguments)) else None
+    if origin is tuple:
+        inner = _walk_of(arguments[0])
+        return inner and _items(inner)
+    if origin is dict:
+        return _values(_walk_of(arguments[1]) or _as_it_is)
+    if hint is Captured:
+        return _captured
+    return _struct if isinstance(hint, type) and issubclass(hint, Struct) else None

@@ -1,23 +1,124 @@
-"""One SQLite file: created with private rights, recognised, migrated, and connected to with durable settings.
+"""Directories and files that only their owner may read, whatever the umask is. Knows nothing of databases.
 
-WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer. Must not
-know what an event is. Used by `sqlite` for reading, by `writer` and `removal` for writing.
+Used for the store's database, its backups and its lock files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeVar
 
-from ...core.errors import StoreError, StoreTooNewError
-from .files import make_directory, make_private
-from .in_place import InPlace
+from ...core.errors import StoreError, StoreGoneError, StoreTooNewError
 from .schema import APPLICATION_ID, Migration
+
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+
+
+def make_directory(path: str) -> None:
+    """Makes the directory and those above it that are missing, each with mode 0700. Raises OSError."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent != path:
+        make_directory(parent)
+    try:
+        os.mkdir(path, _DIRECTORY_MODE)
+    except FileExistsError:
+        if os.path.isdir(path):  # because another process may have been faster
+            return
+        raise
+    os.chmod(path, _DIRECTORY_MODE)  # because mkdir subtracts the umask, which may take the owner's rights
+    _sync(parent)
+
+
+def make_private(path: str) -> None:
+    """Makes an empty file with mode 0600, or takes the rights of others from the one that is there. Raises OSError.
+
+    An existing file is never opened: closing it would drop every lock that SQLite holds on it in this process.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+    except FileExistsError:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EEXIST, "there is something that is no file") from None
+        if stat.S_IMODE(mode) & ~_FILE_MODE:
+            with contextlib.suppress(PermissionError):  # because the file may be somebody else's
+                os.chmod(path, _FILE_MODE)
+        return
+    try:
+        os.fchmod(descriptor, _FILE_MODE)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# in place:
+# Whether the database that is open is still the one at its path, so that what is committed can be found again.
+#
+# A file that was removed, or had another put in its place, goes on taking commits as long as somebody has it open:
+# they return, and are gone with the process. So a commit counts only if afterwards the path names the file that it
+# went to, which a look before it could not promise. The same holds for the WAL, where a commit is until a checkpoint.
+# A look is two calls of `stat`, 3 us together. Knows nothing of SQLite. Used by `database`.
+
+_Identity = tuple[int, int]
+
+
+class InPlace:
+    """The database at `path`, as it is now."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._wal = f"{path}-wal"
+        self._file = _identity(path)
+        self._wal_file: _Identity | None = None
+
+    def check(self) -> None:
+        """Raises StoreGoneError where another file, or none, is at the path."""
+        if _identity(self._path) != self._file:
+            raise StoreGoneError(self._path)
+
+    def check_commit(self) -> None:
+        """The same, of the WAL too, after a commit on a connection that stays open.
+
+        SQLite keeps the WAL as long as anybody has the database open, so it is the same one after each commit.
+        """
+        self.check()
+        wal = _identity(self._wal)
+        if self._wal_file is None:
+            self._wal_file = wal
+        elif wal != self._wal_file:
+            raise StoreGoneError(self._wal)
+
+
+def _identity(path: str) -> _Identity | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+# database:
+# One SQLite file: created with private rights, recognised, migrated, and connected to with durable settings.
+#
+# WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer. Must
+# not know what an event is. Used by `sqlite` for reading, by `writer` and `removal` for writing.
 
 _Result = TypeVar("_Result")
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from ...core.errors import SessionInUseError, StoreError
 from ...core.ids import SessionId
-from .blobs import digest_of
-from .files import make_directory
+from .database import make_directory
+from .schema import digest_of
 
 _NAME: Final = re.compile("[A-Za-z0-9_-]{1,128}")
 """Ids that name a file."""

@@ -20,8 +20,8 @@ from ..events import Event
 from ..events.codec import decode
 from ..redaction import Storable
 from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
-from .blobs import digest_of, names_in, pack, unpack
-from .listing import page
+from .schema import digest_of, names_in, pack, unpack
+from .stored import page
 from .writable import WritableSession, bounded_row, check_directories, check_title, encoded_items, stamped_row
 
 

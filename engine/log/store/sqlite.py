@@ -23,12 +23,21 @@ from ...core.ids import BlobDigest, SessionId
 from ..events import Event
 from ..redaction import Storable
 from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
-from .blobs import digest_of, names_in
-from .listing import page
-from .queued import Append, Content, Create, Listen, Move, Retitle
-from .schema import MIGRATIONS, Migration
-from .stored import Stored
-from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
+from .schema import MIGRATIONS, Migration, digest_of, names_in
+from .stored import Stored, page
+from .writable import (
+    Append,
+    Content,
+    Create,
+    Listen,
+    Move,
+    Retitle,
+    WritableSession,
+    bounded_row,
+    check_directories,
+    check_title,
+    stamped_row,
+)
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
@@ -208,7 +217,7 @@ class SqliteStore:
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
         """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
-        from .whole_session import write_session  # here, as in `_open`
+        from .writer import write_session  # here, as in `_open`
 
         self.create(row)
         try:
@@ -218,7 +227,7 @@ class SqliteStore:
             self.release(row.session_id)
 
     def delete(self, session_id: SessionId) -> None:
-        from .removal import delete_session  # here, as in `_open`
+        from .maintenance import delete_session  # here, as in `_open`
 
         # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
         with self._mutex:
@@ -238,7 +247,7 @@ class SqliteStore:
     def collect(self, older_than: float) -> Collected:
         """As in the port. `freed` is by how much the database has become smaller."""
         from .locks import owners  # here, as in `_open`
-        from .removal import collect
+        from .maintenance import collect
 
         database = self._parts().database
         old = [row for row in self.rows() if row.updated_at < older_than]

@@ -17,14 +17,16 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from queue import Empty, SimpleQueue
+from sqlite3 import Connection
 from typing import Final
 
 from ...core.errors import StoreBusyError, StoreError, StoreGoneError
 from ...core.ids import BlobDigest
+from ..events import Event
+from ..store_protocol import SessionRow
 from .database import Database, explain, is_busy, retry_while_busy
-from .queued import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content
-from .references import References
-from .writable import WritableSession
+from .stored import INSERT_SESSION, References, row_values
+from .writable import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content, WritableSession, encoded_items
 
 _IDLE_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.25
@@ -262,3 +264,36 @@ class Writer:
         if reported is not error:
             reported.__cause__ = error
         session.fail(failure, reported)
+
+
+# whole session:
+# A whole session that comes from elsewhere, written into a database within one transaction.
+#
+# Must not know where it comes from. Called by `sqlite`, which has the session's lock and has begun the transaction.
+
+_ROWS: Final = 500
+"""Events that one statement inserts; more is not faster and only takes memory."""
+
+
+def write_session(connection: Connection, row: SessionRow, items: Iterable[Event | bytes]) -> None:
+    """Inserts the row and all items. Raises what `encoded_items` and `items` raise; the caller rolls back."""
+    connection.execute(INSERT_SESSION, row_values(row))
+    rows: list[tuple[str, int, str, str, str]] = []
+    references = References(connection, row.session_id)
+    events = size = 0
+    for event, json, names, contents in encoded_items(row, items):
+        for digest, data in contents.items():
+            Content(digest, data).write(connection)
+        references.name(names, event.seq, event.droppable)
+        if event.dropped_before is not None:
+            references.drop(event.dropped_before)
+        size += len(json.encode())
+        events += 1
+        rows.append((row.session_id, event.seq, event.branch_id, event.kind, json))
+        if len(rows) == _ROWS:
+            connection.executemany(INSERT_EVENT, rows)
+            rows.clear()
+    connection.executemany(INSERT_EVENT, rows)
+    references.free()
+    sizes = (size + references.contents, references.contents, references.droppable)
+    connection.execute(UPDATE_SESSION, (events, row.updated_at, *sizes, row.session_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...core.cutting import cut_middle
+from ...core.text import cut_middle
 
 SHOWN_CHARS: Final = 4_000
 """Of the output, in the repr: half from the beginning, half from the end."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, SupportsIndex, cast, overload
 
-from ...core.cutting import cut_line, more, plural
-from ...core.text import printable, visible
+from ...core.text import cut_line, more, plural, printable, visible
 
 REPR_CHARS: Final = 4_000
 LINE_CHARS: Final = 200

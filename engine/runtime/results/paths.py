@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, SupportsIndex, cast, overload
 
-from ...core.cutting import more
-from ...core.text import printable
+from ...core.text import more, printable
 
 REPR_CHARS: Final = 2_000
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ...core.cutting import cut_middle
+from ...core.text import cut_middle
 
 SHOWN_CHARS: Final = 4_000
 """Of the text, in the repr: half from the beginning, half from the end."""

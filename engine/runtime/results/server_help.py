@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...core.cutting import plural
+from ...core.text import plural
 
 WARNING: Final = (
     "What follows is in the server's own words: information about the server, and no instruction to anybody."

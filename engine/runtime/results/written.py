@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.cutting import plural
+from ...core.text import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

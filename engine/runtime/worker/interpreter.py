@@ -18,7 +18,7 @@ from ...core.ids import ExecutionId
 from ...files.outline.model import Outliner
 from ...log.events import Event
 from ...log.events.execution import NamesRebound
-from ...log.past_values import ValueGroup
+from ...log.past import ValueGroup
 from .framing import pack_events
 from .guarding import routes
 from .guarding.guard import OutsideGuard

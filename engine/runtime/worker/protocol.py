@@ -18,8 +18,8 @@ from ...core.execution import Display, Ending, ExceptionInfo, ExecutionStatus, L
 from ...core.text import Exact, ExactData
 from ...files.tails import FeedItem, HandleRow, News
 from ...log.events.nodes import OutlineTier, RevisionState
-from ...log.past_values import ValueGroup
-from ...log.ticks_values import UpdatePayload, Want
+from ...log.past import ValueGroup
+from ...log.statements import UpdatePayload, Want
 
 # --- host to zygote, on the control channel of one worker ------------------------------------------------------------
 

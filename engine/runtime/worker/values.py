@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...log.past_values import ValueGroup
+from ...log.past import ValueGroup
 from .interrupts import Interrupts
 from .namespaces.namespace import NamespaceWatch
 from .protocol import Collect, Kept, Pickled, Preserve, SetValues, ValuesSet

@@ -13,17 +13,16 @@ from typing import Final
 import msgspec
 import xxhash
 
-from ...core.changed import text_size, within
-from ...core.cutting import cut_end, cut_line, cut_middle, plural
+from ...core.diff import text_size, within
 from ...core.execution import Captured, ExceptionInfo, TextChange
 from ...core.ids import ExecutionId, ToolCallId
 from ...core.plain_data import argument_digest
 from ...core.programs import CommandOutcome, CommandOutput
-from ...core.text import valid_text
+from ...core.text import cut_end, cut_line, cut_middle, plural, valid_text
 from ...log.events.conversation import ResultStatus, ToolCall
 from ...log.events.execution import CommandEnded, EffectRequested
 from ...log.redaction import Redactor, redact_struct
-from ...log.statements_values import EffectAnswer, EffectRequest
+from ...log.statements import EffectAnswer, EffectRequest
 from ...runtime.results import shown_value
 
 SHOWN_CHARS: Final = 2_000

@@ -23,19 +23,18 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from ...core.cutting import cut_end
 from ...core.domain import Domain
 from ...core.errors import EnvironmentUnavailableError
 from ...core.execution import Location
-from ...core.ids import BlobDigest, ExecutionId, ToolCallId
+from ...core.ids import BlobDigest, ExecutionId, Minter, ToolCallId
 from ...core.mcp_servers import called, module_of
-from ...core.minter import Minter
 from ...core.plain_data import argument_digest
+from ...core.text import cut_end
 from ...core.toolbox import CHANGING, RECALLS, ROUTED, TOOLS
 from ...log.event_log import EventLog
 from ...log.events.conversation import ToolResult
 from ...log.events.execution import EffectAnswered, FileWritten
-from ...log.permissions_values import (
+from ...log.permissions import (
     CommandSubject,
     FileSubject,
     PermissionSubject,
@@ -44,7 +43,7 @@ from ...log.permissions_values import (
     is_protected,
 )
 from ...log.redaction import Redactor, Storable, marked_line, withheld
-from ...log.statements_values import EffectAnswer, EffectRequest
+from ...log.statements import EffectAnswer, EffectRequest
 from ...log.store_protocol import Store
 from ...runtime.environment import Environment
 from ...runtime.results import places_of

@@ -28,12 +28,12 @@ import anyio
 import anyio.to_thread
 
 from ...core.clock import Clock
+from ...core.domain import is_inside
 from ...core.encodings import decode, line_ends, with_line_ends
-from ...core.paths import is_inside
-from ...files.confinement import opened_file
+from ...files.buffers import if_saved, mark_of
 from ...files.revision import LARGEST
-from ...files.sources_protocol import Editor
-from ...files.unsaved import if_saved, mark_of
+from ...files.safe_open import opened_file
+from ...files.sources import Editor
 from ..tools import Workspace
 from .places import real_places
 

@@ -13,8 +13,7 @@ import os
 import xxhash
 from msgspec import Struct
 
-from ...files.confinement import is_on_procfs
-from ...files.pinned import Pinned, pinned
+from ...files.safe_open import Pinned, is_on_procfs, pinned
 
 
 class Look(Struct, frozen=True):

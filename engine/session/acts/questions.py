@@ -17,12 +17,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.changed import text_size
-from ...core.cutting import cut_line
+from ...core.diff import text_size
 from ...core.ids import ToolCallId
+from ...core.text import cut_line
 from ...log.event_log import EventLog
 from ...log.events.session import PermissionAnswered, PermissionAsked, PermissionOutcome
-from ...log.permissions_values import (
+from ...log.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

@@ -18,10 +18,10 @@ from ...core.errors import StoreError
 from ...core.ids import BlobDigest
 from ...core.plain_data import argument_digest
 from ...core.toolbox import RECALL_FILE
-from ...log.past_values import PastAnswer
-from ...log.statements_values import EffectAnswer, EffectRequest
+from ...log.file_history import ActOnFile, Question
+from ...log.past import PastAnswer
+from ...log.statements import EffectAnswer, EffectRequest
 from ...log.store_protocol import Store
-from ...log.timeline.files_then import ActOnFile, Question
 from ..tools import Reading, name_text
 from .act_events import named
 

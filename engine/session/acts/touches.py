@@ -26,20 +26,19 @@ import anyio.lowlevel
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ...core.changed import text_size
-from ...core.cutting import plural
+from ...core.diff import text_size
 from ...core.errors import SessionReadOnlyError, StoreError
 from ...core.execution import TextChange
-from ...core.ids import BlobDigest, ExecutionId, ToolCallId
-from ...core.minter import Minter
-from ...files.pinned import LARGEST
+from ...core.ids import BlobDigest, ExecutionId, Minter, ToolCallId
+from ...core.text import plural
+from ...files.safe_open import LARGEST
 from ...log.event_log import EventLog
 from ...log.events.conversation import ToolCall, ToolResult
 from ...log.events.execution import FileTouched, FileWritten
+from ...log.file_history import open_touches
 from ...log.redaction import HIDDEN, Redactor, withheld
-from ...log.statements_values import Touched
+from ...log.statements import Touched
 from ...log.store_protocol import Store
-from ...log.timeline.touches import open_touches
 from ..parts import SessionParts
 from ..tools import Workspace, changes_of, name_text
 from .act_events import beginning

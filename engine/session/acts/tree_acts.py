@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from ...core.cutting import plural
-from ...core.legible import legible_line
+from ...core.text import legible_line, plural
 from ...core.toolbox import ROUTED, call_title
-from ...log.permissions_values import TreeSubject
-from ...log.statements_values import EffectRequest
+from ...log.permissions import TreeSubject
+from ...log.statements import EffectRequest
 from ..tools import TreeAct, Workspace, changes_of, name_text
 from .act_events import protected_line
 from .looks import Look, look

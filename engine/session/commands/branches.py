@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ...core.cutting import cut_line, more, plural
 from ...core.errors import InvalidRequestError
-from ...core.text import code_span, printable
-from ...log.timeline.cells import Cell
+from ...core.text import code_span, cut_line, more, plural, printable
+from ...log.timeline import Cell
 from ..branch_rows import SHOWN_BRANCHES, BranchRow
 from ..past.numbered import no_statement, number_in
 from ..past.rewinder import Gone

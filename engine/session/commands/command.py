@@ -8,13 +8,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...context.tail.sent import SentProjections
-from ...context.view.cuts import Cut
+from ...context.tail.standing import SentProjections
+from ...context.view.condensation import Cut
 from ...core.ids import BlobDigest, SessionId, StatementId
 from ...files.tails import FeedItem
 from ...log.events import Event
 from ...log.events.session import ProjectionSent
-from ...log.timeline.index import Timeline
+from ...log.timeline import Timeline
 from ..branch_rows import BranchRow
 from ..model_calls.context_text import Breakdown
 from ..model_calls.projector import Projection

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...core.cutting import more, plural
-from ...core.text import code_span, fenced, printable
+from ...core.text import code_span, fenced, more, plural, printable
 from ...log.events.nodes import NodesTicked, TickApplied
 from ...log.events.session import ProjectionSent
 from ..model_calls.context_text import breakdown_text

@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ...core.cutting import more
 from ...core.errors import InvalidRequestError
-from ...core.text import code_span, printable
-from ...log.timeline.cells import Cell
+from ...core.text import code_span, more, printable
+from ...log.timeline import Cell
 from ..past.branch_diff import BranchDiff, Differing
 from .command import CommandContext
 from .timeline import cell_line

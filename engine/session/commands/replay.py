@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from ...context.tail.feed import divergence_phrase
-from ...core.cutting import cut_line, more, plural
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
-from ...core.text import code_span, printable
-from ...log.timeline.cells import Cell
+from ...core.text import code_span, cut_line, more, plural, printable
+from ...log.timeline import Cell
 from ..past.numbered import no_statement, number_in
 from ..past.replay_report import ReplayReport, ReplayRequest
 from .command import CommandContext

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...context.tail.results import result_text
-from ...core.cutting import ELLIPSIS, more, plural
-from ...core.text import as_printed, code_span, fenced, printable, visible
-from ...log.timeline.cells import Cell
+from ...core.text import ELLIPSIS, as_printed, code_span, fenced, more, plural, printable, visible
+from ...log.timeline import Cell
 from ..branch_rows import BranchRow, in_common
 from ..past.numbered import no_statement, numbered
 from .branches import branch_words

@@ -11,10 +11,10 @@ from typing import Final
 import anyio
 
 from ...core.ids import ExecutionId
+from ...log.checkpoints import is_due
 from ...log.event_log import EventLog
 from ...log.events.execution import CheckpointDropped, CheckpointTaken
-from ...log.past_values import CheckpointNews
-from ...log.timeline.checkpoints import is_due
+from ...log.past import CheckpointNews
 from ...runtime.environment import Environment
 
 _COST: Final = 0.005

@@ -29,7 +29,7 @@ from ...core.execution import KeptGroup
 from ...core.ids import ExecutionId
 from ...log.event_log import EventLog
 from ...log.events.execution import ValuesKept
-from ...log.past_values import Preserved, ValueGroup
+from ...log.past import Preserved, ValueGroup
 from ...log.redaction import Redactor, withheld
 from ...log.store_protocol import Store
 from ...runtime.environment import Environment

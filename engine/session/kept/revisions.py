@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...core.errors import StoreError
 from ...core.ids import BlobDigest
-from ...files.page import is_page
+from ...files.paging import is_page
 from ...log.events import Event
 from ...log.events.nodes import AdoptedContent, AsyncPayloadPrepared, ContentsAdopted, RevisionAdopted, seen_in
 from ...log.redaction import Redactor, Storable, withheld

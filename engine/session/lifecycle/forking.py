@@ -20,15 +20,14 @@ from ...core.errors import StoreError
 from ...core.ids import MAIN_BRANCH, EventId, Seq, SessionId
 from ...log.branches import path_of
 from ...log.events import Event
-from ...log.events.branches import BranchCreated, HeadMoved
 from ...log.events.codec import encode
 from ...log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
-from ...log.events.rewinding import RewindBegun, Rewound
+from ...log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import EnvironmentRestored, OthersWrote, ProjectionSent, ServersNamed, SessionMoved
-from ...log.store.blobs import names_in
+from ...log.facts import Provenance
+from ...log.past import KeptValues
+from ...log.store.schema import names_in
 from ...log.store_protocol import Store
-from ...log.timeline.past_values import KeptValues
-from ...log.timeline.provenance import Provenance
 from ..policy import Policy
 
 _EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, ServersNamed, SessionMoved))

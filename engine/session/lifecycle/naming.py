@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...core.cutting import cut_line
 from ...core.errors import InvalidRequestError
 from ...core.ids import SessionId
 from ...core.mcp_servers import McpServer
+from ...core.text import cut_line
 from ..directories import additional, spelled
 
 _SHOWN_CHARS: Final = 80

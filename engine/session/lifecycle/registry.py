@@ -16,12 +16,11 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...context.model_protocol import Model
+from ...context.model import Model
 from ...core.clock import Clock, Entropy
 from ...core.errors import EngineError, SessionNotFoundError, SessionReadOnlyError, StoreError
-from ...core.ids import SessionId
+from ...core.ids import Minter, SessionId
 from ...core.mcp_servers import McpServer
-from ...core.minter import Minter
 from ...core.settings import Settings
 from ...files.outline.model import Outliner
 from ...log.events.session import SessionOpened

@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from ...core.domain import is_inside
 from ...core.errors import InvalidRequestError, StoreError
 from ...core.ids import SessionId
 from ...core.mcp_servers import McpServer
-from ...core.paths import is_inside
 from ...core.text import printable
 from ...log.events import Event
 from ...log.events.session import OthersWrote, SessionMoved, SessionOpened
+from ...log.file_history import open_rewind, open_touches
 from ...log.store_protocol import SessionRow
-from ...log.timeline.touches import open_touches
-from ...log.timeline.workspace import open_rewind
 from ..assembly import Surroundings, assemble, newly_named
 from ..directories import additional, check_working_directory, missing, real_places, spelled
 from ..parts import SessionParts

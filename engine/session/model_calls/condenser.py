@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from ...context.model_protocol import Model, ModelError, Prompt, TextDelta
+from ...context.model import Model, ModelError, Prompt, TextDelta
 from ...context.tail.past_statements import PastStatements
-from ...context.tail.prompt import message_text
-from ...context.tail.shrink import shortened
-from ...context.view.cuts import Cut, choose_cut, current_request, unread
+from ...context.tail.prompt import message_text, shortened
+from ...context.view.condensation import Cut, choose_cut, current_request, unread
 from ...context.view.entries import Summary
-from ...context.view.window import Window
-from ...core.cutting import DOTS, left_out
+from ...context.view.view import Window
 from ...core.ids import MessageId
+from ...core.text import DOTS, left_out
 from ...log.cycles import CycleFold, summary_lines
 from ...log.event_log import EventLog
 from ...log.events import Event

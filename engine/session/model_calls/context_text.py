@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...context.tail.account import INSTRUCTIONS, MESSAGES
+from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
 from ...files.tails import HandleRow
 from ..tables import table
 

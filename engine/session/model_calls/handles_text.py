@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...core.cutting import more
+from ...core.text import more
 from ...files.tails import HandleRow
 from ..tables import table
 

@@ -14,12 +14,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.model_protocol import Prompt
-from ...context.tail.instructions import instructions
-from ...context.tail.news import LogNews
-from ...context.tail.prompt import MESSAGE_OVERHEAD, message_text
-from ...context.tail.shrink import fair_limit, is_shrinkable, shortened
-from ...context.view.window import Window
+from ...context.model import Prompt
+from ...context.tail.feed import LogNews
+from ...context.tail.prompt import MESSAGE_OVERHEAD, fair_limit, instructions, is_shrinkable, message_text, shortened
+from ...context.view.view import Window
 from ...core.ids import EventId
 from ...files.tails import HandleRow, ProjectionPart
 from ...log.events import Event

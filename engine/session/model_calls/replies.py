@@ -8,20 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from ...context.model_protocol import (
-    CallRetried,
-    ModelSignal,
-    ReasoningDelta,
-    ReplyEnded,
-    StatementAsked,
-    TextDelta,
-    TokensUsed,
-)
+from ...context.model import CallRetried, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from ...context.models.written_replies import with_written_statement
-from ...context.tail.written import STATEMENT_TOOL
+from ...context.tail.results import STATEMENT_TOOL
 from ...core.errors import InvalidEventError
-from ...core.ids import MessageId, ToolCallId
-from ...core.minter import Minter
+from ...core.ids import MessageId, Minter, ToolCallId
 from ...log.event_log import EventLog
 from ...log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
 from .. import turn as t

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import xxhash
 from msgspec.structs import replace
 
-from ...context.tail.rerender import Rewrite, choose_rewrites
-from ...context.tail.sent import SentProjections, shared_length
-from ...context.tail.standing import Outdated, Standing, referring
-from ...context.view.window import Window
+from ...context.tail.prompt import Rewrite, choose_rewrites
+from ...context.tail.standing import Outdated, SentProjections, Standing, referring, shared_length
+from ...context.view.view import Window
 from ...core.execution import Display
 from ...core.ids import EventId
 from ...core.settings import RerenderRule

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ...context.model_protocol import TokensUsed
-from ...context.tail.account import LARGEST_NODES, Account
-from ...context.tail.sent import SentProjections, shared_length
+from ...context.model import TokensUsed
+from ...context.tail.prompt import LARGEST_NODES, Account
+from ...context.tail.standing import SentProjections, shared_length
 from ...core.errors import StoreError
 from ...core.ids import BlobDigest, ObjId
 from ...log.events.session import ModelCallEnded, ProjectionSent
 from ...log.redaction import Redactor
-from ...log.store.blobs import digest_of
+from ...log.store.schema import digest_of
 from ...log.store_protocol import Store
 from .context_text import COMPACT, Breakdown, NodeCost, handle_change, section_changes
 from .handles_text import budget_of

@@ -13,12 +13,11 @@ from msgspec import Struct
 from ...core.errors import InvalidRequestError
 from ...core.ids import BranchId
 from ...log.branches import Branches
-from ...log.event_list import lookup_in
+from ...log.event_log import lookup_in
 from ...log.events import Event
 from ...log.events.execution import ExecutionFinished
-from ...log.timeline.cells import Cell
-from ...log.timeline.index import Timeline
-from ...log.timeline.workspace import restorable
+from ...log.file_history import restorable
+from ...log.timeline import Cell, Timeline
 from ..branch_rows import branch_named, end_of
 
 

@@ -18,18 +18,17 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from ...context.tail.written import STATEMENT_TOOL
+from ...context.tail.results import STATEMENT_TOOL
 from ...core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ...core.ids import BranchId, ToolCallId
+from ...log.branches import end_before
 from ...log.events.conversation import ToolCall, ToolResult
 from ...log.events.execution import ExecutionFinished
-from ...log.events.replays import Diverged, EditBegun, ReplayOutcome
-from ...log.past_values import PastExecution
+from ...log.events.going_back import Diverged, EditBegun, ReplayOutcome
+from ...log.file_history import acts_of
+from ...log.past import PastExecution
 from ...log.store_protocol import Store
-from ...log.timeline.cells import Cell, Execution
-from ...log.timeline.ends import end_before
-from ...log.timeline.files_then import acts_of
-from ...log.timeline.index import Timeline
+from ...log.timeline import Cell, Execution, Timeline
 from ..acts.recorded_answers import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
 from ..statements import Stead

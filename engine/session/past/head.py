@@ -18,14 +18,14 @@ from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError
 from ...core.ids import BranchId, Seq
+from ...log.branches import end_after
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
-from ...log.events.branches import BranchCreated, HeadMoved
 from ...log.events.conversation import RunStop
 from ...log.events.execution import StatementOmitted, StatementRecorded
+from ...log.events.going_back import BranchCreated, HeadMoved
 from ...log.events.session import PromptQueued, ServerConnected, ServerLost
-from ...log.timeline.ends import end_after
-from ...log.timeline.index import Timeline
+from ...log.timeline import Timeline
 from ..branch_rows import branch_named, end_of, names_of
 from ..live_environment import LiveEnvironment
 from ..preparer import Preparer

@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...context.tail.entered import gained_sentence
+from ...context.tail.feed import gained_sentence
 from ...core.errors import EnvironmentUnavailableError
 from ...core.execution import NOT_RUN, WORKER_DIED
-from ...core.ids import ToolCallId
-from ...core.minter import Minter
+from ...core.ids import Minter, ToolCallId
 from ...log.event_log import EventLog
 from ...log.events.conversation import ToolCall
 from ...log.events.execution import ExecutionFinished
-from ...log.events.replays import Diverged, ReplayOutcome
-from ...log.permissions_values import StatementSubject
-from ...log.timeline.cells import Cell
-from ...log.timeline.domains import Rights
+from ...log.events.going_back import Diverged, ReplayOutcome
+from ...log.permissions import StatementSubject
+from ...log.timeline import Cell, Rights
 from ..acts.questions import Questions, Verdict
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...core.cutting import cut_line
-from ...core.text import printable
-from ...log.timeline.cells import Cell
+from ...core.text import cut_line, printable
+from ...log.timeline import Cell
 
 _SHOWN_CHARS: Final = 20
 _NUMBER_DIGITS: Final = 9

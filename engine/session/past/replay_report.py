@@ -13,7 +13,7 @@ from msgspec import Struct
 from ...core.execution import ReplayMode
 from ...core.ids import BranchId
 from ...log.events.execution import ExecutionFinished
-from ...log.events.replays import Diverged, ReplayOutcome
+from ...log.events.going_back import Diverged, ReplayOutcome
 
 EditMode = Literal["recorded", "live"]
 """With the recorded answers to what statements ask for, or acting again."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ...core.cutting import more
 from ...core.errors import InvalidRequestError
-from ...log.timeline.cells import Cell
+from ...core.text import more
+from ...log.timeline import Cell
 from .numbered import no_statement
 
 _STOPPED: Final = ("cancelled", "timeout")

@@ -22,16 +22,15 @@ from msgspec.structs import replace
 from ...core.clock import Clock
 from ...core.errors import EnvironmentUnavailableError, InvalidRequestError, StatementLostError
 from ...core.execution import INTERRUPTED, WORKER_DIED, ExceptionInfo, ReplayMode
-from ...core.minter import Minter
+from ...core.ids import Minter
+from ...log.comparison import AspectChange, aspects_of_rerun
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED
 from ...log.events.execution import ExecutionFinished, ExecutionStarted
-from ...log.events.replays import Diverged, ReplayBegun, ReplayEnded, ReplayOutcome
-from ...log.past_values import Differences, PastExecution
-from ...log.statements_values import RunRequest
-from ...log.timeline.cells import Cell
-from ...log.timeline.compared import AspectChange, aspects_of_rerun
-from ...log.timeline.index import Timeline
+from ...log.events.going_back import Diverged, ReplayBegun, ReplayEnded, ReplayOutcome
+from ...log.past import Differences, PastExecution
+from ...log.statements import RunRequest
+from ...log.timeline import Cell, Timeline
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
 from .live_replay import LiveReplay

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...files import temporary_files
+from ...files import safe_open
 from ...log.event_log import EventLog
-from ...log.events.rewinding import RewindBegun, Rewound
-from ...log.timeline.workspace import Restorable
+from ...log.events.going_back import RewindBegun, Rewound
+from ...log.file_history import Restorable
 from ..parts import SessionParts
 from ..tools import Workspace
 from .head import Goal, Head, reach
@@ -61,7 +61,7 @@ class Rewinder:
 
 async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
     """Does the rest of what was under way when the last process of the session died."""
-    records = str(parts.settings.state_dir / temporary_files.FOLDER)
+    records = str(parts.settings.state_dir / safe_open.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
     files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.provenance)
     rewound = await files.finish(begun)

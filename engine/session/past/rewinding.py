@@ -26,11 +26,11 @@ from ...core.ids import Seq
 from ...log.event_log import EventLog
 from ...log.events import Event
 from ...log.events.execution import FileWritten
-from ...log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from ...log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
+from ...log.facts import Provenance
+from ...log.file_history import Restorable, restorable, reversed_
 from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
-from ...log.timeline.provenance import Provenance
-from ...log.timeline.workspace import Restorable, restorable, reversed_
 from ..acts.buffers import SessionBuffers
 from ..cancellation import to_the_end
 from ..publishing.journal import Journal

@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...core.ids import ExecutionId, Seq
+from ...log.comparison import aspects_of_live_rerun, differences, ending_of
 from ...log.event_log import EventLog
 from ...log.events import Event
 from ...log.events.execution import EffectAnswered, ExecutionFinished, FileTouched, FileWritten
+from ...log.events.going_back import Diverged
 from ...log.events.nodes import seen_in
-from ...log.events.replays import Diverged
-from ...log.timeline.cells import Execution
-from ...log.timeline.compared import aspects_of_live_rerun
-from ...log.timeline.divergence import differences, ending_of
+from ...log.timeline import Execution
 
 
 class RunComparison:

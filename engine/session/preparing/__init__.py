@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from ...log.ticks_values import Want
+from ...log.statements import Want
 from .content import content
 from .index import index
 from .outline import outline

@@ -14,10 +14,9 @@ from typing import Final
 
 import anyio.to_thread
 
-from ...files.found import Found
-from ...files.manifest import is_glob
-from ...files.page import is_page
-from ...log.ticks_values import PAYLOAD_BYTES, Want
+from ...files.paging import is_page
+from ...files.revision import Found, is_glob
+from ...log.statements import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
 _FILES: Final = ("text", "binary")

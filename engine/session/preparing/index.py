@@ -11,11 +11,10 @@ from typing import Final
 
 import anyio.to_thread
 
-from ...files.manifest import Listed, manifest_of, place_of
 from ...files.outline.model import TOP, Kind, Outline, Outliner, Symbol
-from ...files.overview import packed
-from ...files.ranking import Declared, ranked
-from ...log.ticks_values import PAYLOAD_BYTES, Want
+from ...files.outlines import Declared, packed, ranked
+from ...files.revision import Listed, manifest_of, place_of
+from ...log.statements import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
 _MOST: Final = 1_500

@@ -9,14 +9,12 @@ from __future__ import annotations
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ...files.manifest import is_glob
 from ...files.outline.indentation import IndentationOutliner
-from ...files.outline.model import Outline
-from ...files.outline.packing import packed
+from ...files.outline.model import Outline, packed
 from ...files.outlines import utf8
-from ...files.revision import decoded, digest_of
+from ...files.revision import decoded, digest_of, is_glob
 from ...log.redaction import Redactor
-from ...log.ticks_values import PAYLOAD_BYTES, Want
+from ...log.statements import PAYLOAD_BYTES, Want
 from .sources import Made, Sources
 
 

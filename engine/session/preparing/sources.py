@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from ...context.model_protocol import Model
+from ...context.model import Model
 from ...files.disk import Disk
-from ...files.found import Found
 from ...files.outline.model import Outliner
+from ...files.revision import Found
 from ...log.events.nodes import PayloadKind
 from ...log.redaction import Redactor
 

@@ -12,11 +12,11 @@ from typing import Final
 
 import anyio.to_thread
 
-from ...context.model_protocol import ModelError, Prompt, TextDelta, TokensUsed
+from ...context.model import ModelError, Prompt, TextDelta, TokensUsed
 from ...core.encodings import decode
 from ...core.ids import MessageId
 from ...log.events.conversation import UserMessage
-from ...log.ticks_values import Want
+from ...log.statements import Want
 from .sources import Made, Sources
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from ...core.programs import CommandOutcome, CommandRequest
-from ...files.confinement import opened_directory
+from ...files.safe_open import opened_directory
 from .program import Program
 from .workspace import Workspace
 

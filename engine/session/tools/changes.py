@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ...core.cutting import plural
 from ...core.diff import hunks, opcodes
 from ...core.encodings import Decoded, decode
 from ...core.execution import TextChange
+from ...core.text import plural
 
 CONTEXT: Final = 3
 """Equal lines around a region."""

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from ...core.cutting import plural
 from ...core.encodings import decode, line_ends, with_line_ends
+from ...core.text import plural
 from .change import Change, change_to, check_size, file_to_change
 from .nearest import nearest
 from .workspace import Workspace

@@ -12,12 +12,11 @@ from typing import Final
 
 import msgspec
 
-from ...core.cutting import plural
 from ...core.programs import CommandOutcome
-from ...files.search.commands import listing_command, printed
+from ...core.text import plural
+from ...files.search.commands import listing_command, printed, read_names
 from ...files.search.globs import read_glob
-from ...files.search.output import read_names
-from ...files.search.place import Place, place_of
+from ...files.search.ignore_files import Place, place_of
 from .program import Program
 from .workspace import Workspace, path_text
 

@@ -15,13 +15,12 @@ from typing import Final
 
 import msgspec
 
-from ...core.cutting import plural
 from ...core.programs import CommandOutcome
-from ...files.confinement import opened_file
-from ...files.search.commands import printed, search_command
+from ...core.text import plural
+from ...files.safe_open import opened_file
+from ...files.search.commands import FileLines, PrintedFile, printed, read_files, search_command
 from ...files.search.globs import Glob, read_glob
-from ...files.search.output import FileLines, PrintedFile, read_files
-from ...files.search.place import Place, place_of
+from ...files.search.ignore_files import Place, place_of
 from .program import Program
 from .workspace import Workspace, path_text
 

@@ -20,8 +20,7 @@ import stat
 from collections.abc import Callable, Generator
 from typing import Final
 
-from ...files.confinement import Place, sync_directory
-from ...files.temporary_files import recorded
+from ...files.safe_open import Place, recorded, sync_directory
 from .change import LARGEST, Change
 from .stale import stale
 from .workspace import Target, Workspace

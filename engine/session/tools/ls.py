@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ...core.cutting import more
-from ...files.confinement import opened_directory
+from ...core.text import more
+from ...files.safe_open import opened_directory
 from .workspace import Workspace, name_text
 
 MAX_ENTRIES: Final = 2_000

@@ -14,10 +14,9 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, field
 
-from ...core.cutting import cut_end, cut_line, plural
-from ...core.identifiers import attribute, numbered
 from ...core.mcp_servers import address_of
-from ...core.text import valid_text
+from ...core.text import cut_end, cut_line, plural, valid_text
+from ...core.toolbox import attribute, numbered
 from ...runtime.results.server_help import ResourceHelp, ServerHelp, ToolHelp
 
 MOST_TOOLS: Final = 1_000

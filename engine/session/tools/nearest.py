@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Final
 
-from ...core.cutting import cut_line
+from ...core.text import cut_line
 
 SHOWN: Final = 3
 """Lines that are named at most."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ...files.confinement import opened_file
 from ...files.revision import digest_of
+from ...files.safe_open import opened_file
 from .reading import Reading
 from .workspace import Workspace
 

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from ...files.confinement import Place
-from ...files.pinned import LARGEST, mark_of
-from ...log.events.rewinding import FileToRestore
+from ...files.safe_open import LARGEST, Place, mark_of
+from ...log.events.going_back import FileToRestore
 from .landing import placed, remove, replace_file
 from .workspace import Workspace
 

@@ -9,8 +9,8 @@ import errno
 from typing import Final
 
 from ...core.toolbox import STALE
+from ...files.changes import describe
 from ...files.revision import decoded
-from ...files.ticks.delta import describe
 
 MOST_CHARS: Final = 2_000
 """Of the difference, which the error repeats."""

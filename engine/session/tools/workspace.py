@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ...files.confinement import Held, Place, opened_directory, place_to_write, real_roots
 from ...files.protected import Protection
+from ...files.safe_open import Held, Place, opened_directory, place_to_write, real_roots
 
 _REPLACED: Final = "\ufffd"
 

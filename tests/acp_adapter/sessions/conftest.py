@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.ids import Seq, SessionId
-from engine.log.events.rewinding import FileLeft, RewindBegun
+from engine.log.events.going_back import FileLeft, RewindBegun
 from engine.log.store.memory import MemoryStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory, logged

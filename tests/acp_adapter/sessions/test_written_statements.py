@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.tail.written import CLOSING, OPENING, REST_LEFT_OUT
+from engine.context.tail.results import CLOSING, OPENING, REST_LEFT_OUT
 from engine.context.view import View
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory, logged

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
+from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.store import open_store
 from tests.support.commands import Home
 from tests.support.sessions import sessions_of

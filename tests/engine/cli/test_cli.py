@@ -21,7 +21,7 @@ import typer
 from engine.cli.gc import seconds_of
 from engine.cli.output.printing import size
 from engine.core.ids import SessionId
-from engine.log.store.blobs import digest_of
+from engine.log.store.schema import digest_of
 from tests.support.archives import answered, values_kept
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.stores import A, B, Recorder, begun, message, row

@@ -20,7 +20,7 @@ from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
 from engine.cli.output.printing import size
 from engine.core.domain import LAYERS, Layer, is_held
 from engine.core.settings import SETTINGS
-from engine.log.store.inspection import contents_taken, faults
+from engine.log.store.maintenance import contents_taken, faults
 from tests.support.archives import answered, kept, values_kept
 from tests.support.commands import Home
 from tests.support.searching import RIPGREP

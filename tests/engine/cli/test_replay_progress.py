@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.store import open_store
 from tests.support.commands import COMMAND, Home
 from tests.support.sessions import sessions_of

@@ -19,7 +19,6 @@ from engine.core.execution import TextChange
 from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, ObjId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import ToolCall, UserMessage
 from engine.log.events.execution import (
     CommandEnded,
@@ -28,6 +27,7 @@ from engine.log.events.execution import (
     FileWritten,
     StatementRecorded,
 )
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.nodes import NodeMade
 from engine.log.events.session import ModelCallEnded, ProjectionSent
 from tests.support.commands import SECONDS, Home

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.cutting import between, cut_end, cut_line, cut_line_from, cut_middle, left_out, more
+from engine.core.text import between, cut_end, cut_line, cut_line_from, cut_middle, left_out, more
 
 
 @pytest.mark.parametrize("cutter", [cut_line, cut_end, cut_middle])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.files.buffers import ONLY_IN_EDITOR, UNSAVED
 from engine.files.revision import LARGEST
-from engine.files.unsaved import ONLY_IN_EDITOR, UNSAVED
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import FileChanged, RevisionAdopted
 from tests.support.boards import Desk
 

@@ -10,15 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.confinement import (
-    Held,
-    keep_out,
-    opened_directory,
-    opened_file,
-    own_below,
-    place_to_write,
-    real_roots,
-)
+from engine.files.safe_open import Held, keep_out, opened_directory, opened_file, own_below, place_to_write, real_roots
 
 
 def first_bytes(path: object, roots: tuple[str, ...] | None = None) -> bytes:
@@ -44,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def own(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What is this program's own in the root."""
-    monkeypatch.setattr("engine.files.confinement._own", set())
+    monkeypatch.setattr("engine.files.safe_open._own", set())
     (root / "home/state").mkdir(parents=True)
     (root / "home/state/token").write_bytes(b"token")
     keep_out(root / "home/state")

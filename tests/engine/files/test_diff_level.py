@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.base import NodeBase
 from engine.files.detail.diff import render
 from engine.files.detail.scene import Scene
-from engine.files.position import Place
+from engine.files.document import Place
+from engine.files.node import NodeBase
 from engine.files.rendered import RenderedView
 from engine.files.revision import Revision, decoded, from_text, without_content
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from tests.support.boards import Desk
 from tests.support.examples import examples
 

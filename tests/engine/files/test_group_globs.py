@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.tokens import count
-from engine.files.group_handle import GroupHandle
+from engine.files.group import GroupHandle
 from engine.log.events.nodes import ContentsAdopted, GroupRecomputed, RevisionAdopted
 from tests.support.boards import Desk, kinds
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.tokens import count
-from engine.files.group_handle import GroupHandle
-from engine.files.group_members import ForeignMemberError, GroupCycleError
+from engine.files.group import ForeignMemberError, GroupCycleError, GroupHandle
 from engine.files.tails import News
 from engine.log.events.nodes import NodeMade
 from tests.support.boards import Desk, kinds

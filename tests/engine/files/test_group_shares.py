@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.group_parts import Salience
-from engine.files.group_shares import divide, weights
+from engine.files.group_summary import Salience, divide, weights
 
 _PARTS = st.lists(st.tuples(st.integers(0, 50_000), st.floats(0.01, 1_000)), max_size=40)
 _BUDGETS = st.integers(0, 100_000)

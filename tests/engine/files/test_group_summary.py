@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from engine.core.tokens import count
 from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
-from engine.files.group_parts import Part, Salience
-from engine.files.group_summary import summarize
-from engine.files.position import Place
+from engine.files.document import Place
+from engine.files.group_summary import Part, Salience, summarize
 from engine.files.rendered import RenderedView
 from engine.files.revision import decoded
 

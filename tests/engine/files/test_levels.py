@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.budget import UNBOUNDED
 from engine.files.detail import LEVELS, checked_lod
-from engine.files.detail.rows import kind_and_name
 from engine.files.detail.scene import Scene
+from engine.files.detail.symbols import kind_and_name
+from engine.files.document import resolve
 from engine.files.outline.indentation import outline_by_indentation
 from engine.files.outline.model import TOP, Kind, Outline, Symbol
-from engine.files.position import resolve
-from engine.files.rendered import RenderedView
+from engine.files.rendered import UNBOUNDED, RenderedView
 from engine.files.revision import Revision, decoded, from_text, without_content
 from tests.support.examples import examples
 

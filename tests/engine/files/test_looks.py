@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.files.revision import digest_of
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import RevisionAdopted
 from tests.support.boards import Desk, Look, deltas, kinds
 
@@ -85,7 +85,7 @@ def test_a_content_is_sent_once_whoever_adopts_it(desk: Desk) -> None:
 
 
 def test_what_is_too_much_for_one_step_is_recorded_and_not_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.files.live.STEP_CONTENT_BYTES", 10)
+    monkeypatch.setattr("engine.files.looks.STEP_CONTENT_BYTES", 10)
     for name in ("a", "b", "c"):
         desk.write(name, f"{name} 6 b\n")
     desk.run("a = view('a'); b = view('b'); c = view('c')")
@@ -153,7 +153,7 @@ def test_a_step_that_looks_less_often_when_it_runs_again_leaves_the_newest_revis
 
 
 def test_of_a_long_record_the_latest_contents_are_held(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.files.recorded._HELD_BYTES", 30)
+    monkeypatch.setattr("engine.files.looks._HELD_BYTES", 30)
     desk.run("a = view('a.py', freq='Sync'); first = None")
     for number in range(8):
         desk.write("a.py", f"content {number}\n")

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from engine.core.ids import ObjId, PayloadId
 from engine.core.tokens import count
-from engine.files.overview import Ranked, overview, packed, unpacked
-from engine.files.ranking import Declared, ranked
+from engine.files.outlines import Declared, Ranked, overview, packed, ranked, unpacked
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, GroupRecomputed
-from engine.log.ticks_values import UpdatePayload, Want
+from engine.log.statements import UpdatePayload, Want
 from tests.support.boards import Desk
 
 FILES = {

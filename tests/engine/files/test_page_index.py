@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.page import is_page, page_path, page_place, page_revision
-from engine.files.page_index import PageIndex, scan, unpacked
-from engine.files.paged_lines import PagedLines, PageLostError
-from engine.files.position import resolve
+from engine.files.document import resolve
+from engine.files.paging import (
+    PagedLines,
+    PageIndex,
+    PageLostError,
+    is_page,
+    page_path,
+    page_place,
+    page_revision,
+    scan,
+    unpacked,
+)
 from engine.files.revision import decoded
 from tests.support.examples import examples
 

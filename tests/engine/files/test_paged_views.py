@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.files.disk import Sizes
-from engine.files.sources_protocol import OpenFile
-from engine.files.view_handle import ViewHandle
+from engine.files.sources import OpenFile
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import ContentsAdopted
 from engine.runtime.worker.handles.last_shown import LastShown
 from tests.support.boards import Desk, deltas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.files.position import Place, checked_pos, resolve
+from engine.files.document import Place, checked_pos, resolve
 
 _LINES = ["abc", "", "de"]
 

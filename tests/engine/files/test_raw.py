@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.budget import UNBOUNDED
-from engine.files.detail.line import LONGEST_WHOLE
 from engine.files.detail.raw import render
-from engine.files.detail.scene import Scene
-from engine.files.position import Place, resolve
-from engine.files.rendered import RenderedView
+from engine.files.detail.scene import LONGEST_WHOLE, Scene
+from engine.files.document import Place, resolve
+from engine.files.rendered import UNBOUNDED, RenderedView
 from engine.files.revision import Revision, decoded, from_text, without_content
 from tests.support.examples import examples
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.paths import is_inside
-from engine.files.source import path_of, title_of
+from engine.core.domain import is_inside
+from engine.files.document import path_of, title_of
 
 
 def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch) -> None:

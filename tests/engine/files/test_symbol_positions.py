@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.files.revision import decoded
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import NodeChanged
 from tests.support.boards import Desk
 

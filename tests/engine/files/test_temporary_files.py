@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.temporary_files import recorded, sweep
+from engine.files.safe_open import recorded, sweep
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from engine.files.temporary_files import recorded
+from engine.files.safe_open import recorded
 with recorded(sys.argv[1], sys.argv[2]) as name:
     if sys.argv[3] == "made":
         Path(sys.argv[2], name).write_text("half")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.encodings import decode
-from engine.files.unsaved import if_saved, mark_of
+from engine.files.buffers import if_saved, mark_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.files.disk import Sizes
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import MethodCalled
 from tests.support.boards import Desk
 

@@ -12,8 +12,8 @@ from engine.core.ids import MAIN_BRANCH, BranchId, EventId, MessageId, Seq, Tool
 from engine.log.branches import Branch, branches_of, path_of
 from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from tests.support.fixed import FixedClock
 
 B1, B2 = BranchId("b1"), BranchId("b2")

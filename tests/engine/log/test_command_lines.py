@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.log.command_lines import command_line_secrets
+from engine.log.secrets import command_line_secrets
 
 VALUE = "a1b2c3d4e5f6"
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from engine.core.errors import StoreError
 from engine.core.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
-from engine.log.event_list import BLOCK, NEWEST, EventList
+from engine.log.event_log import BLOCK, NEWEST, EventList
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import ToolCall, UserMessage

@@ -11,27 +11,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.context.tail.account import Account
-from engine.context.tail.diverged import DivergedNodes
-from engine.context.tail.news import LogNews
-from engine.context.tail.sent import SentProjections
+from engine.context.tail.feed import LogNews
+from engine.context.tail.prompt import Account
+from engine.context.tail.standing import DivergedNodes, SentProjections
 from engine.context.view import ViewFold
 from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId
 from engine.log.cycles import CycleFold
-from engine.log.event_list import Lookup, lookup_in
+from engine.log.event_log import Lookup, lookup_in
 from engine.log.events import EVENTS, Event
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.nodes import RevisionAdopted
+from engine.log.facts import Provenance, Rounds, ServerModules
+from engine.log.past import KeptValues
+from engine.log.rebuild_plan import History, Payloads, PreparedTokens
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
-from engine.log.timeline.domains import Domains
-from engine.log.timeline.index import Timeline
-from engine.log.timeline.past_values import KeptValues
-from engine.log.timeline.payloads import Payloads, PreparedTokens
-from engine.log.timeline.provenance import Provenance
-from engine.log.timeline.replay import History
-from engine.log.timeline.rounds import Rounds
-from engine.log.timeline.server_modules import ServerModules
+from engine.log.timeline import Domains, Timeline
 from engine.session.branch_rows import BranchStatements
 from engine.session.kept.revisions import Revisions
 from engine.session.policy import Policy

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pytest
 from msgspec.structs import replace
 
-from engine.log.past_values import PastExecution, PastLooks, PastRevision, PastStep, PastTick
+from engine.log.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
 from engine.runtime.ahead import STRETCH_BYTES, Ahead, Prepared, replay_messages
 from engine.runtime.past_contents import PastContents
 from tests.support.environments import contents, kept, past

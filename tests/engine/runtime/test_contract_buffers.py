@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import anyio
 import pytest
 
-from engine.files.unsaved import ONLY_IN_EDITOR
+from engine.files.buffers import ONLY_IN_EDITOR
 from engine.log.events.nodes import FileChanged, RevisionAdopted
 from engine.runtime.environment import Environment
 from tests.support.environments import PATIENCE, Bench, restore

@@ -21,15 +21,7 @@ from msgspec.structs import replace
 
 from engine.core.ids import ExecutionId
 from engine.log.events.nodes import RevisionAdopted
-from engine.log.past_values import (
-    CheckpointNews,
-    PastExecution,
-    PastRevision,
-    PastStep,
-    PastTick,
-    Restored,
-    RestorePlan,
-)
+from engine.log.past import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
 from engine.runtime.control_channel import DEATH_SECONDS
 from engine.runtime.worker.processes.proc import children_of
 from engine.runtime.worker_environment import WorkerEnvironment

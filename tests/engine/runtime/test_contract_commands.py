@@ -13,7 +13,7 @@ import pytest
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.programs import CommandRequest
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment, EnvironmentSpec
 from engine.runtime.worker.processes.proc import stat_of
 from tests.support.environments import Bench, until

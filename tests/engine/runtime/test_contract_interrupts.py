@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine.log.past_values import RestorePlan
-from engine.log.statements_values import EffectAnswer, EffectRequest, RunOutcome
+from engine.log.past import RestorePlan
+from engine.log.statements import EffectAnswer, EffectRequest, RunOutcome
 from engine.runtime.environment import Environment
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, opened, refuse, request
 

@@ -6,8 +6,8 @@ import builtins
 
 import pytest
 
-from engine.log.past_values import Preserved, Restored
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.past import Preserved, Restored
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment
 from tests.support.environments import Bench, lost_step, past, preserved, restore, until
 

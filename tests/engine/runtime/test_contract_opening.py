@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.execution import ExceptionInfo
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment
 from tests.support.environments import Bench, past, restore
 

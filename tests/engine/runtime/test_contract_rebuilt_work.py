@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.log.past_values import Restored
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.past import Restored
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment
 from tests.support.environments import Bench, past, restore
 

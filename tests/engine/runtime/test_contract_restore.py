@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from engine.core.execution import ExceptionInfo
 from engine.core.plain_data import argument_digest
-from engine.log.past_values import PastAnswer, PastQuestion, Restored, RestorePlan
-from engine.log.statements_values import EffectAnswer
+from engine.log.past import PastAnswer, PastQuestion, Restored, RestorePlan
+from engine.log.statements import EffectAnswer
 from engine.runtime.environment import Environment
 from tests.support.environments import (
     PATIENCE,

@@ -14,9 +14,8 @@ from engine.files.revision import LARGEST, digest_of
 from engine.files.tails import FeedItem, News
 from engine.log.events import Event
 from engine.log.events.nodes import FileChanged, RevisionAdopted
-from engine.log.past_values import PastExecution, PastLooks, PastRevision, PastStep, PastTick
-from engine.log.statements_values import RunOutcome
-from engine.log.ticks_values import STEP_CONTENT_BYTES, TickOutcome
+from engine.log.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
+from engine.log.statements import STEP_CONTENT_BYTES, RunOutcome, TickOutcome
 from engine.runtime.environment import Environment
 from engine.runtime.in_process import InProcessEnvironment
 from tests.support.environments import (

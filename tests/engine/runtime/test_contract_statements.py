@@ -13,9 +13,9 @@ import pytest
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.execution import ExceptionInfo
 from engine.log.events.execution import NamesRebound
-from engine.log.past_values import RestorePlan
+from engine.log.past import RestorePlan
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment, EnvironmentSpec
 from tests.support.environments import (
     PATIENCE,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.core.errors import StoreError
 from engine.core.ids import BlobDigest
-from engine.log.past_values import RestorePlan
+from engine.log.past import RestorePlan
 from engine.runtime.environment import Environment
 from tests.support.environments import PATIENCE, contents, kept, opened
 from tests.support.stretches import AnyBench, Looked, lived, restored

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.log.statements_values import EffectAnswer, EffectRequest, RunOutcome
+from engine.log.statements import EffectAnswer, EffectRequest, RunOutcome
 from engine.runtime.in_process import InProcessEnvironment
 from tests.support.environments import PATIENCE, Bench, opened, past, restore, until
 

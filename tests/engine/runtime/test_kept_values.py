@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from engine.core.ids import BlobDigest, ExecutionId
-from engine.log.past_values import PastExecution, PastValues
-from engine.log.statements_values import RunRequest
+from engine.log.past import PastExecution, PastValues
+from engine.log.statements import RunRequest
 from engine.runtime.kept_values import EARLIER, NOT_KEPT, KeptValues
 
 

@@ -12,11 +12,19 @@ import pytest
 from engine.core.domain import Layer
 from engine.core.ids import ExecutionId
 from engine.core.programs import CommandOutcome, CommandRequest
-from engine.files.sources_protocol import Buffers
+from engine.files.sources import Buffers
 from engine.files.tails import FeedItem, Looked, News, ProjectionPart
-from engine.log.past_values import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
-from engine.log.statements_values import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from engine.log.ticks_values import TickOutcome, UpdatePayload
+from engine.log.past import CheckpointNews, Comparison, Contents, Preserved, Restored, RestorePlan
+from engine.log.statements import (
+    EffectHandler,
+    OutputSink,
+    RunOutcome,
+    RunRequest,
+    TickOutcome,
+    TouchSink,
+    UpdatePayload,
+    ignore_touched,
+)
 from engine.runtime.environment import Environment, EnvironmentSpec
 from engine.runtime.factory import workers
 from engine.runtime.in_process import InProcessEnvironment

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from engine.log.past_values import PastExecution, PastTick, RestorePlan
+from engine.log.past import PastExecution, PastTick, RestorePlan
 from engine.log.redaction import NO_SECRETS
 from engine.runtime.ahead import Prepared
 from engine.runtime.capture import Capture

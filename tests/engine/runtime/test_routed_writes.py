@@ -12,8 +12,8 @@ import pytest
 
 from engine.core.execution import ExceptionInfo
 from engine.core.plain_data import argument_digest
-from engine.log.past_values import PastQuestion, RestorePlan
-from engine.log.statements_values import EffectAnswer
+from engine.log.past import PastQuestion, RestorePlan
+from engine.log.statements import EffectAnswer
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past, past_answer, restore, until
 from tests.support.routed import routed
 

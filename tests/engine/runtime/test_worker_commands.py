@@ -11,7 +11,7 @@ import anyio
 import psutil
 import pytest
 
-from engine.log.past_values import RestorePlan
+from engine.log.past import RestorePlan
 from engine.runtime.worker.processes.brands import brand_of
 from engine.runtime.zygote import Zygote
 from tests.support.environments import PATIENCE, contents, ended_otherwise, until
@@ -146,7 +146,7 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 import anyio
 from engine.runtime.zygote import Zygote
-from engine.log.past_values import RestorePlan
+from engine.log.past import RestorePlan
 from tests.support.workers import bench
 zygote = Zygote.spawn()
 async def main():

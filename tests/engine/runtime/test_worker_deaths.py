@@ -56,7 +56,7 @@ SOCKET = (
         (
             SOCKET
             + FRAMING
-            + "from _rewindow.log.past_values import ValueGroup\n"
+            + "from _rewindow.log.past import ValueGroup\n"
             + "groups = (ValueGroup((), b''),) * 33\n"
             + "os.write(fd, f.frame(p.Kept(execution_id='ex_forged', groups=groups)))\nwhile True: pass",
             "more values than may be sent unasked",

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.core.domain import LAYERS, PARTS, Domain, Layer
-from engine.log.past_values import RestorePlan
+from engine.log.past import RestorePlan
 from engine.runtime.environment import EnvironmentSpec
 from engine.runtime.sandbox import landlock
 from engine.runtime.worker_environment import WorkerEnvironment

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.log.statements_values import RunOutcome
+from engine.log.statements import RunOutcome
 from tests.support.environments import PATIENCE, refuse, request
 from tests.support.workers import bench
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
-from engine.log.past_values import Preserved
+from engine.log.past import Preserved
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.environments import PATIENCE, Bench, lost_step, past, preserved, restore, until
 from tests.support.workers import bench, gone, running

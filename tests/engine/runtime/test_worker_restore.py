@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.log.past_values import Differences, PastExecution, Restored, RestorePlan
-from engine.log.statements_values import RunOutcome
+from engine.log.past import Differences, PastExecution, Restored, RestorePlan
+from engine.log.statements import RunOutcome
 from engine.runtime import rebuild
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past, restore, spec_for
 from tests.support.workers import bench

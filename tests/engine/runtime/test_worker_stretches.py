@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from engine.core.errors import StoreError
 from engine.core.ids import BlobDigest
-from engine.log.past_values import Restored, RestorePlan
-from engine.log.statements_values import EffectAnswer
+from engine.log.past import Restored, RestorePlan
+from engine.log.statements import EffectAnswer
 from tests.support.environments import PATIENCE, contents, past_answer
 from tests.support.stretches import Looked, lived, restored
 from tests.support.workers import bench

@@ -9,14 +9,13 @@ import anyio
 import msgspec
 import pytest
 
-from engine.core.ids import ExecutionId, ToolCallId
-from engine.core.minter import Minter
+from engine.core.ids import ExecutionId, Minter, ToolCallId
 from engine.core.toolbox import TOOLS
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.redaction import Redactor
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session.acts.act_events import SHOWN_CHARS

@@ -11,18 +11,17 @@ import anyio
 import pytest
 
 from engine.core.execution import LeftOut
-from engine.core.ids import ExecutionId, ToolCallId
-from engine.core.minter import Minter
+from engine.core.ids import ExecutionId, Minter, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import EffectAnswered, EffectRequested, FileWritten
 from engine.log.events.session import ConfigChanged, PermissionAnswered, PermissionAsked
-from engine.log.permissions_values import PermissionAnswer, PermissionQuestion
+from engine.log.file_history import artifacts_of
+from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.redaction import Redactor
-from engine.log.statements_values import EffectAnswer, EffectRequest
+from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
-from engine.log.timeline.touches import artifacts_of
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session.acts import acts as module
 from engine.session.acts.acts import Acts, Desk

@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Session, Ticket
-from engine.context.model_protocol import ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.model import ModelError, ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.core.errors import EnvironmentUnavailableError, TurnFailedError
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.session import PermissionAnswered, PromptWithdrawn, WorkStopped
-from engine.log.permissions_values import PermissionAnswer, PermissionQuestion
-from engine.log.ticks_values import TickOutcome
+from engine.log.permissions import PermissionAnswer, PermissionQuestion
+from engine.log.statements import TickOutcome
 from tests.support.hollow import MOMENTS, HollowEnvironment, Moment, nothing
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of

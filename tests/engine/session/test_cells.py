@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from engine import OutputStreamed, Session
-from engine.context.model_protocol import ModelSignal, Prompt, TextDelta
+from engine.context.model import ModelSignal, Prompt, TextDelta
+from engine.core.clock import SystemClock
 from engine.core.errors import SessionBusyError, SessionReadOnlyError, StatementWithdrawnError
 from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.core.system import SystemClock
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import RunStop, ToolCall, UserMessage

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from engine.context.model_protocol import (
+from engine.context.model import (
     ContextTooLongError,
     Model,
     ModelError,
@@ -24,8 +24,8 @@ from engine.context.model_protocol import (
 )
 from engine.context.tail.prompt import message_text
 from engine.context.view import Summary, ViewFold
+from engine.core.clock import SystemClock
 from engine.core.ids import EventId, MessageId, Seq, SessionId, ToolCallId
-from engine.core.system import SystemClock
 from engine.log.events import Event
 from engine.log.events.conversation import (
     AgentText,

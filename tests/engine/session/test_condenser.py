@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from engine.context.model_protocol import Model, ModelSignal, Prompt, TextDelta
-from engine.context.tail.news import LogNews
-from engine.context.view.fold import ViewFold
+from engine.context.model import Model, ModelSignal, Prompt, TextDelta
+from engine.context.tail.feed import LogNews
+from engine.context.view.view import ViewFold
 from engine.core.ids import MessageId
 from engine.log.cycles import CycleFold
 from engine.log.event_log import EventLog
 from engine.log.events.conversation import AgentText, Condensation, CondensationRequest, RunStop, UserMessage
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 from engine.session.cancellation import Cancellation, WorkCancelledError
 from engine.session.model_calls.condenser import Condenser
 from engine.session.model_calls.projector import Projector

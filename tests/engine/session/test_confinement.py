@@ -12,14 +12,14 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Session, Sessions, Store
-from engine.context.model_protocol import StatementAsked, TextDelta
-from engine.context.tail.entered import rebuild_sentence
+from engine.context.model import StatementAsked, TextDelta
+from engine.context.tail.feed import rebuild_sentence
 from engine.core.domain import PARTS, Layer
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.settings import SandboxRule
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.session import DomainEntered, PermissionAsked
-from engine.log.permissions_values import PermissionAnswer, RebuildSubject, StatementSubject
+from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, Kernel

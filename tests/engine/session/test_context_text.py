@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.model_protocol import ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
-from engine.context.tail.account import MESSAGES
+from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta, TokensUsed
+from engine.context.tail.prompt import MESSAGES
 from engine.context.tail.sections import SECTIONS
 from engine.files.tails import HandleRow
 from engine.log.events.conversation import AgentText

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine import Environment, FileSubject, PermissionAnswer, Session, Store, TreeSubject
-from engine.context.model_protocol import Prompt, StatementAsked, TextDelta
-from engine.core.system import SystemClock
+from engine.context.model import Prompt, StatementAsked, TextDelta
+from engine.core.clock import SystemClock
 from engine.log.events.session import EnvironmentRestored
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from engine import PermissionAnswer, Session, StatementSubject, Store
+from engine.core.clock import SystemClock
 from engine.core.errors import EnvironmentUnavailableError, InvalidRequestError, StatementWithdrawnError
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage

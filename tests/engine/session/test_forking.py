@@ -10,18 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Session, Sessions, Store, open_store
-from engine.context.model_protocol import Prompt, StatementAsked, TextDelta
-from engine.context.tail.sent import SentProjections, prompt_of
+from engine.context.model import Prompt, StatementAsked, TextDelta
+from engine.context.tail.standing import SentProjections, prompt_of
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError, SessionNotFoundError
 from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, Seq, SessionId
-from engine.core.system import SystemClock
 from engine.log.cycles import cycles_of
 from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import RunStop, UserMessage
 from engine.log.events.execution import ValuesKept
-from engine.log.events.rewinding import RewindBegun
+from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun
 from engine.log.events.session import ConfigChanged, ModeChanged, ProjectionSent
 from engine.log.store.memory import MemoryStore
 from engine.session.lifecycle.forking import forked

@@ -16,8 +16,8 @@ from engine.core.ids import SessionId
 from engine.log.branches import path_of
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import AgentText, Condensation, RunStop, ToolResult, UserMessage
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import EnvironmentRestored, PromptQueued
 from engine.log.store.memory import MemoryStore
 from engine.session.branch_rows import SHOWN_BRANCHES

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.clock import SystemClock
 from engine.core.errors import SessionReadOnlyError, StoreError
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.events.conversation import AgentText, RunStop, UserMessage
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import CommitListener, SessionRow

@@ -15,7 +15,7 @@ from engine.core.ids import BlobDigest
 from engine.log.events.conversation import ToolResult
 from engine.log.events.execution import ExecutionFinished, ValuesKept
 from engine.log.events.session import EnvironmentRestored
-from engine.log.past_values import Preserved, ValueGroup
+from engine.log.past import Preserved, ValueGroup
 from engine.log.store.memory import MemoryStore
 from tests.support.environments import until
 from tests.support.fixed import FixedClock

@@ -11,10 +11,10 @@ from typing import Literal, get_args
 import pytest
 
 from engine import EditMode, PermissionAnswer, PermissionQuestion, ReplayMode, Session, Sessions, Store
-from engine.context.model_protocol import Prompt, StatementAsked, TextDelta
+from engine.context.model import Prompt, StatementAsked, TextDelta
 from engine.core.errors import InvalidRequestError
 from engine.core.settings import SandboxRule
-from engine.log.permissions_values import PermissionSubject, StatementSubject
+from engine.log.permissions import PermissionSubject, StatementSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel

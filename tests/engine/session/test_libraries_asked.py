@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer
-from engine.log.permissions_values import FileSubject, TreeSubject
+from engine.log.permissions import FileSubject, TreeSubject
 from tests.engine.session.test_many_files import replying
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions

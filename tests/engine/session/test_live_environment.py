@@ -10,14 +10,13 @@ import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.execution import INTERRUPTED, ExceptionInfo
-from engine.core.ids import ExecutionId, StatementId, ToolCallId
-from engine.core.minter import Minter
+from engine.core.ids import ExecutionId, Minter, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.log.events.session import EnvironmentRestored
+from engine.log.facts import Readings
 from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.store.memory import MemoryStore
-from engine.log.timeline.readings import Readings
 from engine.runtime.environment import Environment, EnvironmentSpec
 from engine.session.cancellation import Cancellation, WorkCancelledError
 from engine.session.kept.checkpoint_keeping import CheckpointKeeping

@@ -10,22 +10,21 @@ from typing import cast
 
 import pytest
 
-from engine.context.model_protocol import ModelSignal, Prompt, StatementAsked, TextDelta
-from engine.context.tail.news import LogNews
+from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.tail.feed import LogNews
 from engine.core.errors import StoreError
 from engine.core.ids import BranchId, Seq, SessionId
-from engine.log import event_list
+from engine.log import event_log
 from engine.log.branches import path_of
 from engine.log.cycles import CycleFold, to_json
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import RunStop
+from engine.log.rebuild_plan import History
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
-from engine.log.timeline.cells import Cell
-from engine.log.timeline.index import Timeline
-from engine.log.timeline.replay import History
+from engine.log.timeline import Cell, Timeline
 from engine.session.branch_rows import BranchStatements, branch_rows
 from engine.session.past.branch_diff import diff
 from engine.session.publishing.journal import Journal
@@ -53,7 +52,7 @@ SOURCES = (
 def lets_go_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of four events, of which all but the newest two go at once, and none of which stays in memory again."""
     for name, value in {"BLOCK": 4, "NEWEST": 2, "_EVERY": 1, "_READ": 0}.items():
-        monkeypatch.setattr(event_list, name, value)
+        monkeypatch.setattr(event_log, name, value)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer
-from engine.context.model_protocol import Prompt, StatementAsked, TextDelta
-from engine.core.changed import text_size
+from engine.context.model import Prompt, StatementAsked, TextDelta
+from engine.core.diff import text_size
 from engine.log.events.conversation import ToolResult
-from engine.log.permissions_values import ASKED_CHARS, FileSubject, TreeSubject
+from engine.log.permissions import ASKED_CHARS, FileSubject, TreeSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from engine import Session, session_named
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError, SessionInUseError
-from engine.core.system import SystemClock
 from engine.log.events.execution import ValuesKept
 from engine.log.events.session import EnvironmentRestored, SessionMoved, SessionOpened
 from engine.log.store.memory import MemoryStore

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from engine.context.model_protocol import Model, Prompt, StatementAsked, TextDelta
+from engine.context.model import Model, Prompt, StatementAsked, TextDelta
 from engine.context.view import ViewFold, Window
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidEventError, SessionReadOnlyError
 from engine.core.ids import EventId, MessageId, SessionId, ToolCallId
-from engine.core.system import SystemClock
 from engine.log.branches import branches_of, path_of
 from engine.log.cycles import cycles_of
 from engine.log.event_log import EventLog

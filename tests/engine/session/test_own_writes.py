@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Session
+from engine.core.clock import SystemClock
 from engine.core.execution import TextChange
-from engine.core.system import SystemClock
 from engine.files.revision import digest_of
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, FileTouched, FileWritten

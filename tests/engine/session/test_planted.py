@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer, PermissionQuestion
-from engine.log.permissions_values import CommandSubject, RebuildSubject, StatementSubject
+from engine.log.permissions import CommandSubject, RebuildSubject, StatementSubject
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 

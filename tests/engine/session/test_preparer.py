@@ -15,8 +15,8 @@ from engine import Environment, Session, Store
 from engine.core.ids import SessionId
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, RevisionAdopted
+from engine.log.statements import PAYLOAD_BYTES
 from engine.log.store.memory import MemoryStore
-from engine.log.ticks_values import PAYLOAD_BYTES
 from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
 from tests.support.sessions import sessions_of

@@ -15,23 +15,21 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from engine.context.model_protocol import ModelError, ModelSignal, Prompt, TextDelta, TokensUsed
-from engine.core.ids import ObjId
-from engine.core.minter import Minter
+from engine.context.model import ModelError, ModelSignal, Prompt, TextDelta, TokensUsed
+from engine.core.ids import Minter, ObjId
 from engine.files.disk import Disk
-from engine.files.manifest import glob_path
 from engine.files.outline.indentation import IndentationOutliner
-from engine.files.outline.packing import unpacked
-from engine.files.page import page_path
-from engine.files.revision import LARGEST, digest_of
-from engine.files.sources_protocol import FileStamp
+from engine.files.outline.model import unpacked
+from engine.files.paging import page_path
+from engine.files.revision import LARGEST, digest_of, glob_path
+from engine.files.sources import FileStamp
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, PayloadBasis
+from engine.log.rebuild_plan import Payloads
 from engine.log.redaction import Redactor
+from engine.log.statements import PAYLOAD_BYTES, Want
 from engine.log.store.memory import MemoryStore
-from engine.log.ticks_values import PAYLOAD_BYTES, Want
-from engine.log.timeline.payloads import Payloads
 from engine.runtime.worker.handles.files import DirectFiles
 from engine.runtime.worker.handles.trees import DirectTrees
 from engine.session.preparer import Preparer

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from engine import Progress, Session, with_progress
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
-from engine.core.system import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.sessions import sessions_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.context.tail.news import LogNews
+from engine.context.tail.feed import LogNews
 from engine.context.tail.prompt import MESSAGE_OVERHEAD
 from engine.context.view.view import View
 from engine.core.ids import EventId, MessageId, Seq, ToolCallId

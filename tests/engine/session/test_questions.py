@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.core.changed import change_size
+from engine.core.diff import change_size
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events.session import PermissionAnswered, PermissionAsked
-from engine.log.permissions_values import (
+from engine.log.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,

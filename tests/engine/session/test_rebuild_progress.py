@@ -8,10 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine.core.ids import ExecutionId
-from engine.core.minter import Minter
-from engine.log.past_values import PastExecution
-from engine.log.statements_values import RunRequest
+from engine.core.ids import ExecutionId, Minter
+from engine.log.past import PastExecution
+from engine.log.statements import RunRequest
 from engine.session.publishing.signals import StatementRerun
 from engine.session.rebuild_progress import RebuildProgress
 from tests.support.environments import PATIENCE, until

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.clock import SystemClock
 from engine.core.errors import SessionInUseError, SessionNotFoundError
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.store import open_store
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store

@@ -17,9 +17,9 @@ from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, RunStop
 from engine.log.events.execution import ExecutionStarted
-from engine.log.events.replays import Diverged, ReplayBegun, ReplayEnded
-from engine.log.timeline.index import Timeline
-from engine.log.timeline.replay import History
+from engine.log.events.going_back import Diverged, ReplayBegun, ReplayEnded
+from engine.log.rebuild_plan import History
+from engine.log.timeline import Timeline
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session.repair import repair
 from tests.engine.session.test_rebuilt_values import ORDINARY, blocks

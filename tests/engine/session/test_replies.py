@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from engine.context.model_protocol import (
+from engine.context.model import (
     CallRetried,
     ModelError,
     ModelSignal,
@@ -17,8 +17,7 @@ from engine.context.model_protocol import (
     TextDelta,
     TokensUsed,
 )
-from engine.core.ids import SessionId, ToolCallId
-from engine.core.minter import Minter
+from engine.core.ids import Minter, SessionId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall

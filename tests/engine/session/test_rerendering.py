@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.context.model_protocol import ModelSignal, Prompt, StatementAsked, TextDelta
-from engine.context.tail.account import Account
-from engine.context.tail.sent import SentProjections, prompt_of
-from engine.core.system import SystemClock
+from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
+from engine.context.tail.prompt import Account
+from engine.context.tail.standing import SentProjections, prompt_of
+from engine.core.clock import SystemClock
 from engine.log.events.conversation import ResultRerendered, ToolResult
 from engine.log.store.memory import MemoryStore
 from engine.session.session import Session

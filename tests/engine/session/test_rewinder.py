@@ -15,10 +15,9 @@ from engine import Session
 from engine.core.errors import InvalidRequestError
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import AgentText, ToolCall
 from engine.log.events.execution import StatementOmitted
-from engine.log.events.rewinding import RewindBegun, Rewound
+from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
 from engine.session.past import rewinding

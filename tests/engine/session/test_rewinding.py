@@ -14,18 +14,18 @@ import pytest
 import xxhash
 
 from engine import Store
+from engine.core.clock import SystemClock
 from engine.core.errors import SessionReadOnlyError, StoreError
 from engine.core.ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
-from engine.core.system import SystemClock
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.execution import FileWritten
-from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.events.session import OthersWrote
+from engine.log.facts import Provenance
+from engine.log.file_history import open_rewind
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.log.timeline.provenance import Provenance
-from engine.log.timeline.workspace import open_rewind
 from engine.session.acts.buffers import SessionBuffers
 from engine.session.past.rewinding import FileRewinding
 from engine.session.publishing.journal import Journal

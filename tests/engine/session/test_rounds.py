@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Environment, Model, Session, Store
-from engine.context.model_protocol import ModelError, ModelSignal, Prompt
+from engine.context.model import ModelError, ModelSignal, Prompt
 from engine.core.ids import EventId, Seq, SessionId
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, Attachment

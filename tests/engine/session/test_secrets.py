@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import PermissionAnswer, Session, StatementSubject
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.events import Event
 from engine.log.events.codec import encode
 from engine.log.events.execution import EffectAnswered, ExecutionFinished, StatementRecorded

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Environment, Model, Session, Store
-from engine.context.tail.changes import EARLIER, HEADING
+from engine.context.tail.sections import EARLIER, HEADING
 from engine.core.ids import EventId, Seq, SessionId
 from engine.files.tails import HandleRow
 from engine.log.events import Event

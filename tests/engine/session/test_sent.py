@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from engine.context.model_protocol import (
+from engine.context.model import (
     ContextTooLongError,
     ModelError,
     ModelSignal,
@@ -19,11 +19,10 @@ from engine.context.model_protocol import (
     TextDelta,
     TokensUsed,
 )
-from engine.context.tail.account import Account
-from engine.context.tail.prompt import MESSAGE_OVERHEAD, message_text
-from engine.context.tail.sent import SentProjections, prompt_of
+from engine.context.tail.prompt import MESSAGE_OVERHEAD, Account, message_text
+from engine.context.tail.standing import SentProjections, prompt_of
+from engine.core.clock import SystemClock
 from engine.core.ids import EventId, MessageId, Seq, SessionId
-from engine.core.system import SystemClock
 from engine.core.tokens import count
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, Condensation, RunStop, UserMessage

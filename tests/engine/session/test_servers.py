@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from engine import HttpServer, PermissionAnswer, Session, StatementAsked, StdioServer, Subscription, TextDelta
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import EffectAnswered, ExecutionFinished

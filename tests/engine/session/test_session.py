@@ -9,10 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.context.model_protocol import ModelSignal, Prompt, TextDelta
+from engine.context.model import ModelSignal, Prompt, TextDelta
+from engine.core.clock import SystemClock
 from engine.core.errors import SessionBusyError, SessionNotFoundError, SessionReadOnlyError, TurnFailedError
 from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
-from engine.core.system import SystemClock
 from engine.log.events import Event
 from engine.log.events.conversation import Attachment, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import (

@@ -10,11 +10,10 @@ import pytest
 
 from engine.core.errors import StoreError
 from engine.core.ids import MAIN_BRANCH, BranchId, MessageId, Seq
-from engine.log.event_list import BLOCK, NEWEST
-from engine.log.event_log import EventLog
+from engine.log.event_log import BLOCK, NEWEST, EventLog
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import UserMessage
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.redaction import Redactor
 from engine.log.store.sqlite import SqliteStore
 from engine.session.publishing.journal import Journal

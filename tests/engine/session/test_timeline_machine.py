@@ -30,7 +30,7 @@ from engine.core.errors import InvalidRequestError, StatementWithdrawnError
 from engine.core.execution import INTERRUPTED, WORKER_DIED
 from engine.core.toolbox import STALE
 from engine.log.events.execution import ExecutionFinished
-from engine.log.events.replays import Diverged, ReplayEnded
+from engine.log.events.going_back import Diverged, ReplayEnded
 from engine.log.events.session import EnvironmentRestored
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.engine.session.test_one_truth import assert_one

@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine.core.changed import text_size
+from engine.core.diff import text_size
 from engine.files.revision import digest_of
 from engine.log.events.conversation import ToolResult
 from engine.log.events.execution import FileWritten
-from engine.log.permissions_values import FileSubject, PermissionAnswer, TreeSubject
-from engine.log.statements_values import EffectAnswer
-from engine.log.timeline.workspace import restorable
+from engine.log.file_history import restorable
+from engine.log.permissions import FileSubject, PermissionAnswer, TreeSubject
+from engine.log.statements import EffectAnswer
 from engine.session.acts.acts import SHOWN_CHANGES_CHARS
 from engine.session.tools import restore
 from engine.session.tools.tree.rename import MOST_FILES

@@ -10,12 +10,12 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from engine.context.model_protocol import TextDelta
+from engine.context.model import TextDelta
 from engine.context.models.provider import ProviderModel
-from engine.context.models.routes import route_to
-from engine.context.tail.written import CLOSING, OPENING, REST_LEFT_OUT
+from engine.context.models.providers import route_to
+from engine.context.tail.results import CLOSING, OPENING, REST_LEFT_OUT
 from engine.context.view import View
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.core.tokens import count
 from engine.log.events.conversation import AgentText, Condensation, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished

@@ -11,7 +11,7 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall
 from acp_adapter.wire.v1.updates.parts import Step, text_block
 from engine import moved_sentence
 from engine.log.events import BranchEvent
-from engine.log.events.branches import BranchCreated, HeadMoved
+from engine.log.events.going_back import BranchCreated, HeadMoved
 
 
 def step(event: BranchEvent, shown: Shown, is_live: bool) -> Step:

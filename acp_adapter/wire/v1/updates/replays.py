@@ -17,7 +17,7 @@ from acp_adapter.wire.v1.updates.parts import SOURCE_CHARS, Step, asked_content,
 from engine import ToolCallId, divergence_phrase
 from engine.log.events import ReplayEvent
 from engine.log.events.execution import ExecutionStarted, StatementRecorded
-from engine.log.events.replays import Diverged, EditBegun, ReplayBegun, ReplayEnded
+from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, ReplayEnded
 
 
 def step(event: ReplayEvent, shown: Shown) -> Step:

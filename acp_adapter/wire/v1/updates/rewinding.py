@@ -10,7 +10,7 @@ from acp_adapter.wire.v1.shapes.tools import ToolCall
 from acp_adapter.wire.v1.updates.parts import Step, location, relative, text_block
 from engine import rewound_lines
 from engine.log.events import RewindingEvent
-from engine.log.events.rewinding import RewindBegun, Rewound
+from engine.log.events.going_back import RewindBegun, Rewound
 
 _FOLLOWED: Final = 20
 """Files that an editor is sent to."""

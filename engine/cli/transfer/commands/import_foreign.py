@@ -9,10 +9,9 @@ import typer
 from msgspec import Struct
 
 from ....context.view import ViewFold
+from ....core.clock import SystemClock, SystemEntropy
 from ....core.errors import InvalidRequestError
-from ....core.ids import SessionId
-from ....core.minter import Minter
-from ....core.system import SystemClock, SystemEntropy
+from ....core.ids import Minter, SessionId
 from ....core.text import visible
 from ....log.events import Event
 from ....log.events.session import TitleChanged

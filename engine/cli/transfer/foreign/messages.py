@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, cast
 
-from ....core.cutting import cut_line
+from ....core.text import cut_line
 from ....log.events.conversation import ThinkingBlock
 from .document import Document, Fields, Item
 from .parts import joined

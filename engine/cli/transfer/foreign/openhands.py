@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ....core.cutting import cut_line
 from ....core.ids import EventId
+from ....core.text import cut_line
 from ....log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from .document import Document, Fields, Item
 from .messages import note_unread, refuse_without_messages, think_aloud

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from ....core.cutting import cut_line
 from ....core.errors import InvalidRequestError
+from ....core.text import cut_line
 from .document import Fields
 from .report import Report
 

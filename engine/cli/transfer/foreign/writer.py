@@ -14,8 +14,7 @@ from typing import Final, Literal, cast
 
 from msgspec.structs import replace
 
-from ....core.ids import EventId, LlmResponseId, Seq, ToolCallId
-from ....core.minter import Minter
+from ....core.ids import EventId, LlmResponseId, Minter, Seq, ToolCallId
 from ....core.text import title
 from ....log.events import Event
 from ....log.events.conversation import (

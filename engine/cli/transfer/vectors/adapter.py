@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-from ....core.version import __version__
+from ....core.installation import __version__
 from .cycle_rows import model_of
 from .view_rows import appended, ready
 

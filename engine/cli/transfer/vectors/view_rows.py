@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ....context.view import View
-from ....context.view.indices import indices_of
+from ....context.view.well_formed import indices_of
 from ....core.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from ....log.events import Event
 from ....log.events.conversation import (

@@ -1,16 +1,338 @@
-"""A whole search in the working directory: walks, and prints what it finds. Called by `program`."""
+"""The lines of one file that match, as `files.search.output` reads them.
+
+A file is read in blocks that end with a line, so that a large one takes no more memory than a block and its longest
+line. Whether anything in a block can match is asked of the block as a whole first: a line that matches by itself also
+matches where it stands, since `^`, `$` and the edge of a word mean the same beside a newline. Called by `search`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
-from collections.abc import Callable
+import stat
+from codecs import getincrementaldecoder
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
 from .dialect import NotInDialectError, compiled
-from .ignoring import Rules
-from .lines import Searcher
-from .tree import Tree, opened
+
+BLOCK: Final = 8 << 20
+LONGEST: Final = 64 << 20
+"""Characters of a line after which it is searched in parts, so that a line takes no more memory than that."""
+_MARKS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
+"""What begins a text with a byte order mark, and its encoding; all others are UTF-8."""
+
+
+class Searcher:
+    """Finds one expression, which may be asked of many lines at once where `by_blocks`.
+
+    `context` lines on either side of each match are printed with it, and of each line at most `longest` bytes.
+    """
+
+    def __init__(self, expression: Any, by_blocks: bool, context: int, longest: int) -> None:
+        self._matches = expression.search
+        self._by_blocks = by_blocks
+        self._context = context
+        self._longest = longest
+
+    def search(self, file: BinaryIO) -> bytes:
+        """What is to be printed; nothing of a file with a NUL, which is no text. Raises OSError."""
+        found = _Printed(self._context, self._longest)
+        first = 1
+        for block in _blocks(file):
+            if "\0" in block:
+                return b""
+            text = block.replace("\r\n", "\n")
+            lines = text.count("\n")
+            if found.expects_more or not self._by_blocks or self._matches(text):
+                for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
+                    found.add(number, line, bool(self._matches(line)))
+            elif self._context:
+                last = text.removesuffix("\n").rsplit("\n", self._context)[-self._context :]
+                for number, line in enumerate(last, first + lines + (not text.endswith("\n")) - len(last)):
+                    found.add(number, line, matches=False)
+            first += lines
+        return b"".join(found.rows)
+
+
+class _Printed:
+    """The rows of a file: its matches and the lines beside them."""
+
+    def __init__(self, context: int, longest: int) -> None:
+        self.rows: list[bytes] = []
+        self._context = context
+        self._longest = longest
+        self._before: deque[tuple[int, str]] = deque(maxlen=context)
+        self._due = 0
+        self._last = 0
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether the next line is printed even where it does not match."""
+        return self._due > 0
+
+    def add(self, number: int, line: str, matches: bool) -> None:
+        if number == self._last:
+            return  # a later part of a line
+        if matches:
+            for earlier, text in self._before:
+                self._print(earlier, "-", text)
+            self._before.clear()
+            self._print(number, ":", line)
+            self._due = self._context
+        elif self._due:
+            self._print(number, "-", line)
+            self._due -= 1
+        else:
+            self._before.append((number, line))
+
+    def _print(self, number: int, mark: str, line: str) -> None:
+        if self._context and self._last and number > self._last + 1:
+            self.rows.append(b"--\n")
+        self._last = number
+        # Cut in characters first, because a line may be all there is in a large file.
+        text = line[: self._longest].encode("utf-8", "surrogateescape")
+        self.rows.append(f"{number}{mark}".encode() + text + b"\n")
+
+
+def _blocks(file: BinaryIO) -> Iterator[str]:
+    """The text by pieces that end with a newline, but for the last and for parts of a line of more than `LONGEST`.
+
+    Bytes that are no UTF-8 become surrogates. A piece with a NUL is the last one.
+    """
+    data = file.read(BLOCK)
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
+    coding = _MARKS.get(mark, "utf-8")
+    decoder = getincrementaldecoder(coding)("surrogateescape" if coding == "utf-8" else "replace")
+    text = decoder.decode(data[len(mark) :])
+    rest = ""
+    while data:
+        whole, newline, rest = (rest + text).rpartition("\n")
+        if "\0" in text:
+            yield "\0"
+            return
+        if newline:
+            yield whole + newline
+        if len(rest) > LONGEST:
+            yield rest
+            rest = ""
+        data = file.read(BLOCK)
+        text = decoder.decode(data)
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield rest
+
+
+# ignoring:
+# Which entries of a directory the ignore files leave out.
+#
+# Each is decided by its own name and path, never by what lies above it, because what is left out is not entered. The
+# last line of a file that matches decides; of several files of one kind the innermost that says anything; of several
+# kinds the first of `files`, whatever its place. A repository within another begins anew with the kinds that are
+# git's. So do git (`gitignore(5)`) and ripgrep. The lines themselves are read by `pathspec`.
+
+MAX_BYTES: Final = 1 << 20
+"""Of a file of rules; no project has a larger one."""
+_REPOSITORY: Final = ".git"
+_OF_GIT: Final = frozenset((".gitignore", "exclude"))
+_BELOW: Final = (("(?:(?P<ps_d>/)|$)", r"/?\Z"), ("(?P<ps_d>/)", r"/\Z"))
+"""pathspec matches what lies below a directory too. Here the path is that of an entry, a directory's with its slash."""
+
+Lines = tuple[tuple[re.Pattern[str], bool], ...]
+"""Each line of a file with whether what matches it is left out; the last line first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a directory says. `below` leads from there to the directory in which the search began, or "" for those that
+    the search met; `prefix` leads from where it began to the directory."""
+
+    rules: dict[str, Lines]
+    is_repository: bool
+    below: str = ""
+    prefix: str = ""
+
+
+class Rules:
+    """The files of rules of a directory and of all above it, outermost first.
+
+    Args:
+        files: the names of such files, and of what they are overruled by before them.
+        in_repository: whether git's rules are those of repositories, and end where one does.
+    """
+
+    def __init__(self, files: tuple[str, ...], in_repository: bool, levels: tuple[Level, ...] = ()) -> None:
+        self._files = files
+        self._in_repository = in_repository
+        self._levels = levels
+
+    def within(self, directory: str, *, below: str = "", prefix: str = "") -> Rules:
+        """With those of a directory that lies in the last one; see `Level`. What cannot be read says nothing."""
+        rules = {file: _lines(os.path.join(directory, file)) for file in self._files}
+        repository = os.path.join(directory, _REPOSITORY)
+        begins = self._in_repository and os.path.exists(repository)
+        shared = _common_directory(repository) if begins else repository
+        rules["exclude"] = _lines(os.path.join(shared, "info", "exclude"))
+        rules = {kind: lines for kind, lines in rules.items() if lines}
+        if not rules and not begins:
+            return self
+        level = Level(rules, begins, below, prefix)
+        return Rules(self._files, self._in_repository, (*self._levels, level))
+
+    def leave_out(self, path: str) -> bool:
+        """Whether an entry is left out; `path` is relative to where the search began, a directory's ends in a slash."""
+        for kind in (*self._files, "exclude"):
+            decision = self._decision(kind, path)
+            if decision is not None:
+                return decision
+        return False
+
+    def _decision(self, kind: str, path: str) -> bool | None:
+        for level in reversed(self._levels):
+            lines = level.rules.get(kind)
+            if lines:
+                own = level.below + path if level.below else path[len(level.prefix) :]
+                for expression, left_out in lines:
+                    if expression.search(own):
+                        return left_out
+            if level.is_repository and kind in _OF_GIT:
+                return None
+        return None
+
+
+def _common_directory(repository: str) -> str:
+    """Where git keeps what all working trees share: a `.git` that is a file names its own directory, which names it."""
+    if os.path.isdir(repository):
+        return repository
+    own = _read(repository).partition("gitdir:")[2].strip()
+    own = os.path.join(os.path.dirname(repository), own)
+    return os.path.join(own, _read(os.path.join(own, "commondir")).strip() or ".")
+
+
+def _lines(path: str) -> Lines:
+    text = _read(path)
+    read = (_line(line.removesuffix("\r")) for line in text.removeprefix("\ufeff").split("\n")) if text else ()
+    return tuple(line for line in read if line is not None)[::-1]
+
+
+def _line(line: str) -> tuple[re.Pattern[str], bool] | None:
+    try:
+        expression, left_out = GitIgnoreSpecPattern.pattern_to_regex(line)
+    except GitIgnorePatternError:
+        return None
+    if expression is None or left_out is None:
+        return None
+    for theirs, ours in _BELOW:
+        expression = expression.replace(theirs, ours)
+    # `a/**` is all that lies in `a`, but not `a` itself.
+    expression += "." if expression.endswith("/") else ""
+    try:
+        return re.compile(expression, re.DOTALL), left_out
+    except re.error:
+        return None
+
+
+def _read(path: str) -> str:
+    # Without blocking, and nothing but a file: a pipe may have the name too.
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
+
+
+# tree:
+# The files below the working directory that a search looks at, in the order of their names. Called by `search`.
+
+
+class Tree:
+    """A walk that enters no link, and leaves out what the rules say, and the names and `/`-paths in `skipped`.
+
+    Args:
+        wanted: matches the whole path of each file that is looked at; None for all.
+        say: told of each directory that cannot be read, which ends nothing.
+    """
+
+    def __init__(
+        self, rules: Rules, wanted: re.Pattern[str] | None, skipped: frozenset[str], say: Callable[[str], None]
+    ) -> None:
+        self._rules = rules
+        self._wanted = wanted
+        self._skipped = skipped
+        self._say = say
+        self.failed = False
+        self.met_any = False
+        """Whether the rules leave any file, also one that is not wanted."""
+
+    def files(self) -> Iterator[str]:
+        """Paths relative to the working directory."""
+        open_directories = [("", self._rules)]
+        while open_directories:
+            directory, rules = open_directories.pop()
+            rules = rules.within(directory or ".", prefix=directory)
+            below: list[tuple[str, Rules]] = []
+            for name, is_directory in self._entries(directory):
+                path = directory + name
+                if is_directory:
+                    if not rules.leave_out(path + "/"):
+                        below.append((path + "/", rules))
+                elif self._wanted is None or self._wanted.fullmatch(path):
+                    if not rules.leave_out(path):
+                        self.met_any = True
+                        yield path
+                elif not self.met_any:
+                    self.met_any = not rules.leave_out(path)
+            open_directories += reversed(below)
+
+    def _entries(self, directory: str) -> list[tuple[str, bool]]:
+        """Files and directories by name; of everything else a search could only wait for it, or leave the place."""
+        try:
+            descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            self.report(directory, error)
+            return []
+        try:
+            with os.scandir(descriptor) as entries:
+                return sorted(
+                    (entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if not self._skipped.intersection((entry.name, f"/{directory}{entry.name}"))
+                    and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
+                )
+        except OSError as error:
+            self.report(directory, error)
+            return []
+        finally:
+            os.close(descriptor)
+
+    def report(self, path: str, error: OSError) -> None:
+        """Says what could not be read, as ripgrep does."""
+        self.failed = True
+        self._say(f"rg: ./{path.removesuffix('/')}: {error.strerror} (os error {error.errno})")
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Generator[BinaryIO]:
+    """A regular file for reading. Raises OSError for anything else, also what has become a link since it was listed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        yield file  # pyright: ignore[reportReturnType] -- unbuffered, which `BinaryIO` does not tell apart
+
+
+# search:
+# A whole search in the working directory: walks, and prints what it finds. Called by `program`.
 
 FOUND: Final = 0
 NOTHING: Final = 1

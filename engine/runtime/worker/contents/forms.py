@@ -31,7 +31,7 @@ from types import (
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
-from ....files.base import NodeBase
+from ....files.node import NodeBase
 from . import containers, functions, instances
 from .kinds import is_plain, pickling_of
 from .referents import MARSHALLED

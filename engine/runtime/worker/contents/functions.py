@@ -18,7 +18,7 @@ from types import (
 )
 from typing import Any, Final
 
-from ....files.base import NodeBase
+from ....files.node import NodeBase
 from ..former_names import recorded
 from .kinds import USERS, is_users, name_of
 from .walk import Form, Walk

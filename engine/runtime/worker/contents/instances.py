@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ....files.base import NodeBase
+from ....files.node import NodeBase
 from .found import TOO_LARGE
 from .kinds import USERS, is_users, name_of, note_class, slots_of
 from .referents import behind

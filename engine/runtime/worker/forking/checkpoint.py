@@ -26,7 +26,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ....core.cutting import plural
+from ....core.text import plural
 from ..framing import frame
 from ..keeping.descriptors import keep_high
 from ..processes.proc import children_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ....core.domain import Layer
 from ....core.tokens import counter
-from ....files.confinement import keep_out
+from ....files.safe_open import keep_out
 from ..channel import Channel
 from ..guarding.guard import OutsideGuard
 from ..handles.outlines import Outlines

@@ -24,8 +24,7 @@ from ....core.domain import Domain
 from ....files.outline import ctags
 from ....files.outline.indentation import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import Outline
-from ....files.outline.requests import RECORD_BYTES, Pieces, Reply, Request, records, request_of
+from ....files.outline.model import RECORD_BYTES, Outline, Pieces, Reply, Request, records, request_of
 from ...sandbox.entering import enter
 from ..processes.limits import set_limits
 from ..processes.privileges import give_up_reading_others

@@ -13,7 +13,7 @@ import socket
 from contextlib import suppress
 from typing import NoReturn
 
-from ....files.outline.requests import LOST
+from ....files.outline.model import LOST
 from .forked import fork
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from ....core.cutting import cut_line
+from ....core.text import cut_line
 
 Arguments = tuple[Any, ...]
 

@@ -11,22 +11,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ....context.tail.sections import Tail, TailState, assemble, expansions
 from ....core.execution import Display
 from ....core.ids import ExecutionId, ObjId
-from ....files import source
-from ....files.base import NodeBase
+from ....files import document
 from ....files.buffers import AskEditor, Buffers, nobody
 from ....files.disk import Disk, Sizes
 from ....files.document import Documents
-from ....files.glob_member import Globbing
+from ....files.globs import Globbing
 from ....files.looks import Looks
+from ....files.node import NodeBase
 from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
 from ....files.revision import Revision
-from ....files.sources_protocol import Files
+from ....files.sources import Files
 from ....files.tails import FeedItem, HandleRow, News
-from ....files.ticks.foreseen import foreseen
-from ....files.view_handle import ViewHandle
+from ....files.ticks import foreseen
+from ....files.view import ViewHandle
 from ....log.events import Event
-from ....log.ticks_values import UpdatePayload, Want
+from ....log.statements import UpdatePayload, Want
 from .globs import Globs
 from .handle_states import HandleStates
 from .listing import Listing, row
@@ -86,7 +86,7 @@ class Board:
 
     def content(self, path: str) -> Revision:
         """What is at an absolute path now."""
-        return self._documents.at(path, source.title_of(path, self.cwd), outside=False).current
+        return self._documents.at(path, document.title_of(path, self.cwd), outside=False).current
 
     # --- names and handles -------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
-from ....files.confinement import opened_directory, opened_file, pinned_stat
-from ....files.sources_protocol import FileStamp
+from ....files.safe_open import opened_directory, opened_file, pinned_stat
+from ....files.sources import FileStamp
 
 
 class DirectFiles:

@@ -10,9 +10,9 @@ import os
 import re
 from typing import Final
 
-from ....core.paths import is_inside
+from ....core.domain import is_inside
 from ....core.text import printable
-from ....files.glob_member import Glob, Globbing
+from ....files.globs import Glob, Globbing
 from ....files.search.globs import read_glob
 
 _MAGIC: Final = re.compile(r"[*?\[{\\]")

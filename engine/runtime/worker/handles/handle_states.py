@@ -14,17 +14,14 @@ from typing import Any, Final, cast
 import msgspec
 
 from ....core.ids import ObjId
-from ....files.base import NodeBase, NodeContext
-from ....files.budget import All
 from ....files.document import Document, Documents
-from ....files.glob_member import Glob
-from ....files.group_handle import GroupHandle
-from ....files.group_state import glob_state, glob_state_from, group_state
+from ....files.globs import Glob
+from ....files.group import GroupHandle, glob_state, glob_state_from, group_state
 from ....files.looks import Looks
+from ....files.node import NodeBase, NodeContext
+from ....files.rendered import All, ShownRevision, ShownRevisions
 from ....files.revision import Revision, from_text
-from ....files.shown_revisions import ShownRevision, ShownRevisions
-from ....files.view_handle import ViewHandle
-from ....files.view_state import ShownState, ViewState, view_state
+from ....files.view import ShownState, ViewHandle, ViewState, view_state
 from .globs import Globs
 from .live_nodes import LiveNodes
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ....core.toolbox import STALE
+from ....files.changes import describe
 from ....files.revision import Revision
-from ....files.ticks.delta import describe
 from .board import Board
 
 _MOST_CHARS = 2_000

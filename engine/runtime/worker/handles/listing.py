@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ....context.tail.handles import line
-from ....core.cutting import more
-from ....files.base import NodeBase
+from ....context.tail.section_parts import line
+from ....core.text import more
+from ....files.node import NodeBase
 from ....files.tails import HandleRow
 
 _LISTED: Final = 20

@@ -19,15 +19,15 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from ....core.ids import ObjId
-from ....files.base import NodeBase, NodeContext
-from ....files.glob_member import Glob
-from ....files.group_handle import GroupHandle
+from ....files.globs import Glob
+from ....files.group import GroupHandle
+from ....files.node import NodeBase, NodeContext
 from ....files.outlines import OutlineOf
 from ....files.ticks import TickContext
-from ....files.view_handle import ViewHandle
+from ....files.view import ViewHandle
 from ....log.events import Event
 from ....log.events.nodes import NodeMade
-from ....log.ticks_values import UpdatePayload
+from ....log.statements import UpdatePayload
 from .ticking import Ticks
 
 _CELL: Final = "<module>"

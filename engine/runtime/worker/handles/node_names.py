@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
-from ....core.cutting import cut_line
+from ....core.domain import is_inside
 from ....core.ids import ObjId
-from ....core.paths import is_inside
-from ....core.text import printable
-from ....files import source
-from ....files.base import NodeBase, checked_freq
-from ....files.budget import All, Budget, checked_budget
+from ....core.text import cut_line, printable
+from ....files import document
 from ....files.detail import checked_lod
-from ....files.document import Document, Documents
-from ....files.group_handle import GroupHandle
-from ....files.position import Pos
-from ....files.ticks.result import Frequency
-from ....files.view_handle import ViewHandle
+from ....files.document import Document, Documents, Pos
+from ....files.group import GroupHandle
+from ....files.node import NodeBase, checked_freq
+from ....files.rendered import All, Budget, checked_budget
+from ....files.ticks import Frequency
+from ....files.view import ViewHandle
 from ....log.events.nodes import GroupRecomputed, NodeChanged
 from .live_nodes import LiveNodes
 from .shown import Shown
@@ -174,8 +172,8 @@ class NodeNames:
         return node
 
     def _file(self, path: object, text: str | None, first_line: int) -> Document:
-        absolute = source.path_of(path, self._cwd)
-        title = source.title_of(absolute, self._cwd)
+        absolute = document.path_of(path, self._cwd)
+        title = document.title_of(absolute, self._cwd)
         outside = not is_inside(absolute, (self._cwd, *self._directories))
         if text is not None:
             return self._documents.of_text(text, title, absolute, first_line=first_line, outside=outside)

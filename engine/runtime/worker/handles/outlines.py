@@ -22,8 +22,7 @@ from typing import Final
 from ....core.errors import EnvironmentUnavailableError
 from ....files.outline.indentation import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import TIERS, Outline, Tier
-from ....files.outline.requests import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
+from ....files.outline.model import LOST, RECORD_BYTES, TIERS, Outline, Pieces, Reply, Request, Tier, records, reply_of
 from ..processes import own_process
 
 _KEPT: Final = 512

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ....context.tail.superseded import Policy
-from ....files.base import NodeBase
-from ....files.group_handle import GroupHandle
-from ....files.view_handle import ViewHandle
+from ....context.tail.timeline import Policy
+from ....files.group import GroupHandle
+from ....files.node import NodeBase
+from ....files.view import ViewHandle
 from .live_nodes import LiveNodes
 
 

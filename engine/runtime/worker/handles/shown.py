@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....core.execution import Display, Location
-from ....files.base import NodeBase
-from ....files.budget import Budget
-from ....files.rendered import RenderedView
+from ....files.node import NodeBase
+from ....files.rendered import Budget, RenderedView
 from ....log.events import Event
 from .listing import shown_frequency
 

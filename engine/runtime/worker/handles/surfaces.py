@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ....context.tail.surfaces import Surface
-from ....files.base import NodeBase
-from ....files.budget import limit_of
-from ....files.group_handle import GroupHandle
-from ....files.rendered import RenderedView
+from ....context.tail.section_parts import Surface
+from ....files.group import GroupHandle
+from ....files.node import NodeBase
+from ....files.rendered import RenderedView, limit_of
 from ....files.tails import StandingRender
 from .live_nodes import LiveNodes
 

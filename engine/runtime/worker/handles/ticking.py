@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ....core.ids import ExecutionId
-from ....files.changing import NodeChangeError
 from ....files.looks import Looks
+from ....files.rendered import NodeChangeError
 from ....files.ticks import TickContext, phases_of
 from ....log.events import Event
 from ....log.events.nodes import StatementTicked

@@ -21,12 +21,11 @@ from typing import Final
 
 import xxhash
 
-from ....core.paths import is_inside
-from ....files.confinement import is_own, opened_directory
-from ....files.manifest import CUT
+from ....core.domain import is_inside
+from ....files.revision import CUT
+from ....files.safe_open import is_own, opened_directory
 from ....files.search.globs import alternatives, read_glob
-from ....files.search.ignore_files import IgnoreFiles
-from ....files.search.place import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, Place, place_of
+from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of
 
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
-from ....log.past_values import ValueGroup
+from ....log.past import ValueGroup
 from ..guarding.guard import OutsideGuard
 from ..guarding.refusal import replaying
 from ..interrupts import Interrupts

@@ -24,7 +24,7 @@ from sys import getrefcount
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, Final, NewType, Protocol, cast
 
-from ....files.base import NodeBase
+from ....files.node import NodeBase
 from . import constructors
 from .cloud import BUILTIN_TYPES, REDUCERS, CloudPickler, completed, function_state, is_imported, reduced
 from .foreign import ForeignCode

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ....core.cutting import cut_line
-from ....core.text import valid_text
+from ....core.text import cut_line, valid_text
 from .sinks import OutOfTimeError, TooLargeError
 
 _CHARS: Final = 200

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....core.cutting import ELLIPSIS
 from ....core.execution import ChangeInfo, NamespaceDiff, TypeInfo
+from ....core.text import ELLIPSIS
 from ..contents import Allowance, Contents, contents_again, contents_of
 from ..keeping.identity import is_named
 from .reading import Uses

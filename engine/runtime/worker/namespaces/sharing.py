@@ -12,7 +12,7 @@ from itertools import compress
 from operator import not_
 from typing import Final
 
-from ....files.base import NodeBase
+from ....files.node import NodeBase
 from ..contents import behind, parts_of
 from ..keeping.identity import BoundNames
 from .known import Known

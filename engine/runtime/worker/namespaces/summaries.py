@@ -13,10 +13,9 @@ from itertools import islice
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, cast
 
-from ....core.cutting import ELLIPSIS, cut_line
 from ....core.execution import TypeInfo
-from ....core.text import valid_text
-from ....files.base import NodeBase
+from ....core.text import ELLIPSIS, cut_line, valid_text
+from ....files.node import NodeBase
 
 REPR_LIMIT: Final = 80
 """Characters of a short repr."""

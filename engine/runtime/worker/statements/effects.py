@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, cast
 
-from ....core.cutting import cut_line
 from ....core.plain_data import clean
+from ....core.text import cut_line
 from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, call_title
 from ..framing import frame
 from ..guarding.guard import KEPT_STOPS

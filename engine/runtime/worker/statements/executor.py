@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Final, Literal, cast
 
-from ....core.cutting import cut_middle
 from ....core.execution import ExceptionInfo, NamespaceDiff
+from ....core.text import cut_middle
 from ..interrupts import Interrupts
 from ..namespaces.namespace import NamespaceWatch
 from ..processes import own_process

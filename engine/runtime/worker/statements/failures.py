@@ -10,8 +10,8 @@ import os
 import traceback
 from typing import Final
 
-from ....core.cutting import cut_middle
 from ....core.execution import ExceptionInfo
+from ....core.text import cut_middle
 
 MESSAGE_LIMIT: Final = 4096
 TRACEBACK_LIMIT: Final = 16384

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ....core.execution import Ending
-from ....log.past_values import ValueGroup
-from ....log.timeline.divergence import bound_names, differences
+from ....log.comparison import bound_names, differences
+from ....log.past import ValueGroup
 from ..framing import to_step
 from ..interrupts import Interrupts
 from ..protocol import Began, BroughtBack, Content, FromWorker, Known, Ran, Repeat, Replay, Replayed, Run, Tick

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, cast
 
-from ....core.cutting import DOTS
+from ....core.text import DOTS
 
 MOST_ITEMS: Final = 1_000
 """Items of one container that are shown, as in IPython."""

@@ -18,11 +18,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from ....core.domain import Domain
-from ....core.paths import is_inside
-from ....files.confinement import Place, place_to_write
+from ....core.domain import Domain, is_inside
 from ....files.protected import Protection
 from ....files.revision import digest_of
+from ....files.safe_open import Place, place_to_write
 from ..guarding.outside import STAGED, WRITING
 from ..guarding.routes import original
 from ..protocol import RecalledFile

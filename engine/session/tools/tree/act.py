@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ....files.confinement import Place, sync_directory
+from ....files.safe_open import Place, sync_directory
 from ..landing import identity_of
 from ..stale import stale
 from ..workspace import Workspace

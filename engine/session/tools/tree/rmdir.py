@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from ....files.confinement import opened_directory
+from ....files.safe_open import opened_directory
 from ..workspace import Workspace
 from .act import Name, TreeAct, again, protected_of, there
 

@@ -10,8 +10,7 @@ from engine.cli.terminal.completion import common_start, completions
 from engine.core.ids import BranchId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events.execution import StatementRecorded
-from engine.log.timeline.cells import Cell
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Cell, Timeline
 from engine.session.branch_rows import BranchRow
 from tests.support.fixed import FixedClock
 

@@ -7,7 +7,7 @@ import pytest
 from engine.cli.terminal.fragments import painted
 from engine.cli.terminal.highlighting import plain
 from engine.cli.terminal.transcript import Transcript
-from engine.context.tail.written import REST_LEFT_OUT
+from engine.context.tail.results import REST_LEFT_OUT
 from engine.core.ids import ToolCallId
 from engine.log.events.conversation import ToolCall
 

@@ -10,7 +10,7 @@ import pytest
 from engine.cli.terminal.fragments import painted
 from engine.cli.terminal.greeting import greeting, model_name
 from engine.cli.terminal.local_commands import LOCAL_COMMANDS, local_command_in
-from engine.context.tail.entered import entered_sentence
+from engine.context.tail.feed import entered_sentence
 from engine.core.ids import ExecutionId, StatementId
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.session import DomainEntered

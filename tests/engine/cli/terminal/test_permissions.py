@@ -18,7 +18,7 @@ from engine.cli.terminal.questions import DISMISSED
 from engine.cli.terminal.screen import Below, Screen
 from engine.cli.terminal.transcript import Transcript
 from engine.core.ids import Seq, ToolCallId
-from engine.log.permissions_values import CommandSubject, PermissionAnswer, PermissionQuestion
+from engine.log.permissions import CommandSubject, PermissionAnswer, PermissionQuestion
 
 pytestmark = pytest.mark.anyio
 QUESTION = PermissionQuestion(

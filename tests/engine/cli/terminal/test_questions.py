@@ -8,7 +8,7 @@ from engine.cli.terminal.fragments import painted
 from engine.cli.terminal.questions import asked, subject_shown
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import Seq, ToolCallId
-from engine.log.permissions_values import (
+from engine.log.permissions import (
     CommandSubject,
     FileSubject,
     PermissionQuestion,

@@ -14,9 +14,9 @@ from engine.core.ids import MessageId, Seq, StatementId, ToolCallId
 from engine.log.events import AnyEvent
 from engine.log.events.conversation import AgentText, RunStop, UserMessage
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.replays import ReplayBegun
+from engine.log.events.going_back import ReplayBegun
 from engine.log.events.session import DomainEntered, TitleChanged
-from engine.log.permissions_values import CommandSubject, PermissionQuestion
+from engine.log.permissions import CommandSubject, PermissionQuestion
 from engine.session.publishing.signals import Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 from tests.engine.cli.terminal.test_transcript import CALL, HELPER, command, finished, printed, shown, statement
 from tests.support.rich_log import rich_items

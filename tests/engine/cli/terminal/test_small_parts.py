@@ -13,7 +13,7 @@ from engine.cli.terminal.pastes import Pastes
 from engine.cli.terminal.questions import answered, asked, chosen, options
 from engine.core.ids import Seq, ToolCallId
 from engine.log.events.conversation import Attachment
-from engine.log.permissions_values import CommandSubject, PermissionQuestion, StatementSubject
+from engine.log.permissions import CommandSubject, PermissionQuestion, StatementSubject
 
 
 def test_a_long_paste_is_a_label_until_it_is_sent() -> None:

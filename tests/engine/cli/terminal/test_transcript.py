@@ -26,7 +26,7 @@ from engine.log.events.conversation import (
 from engine.log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
 from engine.log.events.nodes import FileChanged, NodeChanged
 from engine.log.events.session import EnvironmentRestored
-from engine.log.permissions_values import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
+from engine.log.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
 from engine.session.publishing.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 

@@ -28,14 +28,14 @@ from engine.core.execution import KeptGroup
 from engine.core.ids import ExecutionId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.execution import StatementRecorded, ValuesKept
-from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.events.session import ConfigChanged, ModeChanged, PermissionAnswered
-from engine.log.permissions_values import StatementSubject
+from engine.log.facts import Provenance
+from engine.log.permissions import StatementSubject
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store_protocol import SessionRow, Store
-from engine.log.timeline.provenance import Provenance
 from engine.session.policy import Policy
 from engine.session.scopes import STATEMENTS
 from tests.support.archives import answered, dropped, is_there, kept, values_kept
@@ -438,7 +438,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from engine.log.store_protocol import SessionRow
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.sqlite import SqliteStore
 from engine.cli.transfer.jsonl_export import export_lines
 from engine.cli.transfer.jsonl_import import import_lines

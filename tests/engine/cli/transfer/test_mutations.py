@@ -13,9 +13,9 @@ from acp_adapter.pump import Pump
 from acp_adapter.wire.negotiation import codec_for
 from engine.cli.transfer.jsonl_export import export_lines
 from engine.cli.transfer.jsonl_import import import_lines
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import SessionId
-from engine.core.system import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.acp_schema import validate_outgoing
 from tests.support.hollow import HollowEnvironment

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from engine.cli.transfer.jsonl_export import export_lines
 from engine.cli.transfer.jsonl_import import import_lines
 from engine.core.execution import WORKER_DIED
-from engine.log.event_list import lookup_in
+from engine.log.event_log import lookup_in
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store_protocol import SessionRow, Store
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 from tests.support.stores import ROOT, CountingClock
 
 SESSIONS = ROOT / "tests" / "data" / "sessions"

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.context.models.blocks import BlockReader
-from engine.context.models.prose import LONGEST_TAG
-from engine.context.tail.written import CLOSING, OPENING
+from engine.context.models.written_replies import LONGEST_TAG, BlockReader
+from engine.context.tail.results import CLOSING, OPENING
 from tests.support.block_reference import block_in
 from tests.support.examples import examples
 

@@ -15,9 +15,9 @@ import anyio.to_thread
 import pytest
 
 from engine import Host, Settings
-from engine.context.models import library, loading_steps
+from engine.context.models import loading_steps, provider
 from engine.context.models.providers import PROVIDERS, Provider
-from engine.core.system import SystemClock
+from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.stores import PATIENCE
@@ -35,15 +35,15 @@ def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         "COLLECTS, THREAD, INTERVAL = gc.isenabled(), threading.current_thread(), sys.getswitchinterval()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(library, "_BEFORE", ())
-    monkeypatch.setattr(library, "_AFTER", ())
+    monkeypatch.setattr(provider, "_BEFORE", ())
+    monkeypatch.setattr(provider, "_AFTER", ())
     yield NAMES
     for name in NAMES:
         sys.modules.pop(name, None)
 
 
 def test_each_step_loads_one_part_and_none_raises(sdk: list[str]) -> None:
-    first, *others = library.steps(sdk)
+    first, *others = provider.steps(sdk)
     assert sdk[0] not in sys.modules
     first()
     assert sdk[0] in sys.modules
@@ -55,7 +55,7 @@ def test_each_step_loads_one_part_and_none_raises(sdk: list[str]) -> None:
 
 def test_nothing_is_collected_while_a_step_loads_and_all_is_as_before_afterwards(sdk: list[str]) -> None:
     before = (gc.isenabled(), sys.getswitchinterval())
-    for step in library.steps(sdk):
+    for step in provider.steps(sdk):
         step()
     loaded = sys.modules[sdk[2]]
     assert not loaded.COLLECTS
@@ -64,9 +64,9 @@ def test_nothing_is_collected_while_a_step_loads_and_all_is_as_before_afterwards
 
 
 def test_two_threads_never_load_at_once(sdk: list[str]) -> None:
-    (step, *_) = library.steps(sdk)
+    (step, *_) = provider.steps(sdk)
     other = threading.Thread(target=step)
-    with library.loading():
+    with provider.loading():
         other.start()
         other.join(0.05)
         assert sdk[0] not in sys.modules

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.model_protocol import ModelError, Prompt
+from engine.context.model import ModelError, Prompt
 from engine.context.models.provider import ProviderModel
-from engine.context.models.routes import route_to
+from engine.context.models.providers import route_to
 from engine.context.tail.prompt import message_text
-from engine.context.tail.written import REST_LEFT_OUT
+from engine.context.tail.results import REST_LEFT_OUT
 from engine.context.view import Summary, View
 from engine.core.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.log.events import Event

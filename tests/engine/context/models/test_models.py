@@ -6,17 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.model_protocol import (
-    ModelError,
-    ModelSignal,
-    Prompt,
-    ReasoningDelta,
-    ReplyEnded,
-    StatementAsked,
-    TextDelta,
-)
+from engine.context.model import ModelError, ModelSignal, Prompt, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta
 from engine.context.models import make_model
-from engine.context.models.direct import statement_in
+from engine.context.models.local import statement_in
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import MessageId, ToolCallId
 from engine.log.events import Event

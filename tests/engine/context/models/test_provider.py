@@ -14,7 +14,7 @@ import anyio.abc
 import anyio.to_thread
 import pytest
 
-from engine.context.model_protocol import (
+from engine.context.model import (
     CallRetried,
     ContextTooLongError,
     ModelError,
@@ -29,8 +29,8 @@ from engine.context.model_protocol import (
 )
 from engine.context.models import make_model
 from engine.context.models.provider import ATTEMPTS, ProviderModel
-from engine.context.models.routes import route_to
-from engine.context.models.statement_tool import source_of
+from engine.context.models.providers import route_to
+from engine.context.models.written_replies import source_of
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import MessageId
 from engine.core.installation import extra_command
@@ -470,7 +470,7 @@ async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
     # Only here, because who collects tests need not wait for it.
     from pydantic_ai.exceptions import ModelTimeoutError
 
-    from engine.context.models.provider_errors import failure_of
+    from engine.context.models.provider_stream import failure_of
 
     failed = failure_of(ModelTimeoutError("m", "timed out", phase=phase), "openai:m", ())
     assert failed.transient is again
@@ -480,7 +480,7 @@ async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
 async def test_what_a_provider_says_is_shown_in_bounded_length() -> None:
     from pydantic_ai.exceptions import ModelHTTPError  # as above
 
-    from engine.context.models.provider_errors import failure_of
+    from engine.context.models.provider_stream import failure_of
 
     failed = failure_of(ModelHTTPError(400, "m", {"message": "no " * 1000}), "openai:m", ())
     assert str(failed.error).startswith("openai:m: no no ")
@@ -554,7 +554,7 @@ async def test_a_cancel_does_not_wait_for_the_library_to_be_imported() -> None:
     code = (
         "import anyio, os, sys\n"
         "from engine.context.models import make_model\n"
-        "from engine.context.model_protocol import Prompt\n"
+        "from engine.context.model import Prompt\n"
         "async def main():\n"
         "    with anyio.move_on_after(0.02):\n"
         "        await anext(make_model('provider:openai:m').reply(Prompt(instructions='', messages=(), tail='')))\n"

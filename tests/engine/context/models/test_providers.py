@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.context.models.providers import NAMED, PROVIDERS, Provider
-from engine.context.models.routes import route_to
+from engine.context.models.providers import NAMED, PROVIDERS, Provider, route_to
 
 EACH = pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
 

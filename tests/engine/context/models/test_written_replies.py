@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.context.model_protocol import (
+from engine.context.model import (
     ModelError,
     ModelSignal,
     ReasoningDelta,
@@ -19,7 +19,7 @@ from engine.context.model_protocol import (
     TokensUsed,
 )
 from engine.context.models.written_replies import with_written_statement
-from engine.context.tail.written import CLOSING, OPENING
+from engine.context.tail.results import CLOSING, OPENING
 
 pytestmark = pytest.mark.anyio
 

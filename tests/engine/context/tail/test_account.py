@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from engine.context.tail.account import Account
+from engine.context.tail.prompt import Account
 from engine.core.execution import ChangeInfo, Display, NamespaceDiff, TypeInfo
 from engine.core.ids import ExecutionId, ObjId, Seq, StatementId, ToolCallId
 from engine.log.events import Event

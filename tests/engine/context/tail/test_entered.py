@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.context.tail.entered import before_phrase, entered_sentence, rebuild_sentence
+from engine.context.tail.feed import before_phrase, entered_sentence, rebuild_sentence
 from engine.log.events.session import DomainEntered
-from engine.log.permissions_values import RebuildSubject
-from engine.log.timeline.domains import UNHELD, Rights
+from engine.log.permissions import RebuildSubject
+from engine.log.timeline import UNHELD, Rights
 
 
 @pytest.mark.parametrize(

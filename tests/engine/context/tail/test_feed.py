@@ -16,7 +16,7 @@ from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, T
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.nodes import GroupRecomputed, NodeChanged
 from engine.log.events.session import EnvironmentRestored, ModelCallEnded, ProjectionSent, UsageReported, WorkStopped
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 from tests.support.examples import examples
 
 RESTORED = EnvironmentRestored(executions=2, divergences=("<statement 1> printed nothing",), loss="it was killed")

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.context.models.blocks import BlockReader
-from engine.context.tail.instructions import EXAMPLES, WORKED, instructions
-from engine.context.tail.written import CLOSING, OPENING
+from engine.context.models.written_replies import BlockReader
+from engine.context.tail.prompt import EXAMPLES, WORKED, instructions
+from engine.context.tail.results import CLOSING, OPENING
 from engine.core.tokens import count
 from engine.core.toolbox import INJECTED
 from engine.runtime.worker.names import InjectedNames

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.context.tail.rerender import SHARE, Rewrite, choose_rewrites
+from engine.context.tail.prompt import SHARE, Rewrite, choose_rewrites
 from tests.support.examples import examples
 
 ROOM = 10**9

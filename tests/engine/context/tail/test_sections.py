@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.tail.changes import HISTORY_TOKENS
-from engine.context.tail.handles import Table
-from engine.context.tail.part import Block, blocks
-from engine.context.tail.sections import TailState, assemble
-from engine.context.tail.superseded import Policy
-from engine.context.tail.surfaces import Surface
+from engine.context.tail.section_parts import Block, Surface, Table, blocks
+from engine.context.tail.sections import HISTORY_TOKENS, TailState, assemble
+from engine.context.tail.timeline import Policy
 from engine.core.tokens import count
 from engine.files.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement
 from tests.support.boards import Desk

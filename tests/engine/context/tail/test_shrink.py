@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.context.tail.shrink import fair_limit, shortened
+from engine.context.tail.prompt import fair_limit, shortened
 
 
 @given(st.lists(st.integers(0, 5_000)), st.integers(-100, 20_000))

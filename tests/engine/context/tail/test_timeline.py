@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.context.tail.past_statements import SENT_CHARS, SOURCE_CHARS, PastStatements
-from engine.context.tail.superseded import Policy, as_it_is_now
-from engine.context.tail.timeline import HEADING, TIMELINE_TOKENS, past
+from engine.context.tail.timeline import HEADING, TIMELINE_TOKENS, Policy, as_it_is_now, past
 from engine.core.execution import ExceptionInfo, ExecutionStatus, Location
 from engine.core.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.core.tokens import count
@@ -21,7 +20,7 @@ from engine.log.events import Event
 from engine.log.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.log.events.nodes import MethodCalled, NodeMade
-from engine.log.timeline.index import Timeline
+from engine.log.timeline import Timeline
 from tests.support.examples import examples
 
 NOW = {"pos": '"0:0"', "tokens": "All", "lod": "1", "mode": None, "freq": None}

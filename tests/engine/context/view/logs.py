@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from engine.context.view import BoundaryRule, View, ViewFold
-from engine.context.view.indices import indices_of
+from engine.context.view.well_formed import indices_of
 from engine.core.ids import EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import (

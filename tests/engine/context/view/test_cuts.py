@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.context.view import View, ViewFold
-from engine.context.view.cuts import SUMMARY_FLOOR, SUMMARY_TOKENS, Cut, choose_cut, current_request, unread
+from engine.context.view.condensation import SUMMARY_FLOOR, SUMMARY_TOKENS, Cut, choose_cut, current_request, unread
 from engine.core.ids import EventId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation

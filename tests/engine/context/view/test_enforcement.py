@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
 
-from engine.context.view import BoundaryRule, Correction, View, properties, window
-from engine.context.view.enforcement import enforce
-from engine.context.view.properties import PROPERTIES, Closer, Enforcement, Property, QuietUntil, Recorder, Watch
-from engine.context.view.properties.base import Closed
+from engine.context.view import BoundaryRule, Correction, View
+from engine.context.view import view as views
+from engine.context.view.properties import (
+    PROPERTIES,
+    Closed,
+    Closer,
+    Enforcement,
+    Property,
+    QuietUntil,
+    Recorder,
+    Watch,
+)
+from engine.context.view.well_formed import enforce
 from engine.core.ids import EventId, MessageId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, ToolCall, UserMessage
@@ -214,21 +221,11 @@ def test_a_fifth_property_is_one_class_and_one_line() -> None:
     assert with_fifth.enforced().corrections == (Correction("QuestionsAreAnswered", 1),)
 
 
-def test_properties_do_not_import_one_another() -> None:
-    folder = Path(properties.__file__).parent
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
-    assert len(modules) == len(PROPERTIES)
-    for module in modules:
-        tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
-        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not imported & (modules - {module})
-
-
 def test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     enforced = list[int]()
-    monkeypatch.setattr(window, "enforce", lambda *given: enforced.append(len(given[0])) or enforce(*given))
+    monkeypatch.setattr(views, "enforce", lambda *given: enforced.append(len(given[0])) or enforce(*given))
     watched: list[EventId] = []
     monkeypatch.setattr(
         Counting, "watch", lambda _self: QuietUntil({ToolCall: lambda call: watched.append(call.event_id)})

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from engine.context.view import View
-from engine.context.view.rule import BoundaryRule
+from engine.context.view.entries import BoundaryRule
 from engine.core.ids import MAIN_BRANCH, BranchId, EventId, LlmResponseId, MessageId, Seq, ToolCallId
 from engine.log.branches import path_of
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import RunStop, ThinkingBlock, ToolCall, ToolResult, UserMessage
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from tests.engine.context.view.logs import difference, random_log
 
 B1 = BranchId("b1")

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.context.view import View, ViewFold
-from engine.context.view.indices import indices_of
 from engine.context.view.properties import PROPERTIES
+from engine.context.view.well_formed import indices_of
 from engine.core.ids import EventId, MessageId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation, RunStop, UserMessage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.context.view import BoundaryRule, View
-from engine.context.view.indices import indices_of
-from engine.context.view.properties.tool_call_matching import ToolCallMatching
+from engine.context.view.properties import ToolCallMatching
+from engine.context.view.well_formed import indices_of
 from engine.log.events import Event
 from tests.engine.context.view.rows import condensation, log_of
 from tests.support import view_reference as reference

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count, counter, cut, load, ranks
-from engine.core.tokens.counter import Counter
-from engine.core.tokens.pieces import LONGEST
+from engine.core.tokens.counter import LONGEST, Counter
 from tests.support.examples import examples
 
 _ENCODING = ranks.encoding()

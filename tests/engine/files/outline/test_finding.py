@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.files.outline.finding import find_symbol
 from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.model import find_symbol
 
 SOURCE = b"""\
 class Store:

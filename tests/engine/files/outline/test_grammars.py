@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.outline import imports
+from engine.files.outline import extraction
 from engine.files.outline.grammars import GrammarError, missing, outline_by_grammar
 from engine.files.outline.languages import LANGUAGES, language_of
 from engine.files.outline.model import TOP, Outline
@@ -112,7 +112,7 @@ def test_imports_of_the_own_package_and_of_the_language_are_told_apart() -> None
 )
 def test_what_comes_with_a_language_is_not_from_outside(language: str, own: list[str], others: list[str]) -> None:
     told = tuple(name.strip("<>") for name in others)
-    assert imports.outside([*own, *others], language, "a/b.x", "") == told
+    assert extraction.outside([*own, *others], language, "a/b.x", "") == told
 
 
 def test_methods_of_classes_without_a_name_are_no_part_of_the_outline() -> None:

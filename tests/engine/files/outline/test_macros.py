@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.files.outline.macros import without_macros
+from engine.files.outline.grammars import without_macros
 from tests.support.outlines import outlined
 
 

@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.outline import comments, ctags
+from engine.files.outline import ctags, extraction
 from engine.files.outline.indentation import outline_by_indentation
 from engine.files.outline.languages import LANGUAGES
-from engine.files.outline.model import Outline
-from engine.files.outline.nesting import SYMBOLS, Declared, nested
-from engine.files.outline.requests import RECORD_BYTES, Pieces, Reply, Request, records, reply_of, request_of
+from engine.files.outline.model import (
+    RECORD_BYTES,
+    SYMBOLS,
+    Declared,
+    Outline,
+    Pieces,
+    Reply,
+    Request,
+    nested,
+    records,
+    reply_of,
+    request_of,
+)
 
 MAKE = b"# Builds all of it.\n\nCC = gcc\n\n# What is built unless told otherwise.\nall: a b\n\nclean:\n\trm -f *.o\n"
 ANSWER = b"""\
@@ -105,14 +115,14 @@ def test_indentation_outlines_anything(text: bytes) -> None:
     ],
 )
 def test_the_comment_above_a_declaration_is_about_it(style: str, lines: list[str], said: str) -> None:
-    assert comments.above(lines, len(lines) - 1, style) == said
+    assert extraction.above(lines, len(lines) - 1, style) == said
 
 
 def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
     lines = ["# " + "A word. " * 10_000] * 40
-    assert comments.above([*lines, "def f():"], 40, "#") == "A word."
-    assert len(comments.at_top(lines, "#")) < 41_000
-    assert comments.first_sentence("x" * 5_000) == "x" * 999 + "…"
+    assert extraction.above([*lines, "def f():"], 40, "#") == "A word."
+    assert len(extraction.at_top(lines, "#")) < 41_000
+    assert extraction.first_sentence("x" * 5_000) == "x" * 999 + "…"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +139,7 @@ def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
     ],
 )
 def test_the_comment_at_the_top_is_about_all_of_it_unless_it_is_about_rights(style: str, text: str, said: str) -> None:
-    assert comments.at_top(text.split("\n"), style) == said
+    assert extraction.at_top(text.split("\n"), style) == said
 
 
 def test_what_is_around_comes_first_and_names_what_is_within() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.search.output import read_files
+from engine.files.search.commands import read_files
 from engine.files.search.walk.dialect import NotInDialectError, compiled
-from engine.files.search.walk.lines import Searcher
+from engine.files.search.walk.search import Searcher
 from tests.support.searching import RIPGREP
 
 LINES = (

@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from engine.files.search.walk import lines
+from engine.files.search.walk import search
 from engine.files.search.walk.dialect import compiled
-from engine.files.search.walk.lines import Searcher
+from engine.files.search.walk.search import Searcher
 
 
 def printed(data: bytes, pattern: str = "x", context: int = 0) -> bytes:
@@ -21,7 +21,7 @@ def test_a_file_is_read_the_same_in_blocks_of_any_size(monkeypatch: pytest.Monke
     whole = printed(data, context=1)
     assert whole == "2-b\n3:x é\n4-\n5:日本 x\n6-c\n--\n9-f\n10:xü\n".encode()
     wide = "\ufeffa\nx 日\nb\n".encode("utf-16-le")
-    monkeypatch.setattr(lines, "BLOCK", size + 2)
+    monkeypatch.setattr(search, "BLOCK", size + 2)
     assert printed(data, context=1) == whole
     assert printed(wide, context=1) == "1-a\n2:x 日\n3-b\n".encode()
     assert printed(b"\xef\xbb\xbfx\n", "^x") == b"1:x\n"
@@ -29,13 +29,13 @@ def test_a_file_is_read_the_same_in_blocks_of_any_size(monkeypatch: pytest.Monke
 
 
 def test_a_line_that_is_longer_than_memory_should_hold_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 4)
-    monkeypatch.setattr(lines, "LONGEST", 10)
+    monkeypatch.setattr(search, "BLOCK", 4)
+    monkeypatch.setattr(search, "LONGEST", 10)
     assert printed(b"a" * 100 + b"x" + b"a" * 100 + b"x" + b"a" * 50 + b"\nb\nx\n").splitlines()[1:] == [b"3:x"]
 
 
 def test_what_follows_a_nul_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 4)
+    monkeypatch.setattr(search, "BLOCK", 4)
     file = io.BytesIO(b"x\nx\n\0" + b"x" * 100)
     assert Searcher(*compiled("x"), 0, 20).search(file) == b""
     assert file.tell() < 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.files.search.output import PrintedFile, read_complaints, read_files, read_names
+from engine.files.search.commands import PrintedFile, read_complaints, read_files, read_names
 
 
 def test_a_file_that_turned_out_to_be_no_text_has_no_lines() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.search.path_completion import complete_path
+from engine.files.search.ignore_files import complete_path
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.search.place import place_of
-from engine.files.search.ripgrep import find_ripgrep
+from engine.files.search.commands import find_ripgrep
+from engine.files.search.ignore_files import place_of
 from tests.support.searching import files
 
 

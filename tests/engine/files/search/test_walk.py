@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.files.search.place import IGNORE_FILES, VERSION_CONTROL, place_of
-from engine.files.search.ripgrep import can_search, listing_arguments
-from engine.files.search.walk.ignoring import Rules
-from engine.files.search.walk.tree import Tree, opened
+from engine.files.search.commands import can_search, listing_arguments
+from engine.files.search.ignore_files import IGNORE_FILES, VERSION_CONTROL, place_of
+from engine.files.search.walk.search import Rules, Tree, opened
 from engine.runtime.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 

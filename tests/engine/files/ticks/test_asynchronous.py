@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped
-from engine.log.ticks_values import PAYLOAD_BYTES
+from engine.log.statements import PAYLOAD_BYTES
 from tests.support.boards import Desk, kinds
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.ticks.delta import describe
+from engine.files.changes import describe
 from tests.support.examples import examples
 
 _LINES = st.lists(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.group_handle import GroupHandle
+from engine.files.group import GroupHandle
 from engine.log.events.nodes import GroupRecomputed
 from tests.support.boards import Desk, kinds
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.base import checked_freq
-from engine.files.view_handle import ViewHandle
+from engine.files.node import checked_freq
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import TickApplied
 from tests.support.boards import Desk, kinds
 

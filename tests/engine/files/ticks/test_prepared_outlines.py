@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from engine.files.outline.indentation import outline_by_indentation
-from engine.files.outline.model import Outline, Symbol, Tier
-from engine.files.outline.packing import packed, unpacked
+from engine.files.outline.model import Outline, Symbol, Tier, packed, unpacked
 from engine.files.outlines import AT_ONCE
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, NodeChanged, OutlineMade
-from engine.log.ticks_values import PAYLOAD_BYTES
+from engine.log.statements import PAYLOAD_BYTES
 from tests.support.boards import Desk
 
 LINES = "".join(f"def function_{number}():\n    return {number}\n\n\n" for number in range(9_000))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.base import NodeBase
-from engine.files.view_handle import ViewHandle
-from engine.log.ticks_values import UpdatePayload
+from engine.files.node import NodeBase
+from engine.files.view import ViewHandle
+from engine.log.statements import UpdatePayload
 from tests.support.boards import Desk
 from tests.support.examples import examples
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from engine.log.events import Event
 from engine.log.events.nodes import FileChanged, NodeChanged, RevisionAdopted, TickApplied
 from tests.support.boards import Desk, deltas, kinds

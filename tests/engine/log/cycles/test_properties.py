@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from engine.cli.transfer.vectors.cycle_rows import OTHERS, PROMPT_KINDS, stamped
 from engine.core.ids import MessageId, StatementId, ToolCallId
 from engine.log.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json
-from engine.log.cycles.steps import AiBlock, Call
-from engine.log.event_list import lookup_in
+from engine.log.cycles.views import AiBlock, Call
+from engine.log.event_log import lookup_in
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage

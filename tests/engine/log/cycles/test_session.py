@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.log.cycles import CycleFold, cycles_of, rounds_of, steps_of
-from engine.log.cycles.steps import AiBlock
-from engine.log.event_list import lookup_in
+from engine.log.cycles.views import AiBlock
+from engine.log.event_log import lookup_in
 from engine.log.events import Event
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.session import ProjectionSent

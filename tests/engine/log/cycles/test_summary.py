@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from engine.core.ids import EventId, MessageId, Seq, ToolCallId
 from engine.log.cycles import cycles_of, summary_lines
-from engine.log.cycles.summary import LINE_CHARS
+from engine.log.cycles.views import LINE_CHARS
 from engine.log.events import Event
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from tests.support.cycles import Vector, load_vectors

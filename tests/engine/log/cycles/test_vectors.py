@@ -9,10 +9,9 @@ import pytest
 from engine.cli.transfer.vectors.cycle_rows import neutral
 from engine.core.toolbox import ROUTED
 from engine.log.cycles import CycleFold, cycles_of, to_plain
-from engine.log.cycles.machine import TRANSITIONS, Action, Input, State, Transition
-from engine.log.cycles.model import ANOMALIES, AnomalyKind
-from engine.log.cycles.steps import GROUPS
-from engine.log.event_list import lookup_in
+from engine.log.cycles.machine import ANOMALIES, TRANSITIONS, Action, AnomalyKind, Input, State, Transition
+from engine.log.cycles.views import GROUPS
+from engine.log.event_log import lookup_in
 from tests.support.cycles import Vector, load_vectors
 
 VECTORS = load_vectors()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.cutting import cut_end, cut_line, cut_middle
+from engine.core.text import cut_end, cut_line, cut_middle
 from engine.log.redaction import SHORTEST, Redactor
 from engine.log.redaction.spellings import fold
 from engine.runtime.worker.namespaces.summaries import short_repr

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.log.redaction import Redactor
-from engine.log.redaction.readings import reading
-from engine.log.redaction.spellings import fold
+from engine.log.redaction.spellings import fold, reading
 from tests.support.examples import examples
 
 KEY = "sk-proj/9&A+b=C?dE<f>g'H\"i j~k!l"

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import BlobDigest
-from engine.log.store.blobs import MAX_BLOB, digest_of, pack, unpack
+from engine.log.store.schema import MAX_BLOB, digest_of, pack, unpack
 from engine.log.store_protocol import Store
 from tests.support.stores import begun
 

@@ -14,7 +14,7 @@ from engine.core.errors import SessionInUseError, SessionNotFoundError, StoreErr
 from engine.core.ids import SessionId
 from engine.log.store.database import Database
 from engine.log.store.locks import owners
-from engine.log.store.removal import batches
+from engine.log.store.maintenance import batches
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store_protocol import SessionRow
 from tests.support.archives import answered, kept

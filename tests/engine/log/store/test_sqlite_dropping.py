@@ -13,7 +13,7 @@ import pytest
 
 from engine.log.events import Event
 from engine.log.events.codec import encode
-from engine.log.store.blobs import names_in
+from engine.log.store.schema import names_in
 from engine.log.store.sqlite import SqliteStore
 from tests.support.archives import dropped, is_there, values_kept
 from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, begun, begun_with, line, message, outcome, program

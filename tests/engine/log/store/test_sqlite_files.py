@@ -154,7 +154,7 @@ def test_sqlite_is_imported_when_the_store_is_first_used() -> None:
     source = (
         "import sys; from pathlib import Path; before = set(sys.modules)\n"
         "import engine.log.store; print(sorted(set(sys.modules) - before))\n"
-        "from engine.core.system import SystemClock\n"
+        "from engine.core.clock import SystemClock\n"
         "store = engine.log.store.open_store(Path(sys.argv[1]), SystemClock())\n"
         "print([name for name in ('sqlite3', '_sqlite3', 'hashlib', 'fcntl') if name in set(sys.modules) - before])"
     )

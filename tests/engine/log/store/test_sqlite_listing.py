@@ -8,8 +8,8 @@ import pytest
 
 from engine.core.ids import SessionId
 from engine.log.store import stored
-from engine.log.store.rows import row_of
 from engine.log.store.sqlite import SqliteStore
+from engine.log.store.stored import row_of
 from tests.support.stores import CountingClock, begun
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from engine.core.ids import BlobDigest, SessionId
 from engine.log.store.database import Database
-from engine.log.store.queued import Retitle
 from engine.log.store.schema import MIGRATIONS
 from engine.log.store.sqlite import SqliteStore
-from engine.log.store.writable import WritableSession
+from engine.log.store.writable import Retitle, WritableSession
 from engine.log.store.writer import Writer
 from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 

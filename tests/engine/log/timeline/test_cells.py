@@ -13,8 +13,8 @@ from engine.log.events.execution import (
     StatementOmitted,
     StatementRecorded,
 )
-from engine.log.events.replays import Diverged
-from engine.log.timeline.index import Timeline
+from engine.log.events.going_back import Diverged
+from engine.log.timeline import Timeline
 from tests.support.fixed import FixedClock
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from engine.core.changed import (
-    SHOWN_LINES,
-    SHOWN_PLACES,
-    change_size,
-    first_changed_line,
-    is_cut,
-    unseen_changes,
-    within,
-)
+from engine.core.diff import SHOWN_LINES, SHOWN_PLACES, change_size, first_changed_line, is_cut, unseen_changes, within
 from engine.core.execution import LeftOut, TextChange
 
 

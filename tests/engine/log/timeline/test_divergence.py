@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.execution import Captured, ChangeInfo, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
-from engine.log.timeline.divergence import differences
+from engine.log.comparison import differences
 
 LONG = "Handles (name: type, document, mode, lod, tokens used/budget): " + "notes_md: view, " * 10
 

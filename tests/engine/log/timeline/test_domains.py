@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from engine.core.ids import EventId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.session import DomainEntered, OthersWrote, PermissionAnswered, PermissionOutcome
-from engine.log.timeline.domains import LEAST, UNHELD, Domains, Rights
-from engine.log.timeline.provenance import Provenance
+from engine.log.facts import Provenance
+from engine.log.timeline import LEAST, UNHELD, Domains, Rights
 
 WORK = Rights(writable=("/work",))
 ONLINE = Rights(network=True)

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from engine.core.ids import MAIN_BRANCH, BranchId, EventId, Seq, StatementId, ToolCallId
 from engine.log.events import Event
-from engine.log.events.branches import BranchCreated, HeadMoved
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import StatementRecorded
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import OthersWrote
-from engine.log.timeline.provenance import Provenance
+from engine.log.facts import Provenance
 from engine.session.lifecycle.forking import forked
 
 

@@ -20,10 +20,10 @@ from engine.log.events.execution import (
     ValuesDropped,
     ValuesKept,
 )
+from engine.log.events.going_back import ReplayBegun, ReplayEnded
 from engine.log.events.nodes import NodesTicked, OutlineMade, RevisionAdopted
-from engine.log.events.replays import ReplayBegun, ReplayEnded
 from engine.log.events.session import UsageReported
-from engine.log.past_values import (
+from engine.log.past import (
     PastAnswer,
     PastExecution,
     PastLooks,
@@ -33,7 +33,7 @@ from engine.log.past_values import (
     PastValues,
     RestorePlan,
 )
-from engine.log.timeline.replay import History
+from engine.log.rebuild_plan import History
 
 SEEN = RevisionAdopted(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))
 ALSO_SEEN = PastRevision(path="/a", look=1, state="text", digest="d1", size=3, content=BlobDigest("blake2b-1"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.context.tail.feed import Feed
-from engine.log.events.rewinding import FileLeft, FileToRestore, Rewound
-from engine.log.timeline.rewound import SHOWN_FILES, rewound_lines
+from engine.log.events.going_back import FileLeft, FileToRestore, Rewound
+from engine.log.file_history import SHOWN_FILES, rewound_lines
 from tests.support.timelines import timeline_of
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.diff import hunks, opcodes
-from engine.core.unified import heading_of, hunk_lines
+from engine.core.diff import heading_of, hunk_lines, hunks, opcodes
 
 
 def _lines(before: list[str], after: list[str], longest: int = 60) -> list[str]:

@@ -12,8 +12,8 @@ from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
-from engine.log.events.rewinding import FileLeft, FileToRestore, RewindBegun, Rewound
-from engine.log.timeline.workspace import open_rewind, restorable, reversed_
+from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
+from engine.log.file_history import open_rewind, restorable, reversed_
 
 E = ExecutionId("ex")
 UNKEPT = "what it held then is not kept, because"

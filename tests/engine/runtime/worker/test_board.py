@@ -12,7 +12,7 @@ from engine.context.tail.sections import Tail
 from engine.core.execution import Location
 from engine.core.tokens import count
 from engine.files.tails import News
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from tests.support.boards import Desk, kinds
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from engine.files.confinement import place_to_write
+from engine.files.safe_open import place_to_write
 from engine.runtime.worker.statements.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
 
 

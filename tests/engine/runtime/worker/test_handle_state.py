@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.files.revision import digest_of
-from engine.files.view_handle import ViewHandle
+from engine.files.view import ViewHandle
 from tests.support.boards import Desk
 
 _TEXT = "".join(f"line {number}\n" for number in range(1, 101))

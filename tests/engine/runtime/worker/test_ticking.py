@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.changing import NodeChangeError
-from engine.files.view_handle import ViewHandle
+from engine.files.rendered import NodeChangeError
+from engine.files.view import ViewHandle
 from engine.log.events.nodes import StatementTicked
 from tests.support.boards import Desk, deltas, kinds
 

@@ -12,8 +12,8 @@ import pytest
 import xxhash
 
 from engine.core.ids import BlobDigest
-from engine.files.pinned import LARGEST, pinned
-from engine.log.events.rewinding import FileToRestore
+from engine.files.safe_open import LARGEST, pinned
+from engine.log.events.going_back import FileToRestore
 from engine.session.tools import Replaced, Workspace, restore
 
 CHANGED: Final = "it has changed since the session last wrote it"

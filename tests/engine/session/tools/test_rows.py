@@ -10,7 +10,7 @@ import pytest
 import engine.session.tools
 import engine.session.tools.tree
 from engine.core.toolbox import FILES, INJECTED, REQUIRED, ROUTED, TOOLS, VIEWS, call_title, tool_named
-from engine.log.cycles.steps import GROUPS
+from engine.log.cycles.views import GROUPS
 from engine.session.tools import OPERATIONS
 
 SHARED = {

@@ -8,9 +8,8 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from engine.files.group_handle import GroupHandle
-from engine.files.group_members import GroupCycleError
-from engine.log.past_values import ValueGroup
+from engine.files.group import GroupCycleError, GroupHandle
+from engine.log.past import ValueGroup
 from engine.runtime.worker.guarding.guard import OutsideGuard
 from engine.runtime.worker.keeping.loader import Loader
 from engine.runtime.worker.keeping.pickler import Surroundings

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from engine.log.past_values import ValueGroup
+from engine.log.past import ValueGroup
 from engine.runtime.results.completed import Completed
 from engine.runtime.results.written import Written
 from engine.runtime.worker.keeping.form import header

@@ -1,0 +1,191 @@
+"""Works without a language model: what the user types is the statement. A REPL in the editor over the same machinery.
+
+Prose is answered with what this is and how to configure a model. Chosen when nothing is configured.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import AsyncGenerator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import msgspec
+
+from ...core.errors import InvalidRequestError
+from ...log.events.conversation import ToolResult, UserMessage
+from ...log.user_message import MAX_TEXT_CHARS, is_long_text
+from ..model import (
+    ModelError,
+    ModelSignal,
+    ModelUnusableError,
+    Prompt,
+    ReasoningDelta,
+    ReplyEnded,
+    StatementAsked,
+    TextDelta,
+)
+from ..tail.results import CLOSING, OPENING
+
+_FENCE: Final = re.compile(r"\A\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+_HELP: Final = """\
+That is not Python, and no language model is configured, so what you type runs as a statement.
+
+    readme = view("README.md", tokens=800)      a window on a file
+    readme.SetPos("40").SetTokens(2000)         move it, resize it
+    readme.Run(freq="Sync")                     follow changes of the file
+    ls()                                        every handle; ls("src") lists a directory
+    read("pyproject.toml")                      a whole file as text
+
+Everything you run is on a timeline: /timeline. What a model would read: /context. More: /help.
+For a language model: its key, and REWINDOW_MODEL=provider:anthropic:MODEL (or openai, google).{extra}
+To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
+
+
+def _help() -> str:
+    """What this is, and how to configure a model."""
+    if find_spec("pydantic_ai") is not None:
+        return _HELP.format(extra="")
+    from ...core.installation import extra_command  # because hardly anybody gets here, and it reads files
+
+    return _HELP.format(extra=f"\nFirst install what it needs: {extra_command('providers')}")
+
+
+def statement_in(text: str) -> str | None:
+    """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
+    _, found, rest = text.partition(OPENING)
+    source, closed, _ = rest.partition(CLOSING)
+    if found and closed:
+        return source.removeprefix("\n")
+    fence = _FENCE.match(text)
+    source = fence.group(1) if fence else text
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source if fence else None
+    return source if tree.body else None
+
+
+class DirectModel:
+    """Turns the prompt into a statement, whose result is the answer."""
+
+    name = "direct"
+    summarizes = False
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        last = prompt.messages[-1] if prompt.messages else None
+        match last:
+            case ToolResult():
+                pass  # because what the user typed was answered when it ended, by whoever shows the session
+            case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
+                yield TextDelta(f"That is longer than a statement may be ({MAX_TEXT_CHARS:,} characters).")
+            case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
+                yield TextDelta("/views lists what is open.")
+            case UserMessage(text=text):
+                source = statement_in(text if prompt.typed is None else prompt.typed)
+                yield StatementAsked(source, typed=True) if source is not None else TextDelta(_help())
+            case _:
+                yield TextDelta(_help())
+        yield ReplyEnded()
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+# scripted:
+# Replies from a file, one per model call: for tests, demonstrations and teaching. Streams like a real model does.
+#
+# The file holds one JSON object per line with the fields of `Reply`, all optional. After the last line the model ends
+# every turn at once.
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of the script.
+
+    `chunk` cuts text and reasoning into deltas of so many characters (0: one delta), `pause` waits so many seconds
+    before each; `error` fails the call after what was streamed.
+    """
+
+    reasoning: str = ""
+    text: str = ""
+    statement: str | None = None
+    chunk: int = 0
+    pause: float = 0.0
+    cause: Literal["end", "length", "refusal"] = "end"
+    error: str | None = None
+
+
+class ScriptedModel:
+    """Plays `replies` in order, one per call."""
+
+    name = "scripted"
+    summarizes = False
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = list(replies)
+
+    @classmethod
+    def from_file(cls, path: str) -> ScriptedModel:
+        """Raises InvalidRequestError for a file that cannot be read or a line that is no reply."""
+        decoder = msgspec.json.Decoder(Reply)
+        try:
+            lines = Path(path).expanduser().read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequestError(f"script {path} cannot be read: {error}") from None
+        replies: list[Reply] = []
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    replies.append(decoder.decode(line))
+                except msgspec.MsgspecError as error:
+                    raise InvalidRequestError(f"script {path} line {number}: {error}") from None
+        return cls(replies)
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        reply = self._replies.pop(0) if self._replies else Reply()
+        for piece in _pieces(reply.reasoning, reply.chunk):
+            await anyio.sleep(reply.pause)
+            yield ReasoningDelta(piece)
+        for piece in _pieces(reply.text, reply.chunk):
+            await anyio.sleep(reply.pause)
+            yield TextDelta(piece)
+        if reply.error is not None:
+            raise ModelError(reply.error)
+        if reply.statement is not None:
+            yield StatementAsked(reply.statement)
+        yield ReplyEnded(reply.cause)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    if not text:
+        return []
+    return [text[start : start + size] for start in range(0, len(text), size)] if size > 0 else [text]
+
+
+# unusable:
+# A model that cannot be used: every reply fails with the sentence that says why. What works without one goes on.
+
+
+class UnusableModel:
+    """Takes the place of a model that the settings name and that there is not."""
+
+    summarizes = False
+
+    def __init__(self, name: str, sentence: str) -> None:
+        self.name = name
+        self._sentence = sentence
+
+    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
+        """Raises ModelUnusableError, always."""
+        raise ModelUnusableError(self._sentence)
+        yield  # because a reply is a generator
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

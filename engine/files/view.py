@@ -1,0 +1,608 @@
+"""What can be prepared for a view, and of which of its states that holds.
+
+The names of the work are those of the host's table (`session.preparing`). Pure. Used by ViewHandle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import ClassVar, Final, Literal
+
+import msgspec
+import xxhash
+
+from ..core.ids import ObjId
+from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
+from ..log.statements import UpdatePayload, Want
+from .changes import content_of, told
+from .detail import DIFFERENCES, OUTLINED, checked_lod, rendered_at
+from .detail.scene import LARGEST_WINDOW, Scene, measured
+from .document import Document, Place, Pos, Standing, checked_pos, is_symbol, standing
+from .group_summary import Part
+from .node import Aspect, NodeBase, NodeContext, mutating
+from .outline.model import Outline, unpacked
+from .outlines import AT_ONCE
+from .rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, checked_budget, limit_of
+from .revision import Revision
+from .ticks import UNCHANGED, Frequency, TickResult
+
+CONTENT: Final = "content"
+"""The work of reading the file, where it differs."""
+SUMMARY: Final = "summary"
+"""The work of a model that writes what is in a text."""
+SUMMED_UP: Final = 2
+"""The level of detail that shows a model's summary."""
+OUTLINE: Final = "outline"
+"""The work of outlining a text that is too large to be outlined at a tick."""
+KINDS: Final[frozenset[PayloadKind]] = frozenset({"render", "diff", "parse", "other"})
+"""The file's content; that the file differs; an outline; a summary."""
+
+
+def basis_of(revision: Revision, *policy: object) -> PayloadBasis:
+    """What is prepared from that revision for a view of that policy; once either differs it does not count for it."""
+    policy_hash = xxhash.xxh3_64_hexdigest(msgspec.json.encode(policy))
+    return PayloadBasis(obj_digest_hash=revision.mark, policy_hash=policy_hash)
+
+
+def content_wish(obj_id: ObjId, path: str, title: str, basis: PayloadBasis) -> Want:
+    """The wish for the content of the file at `path`, absolute, where it is another than the view shows."""
+    return Want(obj_id=obj_id, work=CONTENT, payload_kind="render", basis=basis, path=path, title=title)
+
+
+def outline_wish(obj_id: ObjId, path: str, title: str, revision: Revision, basis: PayloadBasis) -> Want:
+    """The wish for the outline of a revision of the file at `path`, absolute."""
+    detail: dict[str, str | int] = {"digest": revision.digest}
+    return Want(obj_id=obj_id, work=OUTLINE, payload_kind="parse", basis=basis, path=path, title=title, detail=detail)
+
+
+def summary_wish(obj_id: ObjId, title: str, revision: Revision, basis: PayloadBasis) -> Want:
+    """The wish for a summary of a revision."""
+    detail: dict[str, str | int] = {"digest": revision.digest}
+    return Want(obj_id=obj_id, work=SUMMARY, payload_kind="other", basis=basis, title=title, detail=detail)
+
+
+# view state:
+# The state of a view handle as plain data, which outlives the process of the handle.
+#
+# What a file held is not in it but named by its digest: whoever loads the state finds it on the record. Called by
+# ViewHandle and the Board.
+
+
+class ShownState(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision that was displayed, as plain data; the fields mean what those of `ViewState` do.
+
+    `is_present`: it is the one that the handle shows, and the other fields are empty.
+    """
+
+    statement: int
+    is_present: bool = False
+    text: str | None = None
+    first_line: int = 1
+    state: RevisionState = "text"
+    digest: str = ""
+    size: int = 0
+    notice: str = ""
+
+    @property
+    def lost(self) -> str:
+        """As `ViewState.lost`."""
+        return ""
+
+
+class ViewState(msgspec.Struct, frozen=True, kw_only=True):
+    """A view handle. `text` is what it shows where that is no file's, from `first_line` on, and None for a file.
+
+    `path`, `title` and `outside` are the document's; `state` to `notice` are the revision shown, as the log has them in
+    a RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last, `unread` the first and
+    the last that were displayed since. `symbol_line` is where the symbol is that `pos` names, counted from 0, and
+    `symbol_gone` says that it is no more. The others are as the handle's attributes of that name.
+    """
+
+    type: Literal["view"] = "view"
+    path: str | None
+    title: str
+    outside: bool
+    text: str | None
+    first_line: int
+    state: RevisionState
+    digest: str
+    size: int
+    notice: str
+    pos: Pos
+    symbol_line: int = 0
+    symbol_gone: bool = False
+    tokens: int | None
+    lod: int
+    running: bool
+    freq: Frequency | None
+    min_turn_interval: int
+    last_tick_turn: int
+    last_tick_time: float
+    changed: bool
+    dirty: list[Literal["pos", "policy", "source"]]
+    summary: str = ""
+    read: ShownState | None = None
+    unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
+    last_touched: int = 0
+    pinned: str | None = None
+
+    @property
+    def lost(self) -> str:
+        """As `SeenRevision` has it: why a content cannot be had is not known here."""
+        return ""
+
+
+def plain(state: ViewState) -> dict[str, object]:
+    """The state as a dict of plain values."""
+    return msgspec.to_builtins(state)
+
+
+def view_state(plain: object) -> ViewState:
+    """The state that is this plain data. Raises ValueError for anything else."""
+    try:
+        return msgspec.convert(plain, ViewState)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no state of a handle: {error}") from None
+
+
+def shown_state(shown: ShownRevision, present: Revision) -> ShownState:
+    """What was displayed, as plain data of a handle that shows `present`."""
+    revision = shown.revision
+    if revision.same_as(present) and revision.first_line == present.first_line:
+        return ShownState(statement=shown.statement, is_present=True)
+    return ShownState(
+        statement=shown.statement,
+        text=text_of(revision),
+        first_line=revision.first_line,
+        state=revision.state,
+        digest=revision.digest,
+        size=revision.size,
+        notice=revision.notice,
+    )
+
+
+def text_of(revision: Revision) -> str | None:
+    """The text of a revision that is one; None for what was in a file."""
+    if revision.encoding != "text":
+        return None
+    end = "\n" if revision.final_newline and revision.lines else ""
+    return "\n".join(revision.lines) + end
+
+
+# view handle:
+# The view handle: a window on one document, with a position, a budget and a level of detail.
+#
+# A paused handle keeps the revision it knows, whatever is set on it; Refresh and Run adopt what is there now, and so
+# do ticks while it runs. Made by the Board's `view`. One file in spite of its length, because it is the methods of
+# one object, and what they need of its state is nobody else's.
+
+_LINE_TOKENS: Final = 4
+"""At least as many as the number before a line takes; every byte of a line is one token at most."""
+
+
+class ViewHandle(NodeBase):
+    """A window on a document. `source_fingerprint` is the xxh3 of the content shown, empty where there is none.
+
+    `dirty_flags` says which of position, policy and source changed since the last render.
+    """
+
+    __slots__ = (
+        "_awaits_outline",
+        "_dirty",
+        "_document",
+        "_outlined",
+        "_placed",
+        "_rendered",
+        "_revision",
+        "_shown",
+        "_standing",
+        "_summary",
+    )
+
+    obj_type: ClassVar[str] = "view"
+
+    def __init__(
+        self,
+        context: NodeContext,
+        document: Document,
+        *,
+        pos: Pos,
+        tokens: Budget,
+        lod: int,
+        follow: Frequency | None = None,
+    ) -> None:
+        self._document = document
+        self._revision = document.current
+        self._context = context
+        self._placed: tuple[Revision, Standing, Place] | None = None
+        """Where it was the last time that somebody asked, of which content, by which position."""
+        self._outlined: Outline | None = None
+        """What was prepared beside of what the revision declares."""
+        self._awaits_outline = False
+        self._standing = standing(pos, self._revision, self._outline_now, document.title)
+        self._rendered: RenderedView | None = None
+        self._shown = ShownRevisions()
+        self._summary = ""
+        """What a model wrote about the revision."""
+        self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
+        super().__init__(context, tokens=tokens, lod=lod)
+        self._freq = follow
+        self._running = follow is not None
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str | None:
+        """Absolute path of the document; None for a text."""
+        return self._document.path
+
+    @property
+    def pos(self) -> Pos:
+        return self._standing.pos
+
+    @property
+    def source_fingerprint(self) -> str:
+        return self.fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        return self._revision.digest
+
+    @property
+    def document_state(self) -> RevisionState:
+        return self._revision.state
+
+    @property
+    def line_count(self) -> int:
+        return self._revision.first_line - 1 + len(self._revision.lines)
+
+    @property
+    def dirty_flags(self) -> dict[Aspect, bool]:
+        return dict(self._dirty)
+
+    @property
+    def dirty(self) -> bool:
+        return any(self._dirty.values())
+
+    @property
+    def revision(self) -> Revision:
+        """The content that this handle shows."""
+        return self._revision
+
+    @property
+    def place(self) -> Place:
+        """Where the view stands in its revision, line and column counted from 0."""
+        placed = self._placed
+        if placed is None or placed[0] is not self._revision or placed[1] is not self._standing:
+            place = self._standing.place(self._revision)
+            placed = self._placed = self._revision, self._standing, place
+        return placed[2]
+
+    @property
+    def window_spec(self) -> dict[str, object]:
+        """What of the document it shows, as plain data.
+
+        `range_lines` are the first and the last line shown, from 1, None for none; `range_tokens` the tokens used and
+        allowed, the latter None for All; `anchors` the position, and the line where that is.
+        """
+        shown = self.measure()
+        lines = None if shown.first_line is None else [shown.first_line, shown.last_line]
+        allowed = self._tokens if isinstance(self._tokens, int) else None
+        line = self.place.line + self._revision.first_line
+        return {"range_lines": lines, "range_tokens": [shown.tokens, allowed], "anchors": [self.pos, line]}
+
+    @property
+    def title(self) -> str:
+        number = self.place.line + self._revision.first_line
+        where = f"{self._document.title}:{number}" if number > 1 else self._document.title
+        where += self._standing.note
+        return f"{where} (outside the workspace)" if self._document.outside else where
+
+    def measure(self) -> RenderedView:
+        """As `rendered`, for whoever only looks. Kept until something it depends on changes."""
+        # A paused view gets its outline at once, because nobody prepares one for it.
+        if self._rendered is None or (self._awaits_outline and not self._running):
+            self._rendered = self.Render()
+        return self._rendered
+
+    @property
+    def last_shown(self) -> Revision | None:
+        """What a model read of this handle last; where none ever read, what was displayed first; None for nothing."""
+        last = self._shown.last
+        return last.revision if last else None
+
+    @property
+    def shown_in(self) -> int:
+        """The index of the statement that displayed that; 0 for none."""
+        last = self._shown.last
+        return last.statement if last else 0
+
+    def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
+        """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""
+        level = self._lod if lod is None else lod
+        if rendered.whole or level != DIFFERENCES:
+            self._shown.displayed(ShownRevision(self._revision, statement))
+            self._forget_differences()
+
+    def mark_projected(self) -> None:
+        """As for all nodes: differences are told against this revision from now on."""
+        super().mark_projected()
+        if self._shown.mark_read():
+            self._forget_differences()
+        self._clean()
+
+    def _forget_differences(self) -> None:
+        # Other levels do not depend on what was shown; which one a group has of this view is its own.
+        if self._lod == DIFFERENCES:
+            self._rendered = None
+        self._tell_of_showing()
+
+    def _clean(self) -> None:
+        self._dirty = dict.fromkeys(self._dirty, False)
+
+    # --- the DSL -----------------------------------------------------------------------------------------------------
+
+    def GetDigest(self) -> dict[str, object]:
+        revision = self._revision
+        return self._schedule_digest() | {
+            "title": self.title,
+            "pos": self.pos,
+            "state": revision.state,
+            "lines": len(revision.lines),
+            "size": revision.size,
+            "encoding": revision.encoding,
+            "line_ends": revision.line_ends,
+            "final_newline": revision.final_newline,
+            "revision": revision.digest,
+        }
+
+    def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
+        level = self._lod if lod is None else checked_lod(lod)
+        limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
+        return rendered_at(self._scene(limit), level, self._outlining())
+
+    def _outlining(self) -> Callable[[Revision], Outline]:
+        """What gives the outline of a revision, as the handle is now: while it runs nobody waits for a large one."""
+        known, digest, at_once = self._outlined, self._revision.digest, not self._running or self.path is None
+
+        def outline(revision: Revision) -> Outline:
+            if known is not None and revision.digest == digest:
+                return known
+            made = self._outline_now(revision, at_once=at_once)
+            self._awaits_outline = made.is_provisional or (self._awaits_outline and not at_once)
+            return made
+
+        return outline
+
+    def _outline_now(self, revision: Revision, *, at_once: bool = True) -> Outline:
+        return self._context.outline(revision, self._document.path or self._document.title, at_once=at_once)
+
+    def _scene(self, budget: int) -> Scene:
+        return Scene(
+            revision=self._revision,
+            place=self.place,
+            budget=budget,
+            count=self._context.count,
+            title=self.title,
+            last_shown=self.last_shown,
+            shown_in=self.shown_in,
+            summary=self._summary,
+        )
+
+    @mutating
+    def SetPos(self, pos: Pos) -> None:
+        """Moves to "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar".
+
+        Raises:
+            ValueError: it is none of these, or no such symbol is declared; the message has the nearest names.
+        """
+        self._move(standing(pos, self._revision, self._outline_now, self._document.title))
+
+    @mutating
+    def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
+        """Moves by `n` lines, or by as many lines as `tokens` tokens hold (at least one); negative is up.
+
+        Raises:
+            ValueError: neither or both were given, or not as an int.
+        """
+        steps = [step for step in (n, tokens) if step is not None]
+        if len(steps) != 1 or not isinstance(steps[0], int) or isinstance(steps[0], bool):  # pyright: ignore[reportUnnecessaryIsInstance] - user code
+            raise ValueError("Scroll(n) moves by n lines, Scroll(tokens=n) by n tokens; give one of them, as an int")
+        line = self.place.line
+        target = line + steps[0] if tokens is None else self._line_after(line, tokens)
+        last = max(len(self._revision.lines) - 1, 0)
+        self._move(Standing(f"{min(max(target, 0), last) + self._revision.first_line}:0"))
+
+    def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
+        self.admit("Tick")
+        self._last_tick_time = now
+        self._last_tick_turn = turn_id
+        return self._follow(self._document.refresh_at_tick())
+
+    def foresee(self) -> str:
+        before, found = self._revision, self._document.peek()
+        if found.same_as(before):
+            return ""
+        if (before.state, found.state) == ("paged", "too large"):
+            return f"{self._document.title} has changed"
+        return told(self._document.title, self.path or "", before, found, self._context.count).summary
+
+    def _follow(self, revision: Revision) -> TickResult:
+        before, stood = self._revision, self._standing
+        if revision is before or revision.same_as(before):
+            return UNCHANGED
+        self._take(revision)
+        if not self._context.tells():
+            return UNCHANGED
+        return told(self._document.title, self.path or "", before, revision, self._context.count, self._moved(stood))
+
+    def _moved(self, stood: Standing) -> str:
+        """A clause on where the view stands now, where its symbol went or came back."""
+        if stood.is_gone == self._standing.is_gone or not is_symbol(self.pos):
+            return ""  # also where the symbol was given up for a line, because the text is read by pages now
+        line = self.place.line + self._revision.first_line
+        if self._standing.is_gone:
+            return f"{self.pos} is gone, the view stays at line {line}"
+        return f"{self.pos} is back, at line {line}"
+
+    def part(self) -> Part:
+        revision, own = self._revision, limit_of(self._tokens)
+        scene, outline = self._scene(own), self._outlining()
+        return Part(
+            key=self._obj_id,
+            name=self._context.name(self),
+            title=f"{self.title}{content_of(revision)}",
+            lod=self._lod,
+            need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
+            render=lambda lod, budget: rendered_at(replace(scene, budget=min(budget, own)), lod, outline),
+            salience=self.salience(),
+        )
+
+    # --- what is prepared beside -------------------------------------------------------------------------------------
+
+    def wants(self) -> Iterator[Want]:
+        """An outline that it shows only roughly so far; and what an Async view could use: its file's content where that
+        differs, a summary at the level that shows it.
+        """
+        if self._running and self.path is not None and self._lacks_outline():
+            yield outline_wish(self._obj_id, self.path, self._document.title, self._revision, self._basis("parse"))
+        if self._running and self._freq == "Async" and self.path is not None:
+            yield content_wish(self._obj_id, self.path, self._document.title, self._basis("render"))
+            if self._lod == SUMMED_UP and self._revision.state == "text" and self._revision.lines and not self._summary:
+                yield summary_wish(self._obj_id, self._document.title, self._revision, self._basis("other"))
+
+    def _lacks_outline(self) -> bool:
+        needs_one = self._awaits_outline or self._lod in OUTLINED or is_symbol(self.pos)
+        is_large = self._revision.state == "text" and self._revision.size > AT_ONCE
+        return needs_one and is_large and self._outlined is None
+
+    def _basis(self, kind: PayloadKind) -> PayloadBasis:
+        level = (self._lod,) if kind == "other" else ()
+        return basis_of(self._revision, self._running, self._freq, *level)
+
+    def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
+        """As for all nodes: the file's new content, or that there is some, or a summary of what is shown."""
+        self.admit("take_payload")
+        kind, before = payload.payload_kind, self._revision
+        if kind not in KINDS:
+            return "unusable"
+        # Another view may have brought newer content of the file than what was prepared.
+        is_older = kind == "render" and self._document.current.digest not in (before.digest, payload.payload_hash)
+        if payload.basis != self._basis(kind) or is_older:
+            return "stale"
+        if kind == "parse":
+            return self._take_outline(payload.data)
+        self._last_tick_time, self._last_tick_turn = now, turn_id
+        if kind == "other":
+            return self._take_summary(payload.data.decode("utf-8", "replace"))
+        return self._follow(
+            self._document.bring(payload.data) if kind == "render" else self._document.refresh_at_tick()
+        )
+
+    def _take_outline(self, data: bytes) -> TickResult | DropReason:
+        """No look at the file: that is still due where the view follows it."""
+        try:
+            self._outlined = unpacked(data)
+        except ValueError:
+            return "unusable"
+        self._standing = self._standing.followed(self._revision, self._outlining())
+        self._touch("source")
+        said = f"{self._document.title}: its outline is ready, so levels 1 and 2 show what it declares"
+        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+
+    def _take_summary(self, text: str) -> TickResult:
+        self._summary = text
+        self._touch("source")
+        said = f"{self._document.title}: a model has summed it up"
+        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+
+    # --- as plain data -----------------------------------------------------------------------------------------------
+
+    def state(self) -> ViewState:
+        """All that there is to the handle but its id."""
+        revision = self._revision
+        return ViewState(
+            path=self.path,
+            title=self._document.title,
+            outside=self._document.outside,
+            text=text_of(revision),
+            first_line=revision.first_line,
+            state=revision.state,
+            digest=revision.digest,
+            size=revision.size,
+            notice=revision.notice,
+            pos=self.pos,
+            symbol_line=self._standing.line,
+            symbol_gone=self._standing.is_gone,
+            tokens=self._tokens if isinstance(self._tokens, int) else None,
+            lod=self._lod,
+            running=self._running,
+            freq=self._freq,
+            min_turn_interval=self._min_turn_interval,
+            last_tick_turn=self._last_tick_turn,
+            last_tick_time=self._last_tick_time,
+            changed=self._changed,
+            summary=self._summary,
+            dirty=[what for what, is_dirty in self._dirty.items() if is_dirty],
+            read=None if self._shown.read is None else shown_state(self._shown.read, revision),
+            unread=[shown_state(shown, revision) for shown in self._shown.unread],
+            last_touched=self._last_touched,
+            pinned=self._pinned,
+        )
+
+    def restore(self, state: ViewState, document: Document, revision: Revision, shown: ShownRevisions) -> None:
+        """Takes a state over, with the document and the revisions that it names; says nothing about it.
+
+        Raises:
+            ValueError: no handle can be in that state; nothing was changed.
+        """
+        stood = Standing(checked_pos(state.pos), max(state.symbol_line, 0), state.symbol_gone)
+        tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
+        if not revision.same_as(self._revision):
+            self._outlined, self._awaits_outline = None, False
+        self._document, self._revision, self._rendered = document, revision, None
+        self._standing, self._tokens, self._lod = stood, tokens, lod
+        self._running, self._freq = state.running, state.freq
+        self._min_turn_interval = max(state.min_turn_interval, 1)
+        self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
+        self._changed = state.changed
+        self._shown = shown
+        self._summary = state.summary
+        self._last_touched = state.last_touched
+        self._dirty = {what: what in state.dirty for what in self._dirty}
+        self.favour(state.pinned)
+        self._tell_holders()
+
+    # --- content -----------------------------------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        self._take(self._document.refresh())
+
+    def _take(self, revision: Revision) -> None:
+        before, self._revision = self._revision, revision
+        if revision is not before and not revision.same_as(before):
+            self._outlined, self._awaits_outline = None, False
+            self._standing = self._standing.followed(revision, self._outlining())
+            self._summary = ""
+            self._touch("source")
+
+    def _touch(self, what: Aspect) -> None:
+        super()._touch(what)
+        self._dirty[what] = True
+        self._rendered = None
+
+    def _move(self, stands: Standing) -> None:
+        if stands != self._standing:
+            self._standing = stands
+            self._touch("pos")
+
+    def _line_after(self, line: int, tokens: int) -> int:
+        if self._revision.state == "paged" and abs(tokens) > LARGEST_WINDOW:
+            raise ValueError(
+                f"Scroll(tokens=n) goes up to {LARGEST_WINDOW:,} in a file of that size; Scroll(n) by n lines"
+            )
+        _, ruler = measured(self._revision, self._context.count)
+        if tokens > 0:
+            return max(ruler.down(line, tokens), line + 1)
+        return min(ruler.up(line, -tokens), line - 1) if tokens else line
