@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from .files.tails import News as News
     from .files.tails import PastStatement as PastStatement
     from .files.tails import ProjectionPart as ProjectionPart
+    from .log.branch_rows import BranchRow as BranchRow
     from .log.branches import path_of as path_of
     from .log.cycles import CycleSummary as CycleSummary
     from .log.file_history import rewound_lines as rewound_lines
@@ -161,34 +162,33 @@ if TYPE_CHECKING:
     from .runtime.environment import EnvironmentSpec as EnvironmentSpec
     from .runtime.environment import Limits as Limits
     from .runtime.environment import StartServer as StartServer
+    from .runtime.environment import cannot_hold as cannot_hold
     from .runtime.hardening import harden_process as harden_process
-    from .runtime.holding import cannot_hold as cannot_hold
     from .runtime.zygote import Zygote as Zygote
-    from .session.branch_rows import BranchRow as BranchRow
-    from .session.commands.replay import replay_text as replay_text
     from .session.commands.table import COMMANDS as COMMANDS
+    from .session.commands.timeline import replay_text as replay_text
     from .session.host import Host as Host
-    from .session.lifecycle.naming import session_named as session_named
+    from .session.journal import FilesPutBack as FilesPutBack
+    from .session.journal import Item as Item
+    from .session.journal import ModelRetried as ModelRetried
+    from .session.journal import OutputStreamed as OutputStreamed
+    from .session.journal import ReasoningStreamed as ReasoningStreamed
+    from .session.journal import Signal as Signal
+    from .session.journal import StatementRerun as StatementRerun
+    from .session.journal import Subscription as Subscription
+    from .session.journal import TextStreamed as TextStreamed
     from .session.lifecycle.registry import Sessions as Sessions
+    from .session.lifecycle.registry import session_named as session_named
     from .session.model_calls.projector import Projection as Projection
-    from .session.past.replay_report import EditMode as EditMode
-    from .session.past.replay_report import EditRequest as EditRequest
-    from .session.past.replay_report import ReplayReport as ReplayReport
-    from .session.past.replay_report import ReplayRequest as ReplayRequest
+    from .session.past.requests import EditMode as EditMode
+    from .session.past.requests import EditRequest as EditRequest
+    from .session.past.requests import ReplayReport as ReplayReport
+    from .session.past.requests import ReplayRequest as ReplayRequest
     from .session.policy import MODES as MODES
     from .session.policy import OPTIONS as OPTIONS
     from .session.policy import OptionValues as OptionValues
     from .session.progress import Progress as Progress
     from .session.progress import with_progress as with_progress
-    from .session.publishing.signals import FilesPutBack as FilesPutBack
-    from .session.publishing.signals import Item as Item
-    from .session.publishing.signals import ModelRetried as ModelRetried
-    from .session.publishing.signals import OutputStreamed as OutputStreamed
-    from .session.publishing.signals import ReasoningStreamed as ReasoningStreamed
-    from .session.publishing.signals import Signal as Signal
-    from .session.publishing.signals import StatementRerun as StatementRerun
-    from .session.publishing.signals import TextStreamed as TextStreamed
-    from .session.publishing.subscription import Subscription as Subscription
     from .session.session import Session as Session
     from .session.tickets import Ticket as Ticket
     from .session.tickets import TurnEnd as TurnEnd
@@ -397,6 +397,7 @@ _MODULES: Final = {
     "files.search.ignore_files": "complete_path",
     "files.sources": "Buffers Editor",
     "files.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
+    "log.branch_rows": "BranchRow",
     "log.branches": "path_of",
     "log.cycles": "CycleSummary",
     "log.file_history": "rewound_lines",
@@ -415,23 +416,19 @@ _MODULES: Final = {
     "log.store_protocol": "SessionRow Store",
     "log.timeline": "Cell Execution",
     "log.user_message": "blocks_of is_long_text",
-    "runtime.environment": "Environment EnvironmentSpec Limits StartServer",
+    "runtime.environment": "Environment EnvironmentSpec Limits StartServer cannot_hold",
     "runtime.hardening": "harden_process",
-    "runtime.holding": "cannot_hold",
     "runtime.zygote": "Zygote",
-    "session.branch_rows": "BranchRow",
-    "session.commands.replay": "replay_text",
     "session.commands.table": "COMMANDS",
+    "session.commands.timeline": "replay_text",
     "session.host": "Host",
-    "session.lifecycle.naming": "session_named",
-    "session.lifecycle.registry": "Sessions",
+    "session.journal": "FilesPutBack Item ModelRetried OutputStreamed ReasoningStreamed Signal "
+    "StatementRerun TextStreamed Subscription",
+    "session.lifecycle.registry": "session_named Sessions",
     "session.model_calls.projector": "Projection",
-    "session.past.replay_report": "EditMode EditRequest ReplayReport ReplayRequest",
+    "session.past.requests": "EditMode EditRequest ReplayReport ReplayRequest",
     "session.policy": "MODES OPTIONS OptionValues",
     "session.progress": "Progress with_progress",
-    "session.publishing.signals": "FilesPutBack Item ModelRetried OutputStreamed ReasoningStreamed Signal "
-    "StatementRerun TextStreamed",
-    "session.publishing.subscription": "Subscription",
     "session.session": "Session",
     "session.tickets": "Ticket TurnEnd",
 }

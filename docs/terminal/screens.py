@@ -30,7 +30,7 @@ from rich.terminal_theme import DIMMED_MONOKAI, TerminalTheme
 from rich.text import Text
 
 from docs.terminal.scenes import COMMAND, SCENES, Scene
-from engine.cli.terminal.waiting import FRAMES
+from engine.cli.terminal.screen import FRAMES
 from tests.support.terminal import Terminal
 
 HERE: Final = Path(__file__).parent

@@ -16,9 +16,7 @@ import typer
 from ..core.errors import EngineError
 from ..core.installation import __version__
 from .commands import COMMANDS
-from .complaints import complaint
-from .output.exit_codes import ExitCode, exit_code_lines
-from .output.output import abandon_output
+from .output import ExitCode, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
 Examples:
@@ -111,7 +109,7 @@ def _prepare_streams(arguments: Sequence[str]) -> None:
     if any(command.name in arguments for command in COMMANDS):
         # Here, because a help text waits for nothing of the engine.
         from ..log.redaction import without_secrets
-        from .output.opened import redactor
+        from .output import redactor
 
         hidden = redactor()
         sys.stdout, sys.stderr = without_secrets(sys.stdout, hidden), without_secrets(sys.stderr, hidden)

@@ -1,18 +1,469 @@
-"""`rewindow doctor`: tries everything that a session needs, and says what to do about what is missing."""
+"""What a check of `doctor` found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, cast
 
+import anyio
 import typer
 
+from ..context.models import make_model
+from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held
 from ..core.errors import EngineError
-from ..core.text import visible
-from .checks import CHECKS
-from .checks.finding import Finding
-from .output.json_lines import check_formats, print_json, print_json_rows
-from .output.opened import working_directory
+from ..core.ids import ExecutionId
+from ..core.settings import SETTINGS, config_path
+from ..core.text import plural, visible
+from ..core.tokens.ranks import encoding
+from ..files.outline.grammars import missing
+from ..files.outline.languages import LANGUAGES
+from ..files.search.commands import find_ripgrep
+from ..log.redaction import SHORTEST
+from ..log.secrets import allowed_variables, find_secrets
+from ..log.statements import EffectAnswer, EffectRequest, RunRequest
+from ..log.store import DATABASE
+from ..log.store.locks import owners
+from ..log.store.maintenance import contents_taken, faults, open_to_others
+from ..runtime.environment import EnvironmentSpec
+from ..runtime.sandbox import landlock
+from ..runtime.sandbox.entering import MISSING
+from ..runtime.worker.forking.outlining import ctags_program
+from ..runtime.worker.processes.ending import left_behind
+from ..runtime.worker.processes.memory import MOST_PROCESSES, most_tasks
+from ..runtime.worker.processes.system import hides_processes, read
+from ..runtime.worker_environment import WorkerEnvironment
+from ..runtime.zygote import Zygote
+from ..session.directories import find_project_environment
+from .output import (
+    check_formats,
+    print_json,
+    print_json_rows,
+    redactor,
+    settings,
+    shown,
+    size,
+    store,
+    working_directory,
+)
+
+Grade = Literal["ok", "note", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. `failed` means that sessions cannot work; `note`, that somebody might want to act."""
+
+    grade: Grade
+    text: str
+
+
+# environment:
+# The interpreter, every option with where its value comes from, the model, and the secrets in the environment.
+
+
+def python() -> Iterable[Finding]:
+    return [
+        Finding("ok", f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {sys.prefix}")
+    ]
+
+
+def configuration() -> Iterator[Finding]:
+    values = settings()  # which also checks every one of them
+    path = config_path(os.environ)
+    from_file = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    yield Finding("ok", f"{'config file' if path.exists() else 'no config file at'} {shown(str(path))}")
+    unset = 0
+    for option in SETTINGS:
+        if os.environ.get(option.variable):
+            origin = f"from {option.variable}"
+        elif from_file.get(option.name):
+            origin = "from the config file"
+        else:
+            unset += 1
+            continue
+        value: object = getattr(values, option.name)
+        yield Finding("ok", f"{option.name} = {shown(_text(value))}  ({origin})")
+    which = "the other" if unset < len(SETTINGS) else "all"
+    yield Finding("ok", f"{which} {unset} settings have their defaults (`rewindow help configuration`)")
+
+
+def _text(value: object) -> str:
+    """As it can be set."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, cast("tuple[object, ...]", value))) or None
+    return "not set" if value is None else str(value)
+
+
+def model() -> Iterable[Finding]:
+    chosen = make_model(settings().model)
+    if chosen.name == "direct":
+        return [Finding("note", "no language model is configured: what you type runs as Python (model `direct`)")]
+    form = "" if settings().calls_tools else ", which writes statements as text (models_without_tools)"
+    return [Finding("ok", f"model {shown(settings().model)}{form}")]
+
+
+def secrets() -> Iterator[Finding]:
+    found = find_secrets(os.environ, settings().hidden_names)
+    if found.names:
+        names = ", ".join(map(shown, found.names))
+        yield Finding("ok", f"hidden from statements and taken out of texts, as their names look secret: {names}")
+    else:
+        yield Finding("ok", "no variable of the environment looks like a secret")
+    if found.short:
+        names = ", ".join(map(shown, found.short))
+        yield Finding("note", f"shown where they occur, as they are shorter than {SHORTEST} characters: {names}")
+    if found.words:
+        names = ", ".join(map(shown, found.words))
+        yield Finding(
+            "note",
+            f"read like words, which are taken out of all texts, also of files that a model reads: {names}; "
+            "give those that are no secret to the option hidden_names, each after a `!`",
+        )
+
+
+# outlines:
+# Whether outlines can be made: the grammar of each language, and `ctags` for the languages that have none.
+
+
+def outlines() -> Iterator[Finding]:
+    unusable = missing()
+    for reason in unusable:
+        yield Finding("note", f"outlines of some files are from ctags or indentation; install it again: {reason}")
+    if not unusable:
+        yield Finding("ok", f"outlines of {len(LANGUAGES)} languages and formats")
+    program = ctags_program()
+    if program is None:
+        yield Finding(
+            "note", "outlines in other languages are from indentation; install Universal Ctags for better ones"
+        )
+    else:
+        yield Finding("ok", f"outlines in other languages use {program}")
+
+
+# storage:
+# Where sessions are kept: space, permissions, what is there, whether it is intact, and who is using it.
+
+LITTLE: Final = 200_000_000
+TOO_LITTLE: Final = 20_000_000
+"""Bytes free under the state directory."""
+_CHECK_SECONDS: Final = 5.0
+
+
+def disk() -> Iterable[Finding]:
+    place = settings().state_dir
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    advice = "" if room(free) == "ok" else "; free some space"
+    return [Finding(room(free), f"{size(free)} free at {shown(str(place))}{advice}")]
+
+
+def room(free: int) -> Grade:
+    """What so many free bytes mean."""
+    if free < TOO_LITTLE:
+        return "failed"
+    return "note" if free < LITTLE else "ok"
+
+
+def permissions() -> Iterable[Finding]:
+    place = settings().state_dir
+    if place.exists() and not place.is_dir():
+        return [Finding("failed", f"{shown(str(place))} is no directory; choose another state_dir")]
+    commands = open_to_others(place, _database())
+    if not commands:
+        return [Finding("ok", "only you may read your sessions")]
+    return [Finding("note", f"others may get at your sessions; run: {command}") for command in commands]
+
+
+def sessions() -> Iterable[Finding]:
+    with store() as opened:
+        rows = opened.rows()
+    taken = sum(path.stat().st_size for path in settings().state_dir.rglob("*") if path.is_file())
+    found = [Finding("failed", row.complaint) for row in rows if row.complaint]
+    return [
+        *found,
+        Finding(
+            "ok", f"{len(rows):,} {plural(len(rows), 'session')}, {size(taken)} in {shown(str(settings().state_dir))}"
+        ),
+    ]
+
+
+def past() -> Iterable[Finding]:
+    """What is kept for rebuilds beside the logs."""
+    if not _database().exists():
+        return []
+    found = contents_taken(_database(), _CHECK_SECONDS)
+    if found is None:
+        return [Finding("note", "what is kept for rebuilds could not be counted; see integrity")]
+    taken, values = map(size, found)
+    limit = size(settings().past_bytes)
+    return [
+        Finding("ok", f"{taken} kept for rebuilds, {values} of it copies of values; past_bytes is {limit} a session")
+    ]
+
+
+def integrity() -> Iterable[Finding]:
+    if not _database().exists():
+        return [Finding("note", "there is no database yet")]
+    found = faults(_database(), _CHECK_SECONDS)
+    if found is None:
+        return [Finding("note", f"the database is too large to be checked within {_CHECK_SECONDS:.0f} s")]
+    return [Finding("failed", f"damaged: {shown(fault)}") for fault in found] or [
+        Finding("ok", "the database is intact")
+    ]
+
+
+def in_use() -> Iterable[Finding]:
+    if not _database().exists():
+        return []
+    found = owners(str(_database()))
+    if not found:
+        return [Finding("ok", "no session is in use")]
+    return [Finding("ok", f"session {session_id} is in use by process {pid}") for session_id, pid in found.items()]
+
+
+def _database() -> Path:
+    return Path(os.path.realpath(settings().state_dir / DATABASE))
+
+
+# worker:
+# Whether statements can run: the project's environment, what searches, token ranks, and a worker that runs one.
+
+START_SECONDS: Final = 30.0
+_SAMPLE: Final = "tokens"
+
+
+def project() -> Iterable[Finding]:
+    found = find_project_environment(str(Path.cwd()), os.environ, settings().python)
+    if found.note:
+        return [Finding("note", found.note)]
+    if not found.import_paths:
+        return [Finding("note", "no virtual environment for this directory; statements import what Rewindow can")]
+    return [Finding("ok", f"statements import from {', '.join(found.import_paths)}")]
+
+
+def search() -> Iterable[Finding]:
+    found = find_ripgrep(os.environ.get("PATH", ""), (str(Path.cwd()),))
+    if found is None:
+        return [
+            Finding(
+                "note",
+                "searches use this program's own walk, which takes several times as long in large projects; install"
+                " ripgrep: an `rg` on PATH, outside the project, that only you and root can change",
+            )
+        ]
+    return [Finding("ok", f"searches use {found}")]
+
+
+def tokens() -> Iterable[Finding]:
+    started = time.monotonic()
+    ranks = encoding()
+    if ranks.decode(ranks.encode(_SAMPLE)) != _SAMPLE:
+        return [Finding("failed", "the token ranks of this installation are damaged; install it again")]
+    return [Finding("ok", f"token ranks loaded in {(time.monotonic() - started) * 1000:.0f} ms")]
+
+
+def statement() -> Iterable[Finding]:
+    started = time.monotonic()
+    zygote = Zygote.spawn()
+    try:
+        value = anyio.run(_first_statement, zygote)
+    finally:
+        zygote.close()
+    if value != "42":
+        return [Finding("failed", f"a statement gave {value!r} where 42 was due; report this with the lines above")]
+    return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]
+
+
+def left() -> Iterator[Finding]:
+    """What agents left that were killed together with the parents of their workers; the end of this command ends it."""
+    found = left_behind()
+    named = ", ".join(f"{pid} ({shown(read(f'/proc/{pid}/comm').decode(errors='replace').strip())})" for pid in found)
+    if found:
+        yield Finding("note", f"processes of an agent that was killed still run, and are ended now: {named}")
+    else:
+        yield Finding("ok", "no process of an agent that was killed still runs")
+
+
+async def _first_statement(zygote: Zygote) -> str | None:
+    async def refuse(_: EffectRequest) -> EffectAnswer:
+        return EffectAnswer()
+
+    environment = WorkerEnvironment(zygote)
+    with anyio.fail_after(START_SECONDS):
+        await environment.start(
+            EnvironmentSpec(
+                cwd=str(Path.cwd()),
+                redactor=redactor(),
+                variables=allowed_variables(os.environ, settings().hidden_names),
+            )
+        )
+        request = RunRequest(execution_id=ExecutionId("doctor"), label="<doctor>", source="6 * 7")
+        outcome = await environment.run(request, refuse, lambda _stream, _text: None)
+    await environment.close()
+    return outcome.value
+
+
+# sandbox:
+# Which layers hold statements here, what is missing for the others, and what that leaves open.
+
+_OPEN: Final[Mapping[Layer, str]] = {
+    "landlock": "change every file that you may",
+    "seccomp": "use the network",
+    "mounts": (
+        "change modes, owners and times of your files, read the state of sessions, and write into your terminals and"
+        " the shared memory of your programs"
+    ),
+}
+"""What a statement may do without a layer, with all others in force."""
+_EACH: Final = "they may do whatever you may, so in the mode ask each one of a model asks"
+
+
+def sandbox() -> Iterator[Finding]:
+    entered = _entered()
+    yield from said_of(entered.layers, settings().sandbox or "off")
+    if is_held(entered.layers):
+        yield processes_of(entered.is_apart)
+
+
+def processes_of(is_apart: bool) -> Finding:
+    """How the number of a model statement's processes is bounded: in a process namespace, or by counting."""
+    if is_apart:
+        return Finding(
+            "ok",
+            f"sandbox, processes: the kernel allows a model's statements {most_tasks():,} processes and threads at a"
+            " time, and ends them with their session",
+        )
+    return Finding(
+        "note",
+        "sandbox, processes: this system permits no process namespace, so they are counted four times a second; a"
+        f" statement that starts many at once has more than {MOST_PROCESSES:,} for a moment",
+    )
+
+
+def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
+    """The findings where these layers, and parts of them, hold a worker, and the setting `sandbox` is `rule`."""
+    yield _in_short(is_held(layers), rule)
+    for layer in LAYERS:
+        if layer in layers:
+            yield Finding("ok", f"sandbox, layer {layer}: in force")
+        else:
+            reason = MISSING[layer]() or "it could not be entered"
+            yield Finding("note", f"sandbox, layer {layer}: {reason}; without it statements may {_OPEN[layer]}")
+    if "landlock" in layers:
+        for part, what in PARTS.items():
+            if part not in layers:
+                since = landlock.SINCE[part]
+                yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
+
+
+def _in_short(can_hold: bool, rule: str) -> Finding:
+    """What that means for whoever works with a model."""
+    if rule == "off":
+        can = "could" if can_hold else "cannot"
+        return Finding("note", f"no sandbox, as the setting says (the kernel {can} hold statements): {_EACH}")
+    if can_hold:
+        return Finding(
+            "ok", "a model's statements run in a sandbox: in the mode ask, what they change asks, and no more"
+        )
+    if rule == "required":
+        return Finding("failed", "the kernel cannot hold statements, and the setting sandbox = required runs none then")
+    return Finding("note", f"no sandbox, because the kernel cannot hold statements: {_EACH}")
+
+
+def others() -> Iterator[Finding]:
+    """Whether statements that no domain holds see other processes."""
+    if settings().allow_sudo:
+        yield Finding(
+            "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
+        )
+    elif not hides_processes():
+        missing = "this kernel has no Landlock (Linux 5.19 or later)"
+        yield Finding(
+            "note", f"statements can read your other processes, because {missing}; only Rewindow's are hidden"
+        )
+    else:
+        yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
+
+
+class _Entered(NamedTuple):
+    """The layers of a worker, and whether it is in a process namespace below this one."""
+
+    layers: tuple[Layer, ...]
+    is_apart: bool
+
+
+def _entered() -> _Entered:
+    """What holds a worker that was started to find out."""
+    zygote = Zygote.spawn()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            return anyio.run(_layers, zygote, os.path.realpath(scratch))
+    finally:
+        zygote.close()
+
+
+async def _layers(zygote: Zygote, scratch: str) -> _Entered:
+    environment = WorkerEnvironment(zygote)
+    variables = allowed_variables(os.environ, settings().hidden_names)
+    try:
+        with anyio.fail_after(START_SECONDS):
+            domain = Domain(scratch=scratch)
+            spec = EnvironmentSpec(cwd=str(Path.cwd()), redactor=redactor(), variables=variables, domain=domain)
+            await environment.start(spec)
+        return _Entered(tuple(environment.layers), _depth(environment.pid or "self") > _depth("self"))
+    finally:
+        await environment.close()
+
+
+def _depth(pid: int | str) -> int:
+    """How many process namespaces a process has a number in, from that of /proc on."""
+    lines = read(f"/proc/{pid}/status").splitlines()
+    return next((len(line.split()) for line in lines if line.startswith(b"NSpid:")), 0)
+
+
+# checks:
+# What `rewindow doctor` looks at, in the order of its report. Each check is a function that gives findings.
+#
+# Called by `doctor` alone. A check may raise EngineError or OSError; that is a failure.
+
+CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
+    ("python", python),
+    ("configuration", configuration),
+    ("model", model),
+    ("secrets", secrets),
+    ("project", project),
+    ("search", search),
+    ("disk", disk),
+    ("permissions", permissions),
+    ("store", sessions),
+    ("past", past),
+    ("integrity", integrity),
+    ("in use", in_use),
+    ("tokens", tokens),
+    ("outlines", outlines),
+    ("left behind", left),
+    ("worker", statement),
+    ("sandbox", sandbox),
+    ("other processes", others),
+)
+
+
+# doctor:
+# `rewindow doctor`: tries everything that a session needs, and says what to do about what is missing.
 
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ..core.text import cut_line, visible
-from .output.columns import aligned
+from .output import aligned
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _FOLDERS: Final = (_PACKAGE / "pages", _PACKAGE.parent / "docs")

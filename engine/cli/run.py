@@ -12,8 +12,7 @@ import typer
 from ..core.errors import EngineError
 from ..core.settings import load_settings
 from ..core.text import cut_line
-from .complaints import chosen
-from .output.opened import working_directory
+from .output import chosen, working_directory
 
 if TYPE_CHECKING:
     from .terminal.one_prompt import OnePrompt
@@ -60,8 +59,8 @@ def run(
         raise typer.BadParameter("--output-format and --verbose are for one prompt; give it with -p TEXT or a pipe")
 
     from ..session.policy import MODES
+    from .terminal.one_prompt import FORMATS as MAKERS
     from .terminal.one_prompt import OnePrompt  # only now, because a wrong usage waits for nothing
-    from .terminal.prompt_output import FORMATS as MAKERS
 
     if mode is not None:
         chosen("--mode", mode, MODES)

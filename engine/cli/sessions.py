@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 from msgspec.structs import replace
 
-from ..core.text import cut_line
+from ..core.errors import EngineError
+from ..core.text import cut_line, plural
+from ..log.branch_rows import BranchRow, BranchStatements, branch_rows
+from ..log.branches import branches_of
+from ..log.store import DATABASE
+from ..log.store.locks import owners
 from ..log.store_protocol import SessionRow
-from ..session.directories import alike
-from .complaints import complaint
-from .output.columns import aligned
-from .output.json_lines import check_formats, print_rows
-from .output.opened import redactor, store
-from .output.printing import shown, size
+from ..session.directories import Scratch, alike, sweep
+from .output import (
+    aligned,
+    check_formats,
+    complaint,
+    find,
+    print_json_rows,
+    print_rows,
+    redactor,
+    settings,
+    shown,
+    size,
+    store,
+)
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""
@@ -85,3 +100,119 @@ def _fields(row: SessionRow) -> dict[str, object]:
         "past_size": row.contents_size,
         "values_size": row.droppable_size,
     }
+
+
+# branches:
+# `rewindow branches SESSION`: the branches of a session.
+
+_BRANCHES_COLUMNS = ("branch", "from", "statements", "")
+
+
+def branches(
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON array."),
+    as_lines: bool = typer.Option(False, "--jsonl", help="Print one JSON object per line."),
+) -> None:
+    """List the branches of a session, oldest first."""
+    check_formats(as_json, as_lines)
+    with store() as opened:
+        events = opened.load(find(opened, session).session_id)
+    statements = BranchStatements()
+    for event in events:
+        statements.apply(event)
+    rows = branch_rows(branches_of(events), statements)
+    if as_json or as_lines:
+        print_json_rows([_branches_fields(row) for row in rows], ("branch", "parent"), as_lines=as_lines)
+    else:
+        typer.echo("\n".join(aligned([_BRANCHES_COLUMNS, *map(_branches_cells, rows)], None, ())))
+
+
+def _branches_cells(row: BranchRow) -> tuple[str, ...]:
+    start = "" if row.parent is None else f"{shown(row.parent)} after {row.shared}" if row.shared else shown(row.parent)
+    return shown(row.name), start, str(row.last), "active" if row.is_active else ""
+
+
+def _branches_fields(row: BranchRow) -> dict[str, object]:
+    return {
+        "branch": row.name,
+        "parent": row.parent,
+        "shared": row.shared,
+        "statements": row.last,
+        "active": row.is_active,
+    }
+
+
+# delete:
+# `rewindow delete SESSION...`: removes sessions for good.
+
+
+def delete(
+    sessions: Annotated[list[str], typer.Argument(help="Ids of sessions, or the starts of them.", metavar="SESSION")],
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+) -> None:
+    """Delete sessions with everything they refer to. `rewindow gc` gives the disk space back."""
+    if not yes and not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; give --yes to delete without being asked")
+    with store() as opened:
+        rows = {row.session_id: row for row in (find(opened, start) for start in sessions)}
+        if not yes and not _confirmed(list(rows.values())):
+            typer.echo("Nothing was deleted.")
+            raise typer.Exit(1)
+        failed = False
+        for session_id in rows:
+            try:
+                opened.delete(session_id)
+                Scratch(settings().state_dir, session_id).remove()
+                typer.echo(f"deleted {session_id}")
+            except EngineError as error:
+                failed = True
+                typer.echo(complaint(error), err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _confirmed(rows: list[SessionRow]) -> bool:
+    for row in rows:
+        title = f"  {shown(row.title)}" if row.title else ""
+        typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}  {shown(row.cwd)}{title}")
+    return typer.confirm("Delete this for good?" if len(rows) == 1 else f"Delete these {len(rows)} for good?")
+
+
+# gc:
+# `rewindow gc --older-than AGE`: deletes what nobody has used for long, and gives the space back.
+
+_SECONDS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
+_AGE: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])")
+
+
+def seconds_of(age: str) -> int:
+    """`12h`, `30d` or `8w` in seconds. Raises typer.BadParameter for anything else."""
+    match = _AGE.fullmatch(age)
+    if match is None:
+        raise typer.BadParameter(f"{age!r} is no age; give a number with h, d or w, such as 12h, 30d or 8w")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def gc(
+    older_than: str = typer.Option(help="For how long they have been unused: 12h, 30d, 8w.", metavar="AGE"),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only list what would be deleted."),
+) -> None:
+    """Delete sessions that nobody has used for a while. Those in use stay."""
+    limit = time.time() - seconds_of(older_than)
+    with store() as opened:
+        if dry_run:
+            in_use = owners(os.path.realpath(settings().state_dir / DATABASE))
+            old = [row for row in opened.rows() if row.updated_at < limit and row.session_id not in in_use]
+            for row in old:
+                typer.echo(f"would delete {row.session_id}")
+            typer.echo(
+                f"{len(old):,} {plural(len(old), 'session')}, {size(sum(row.size for row in old))}; nothing was deleted"
+            )
+            return
+        done = opened.collect(limit)
+        sweep(settings().state_dir, lambda: {row.session_id for row in opened.rows()})
+    for session_id in done.deleted:
+        typer.echo(f"deleted {session_id}")
+    for session_id in done.in_use:
+        typer.echo(f"left {session_id}, which is in use")
+    typer.echo(f"{len(done.deleted):,} {plural(len(done.deleted), 'session')} deleted, {size(done.freed)} given back")

@@ -1,35 +1,337 @@
-"""`rewindow show SESSION`: what was asked, what ran, what came of it."""
+"""One line for a tool call, as all commands show it. Must not know any command."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
+import msgspec
 import typer
 
+from ..context.model import Prompt
 from ..context.tail.feed import divergence_phrase, entered_sentence, moved_sentence
+from ..context.tail.prompt import Account, message_text
 from ..context.tail.results import result_text
-from ..core.ids import ToolCallId
-from ..core.text import plural, visible
-from ..log.branches import path_of
-from ..log.cycles import cycles_of, to_json
+from ..context.tail.standing import SentProjections, prompt_of
+from ..context.view.entries import Summary
+from ..core.errors import InvalidRequestError, StoreError
+from ..core.ids import BlobDigest, ExecutionId, ToolCallId
+from ..core.text import more, plural, visible
+from ..core.toolbox import ROUTED, call_title
+from ..log.branches import branches_of, path_of
+from ..log.cycles import Cycles, RequestCycle, cycles_of, steps_of, to_json
+from ..log.cycles.machine import ANOMALIES, Item
+from ..log.cycles.views import AiBlock, Call, Step
 from ..log.event_log import lookup_in
 from ..log.events import Event
 from ..log.events.codec import encode
-from ..log.events.conversation import AgentText, ResultRerendered, RunStop, ToolCall, ToolResult, UserMessage
-from ..log.events.execution import ExecutionFinished, StatementRecorded
+from ..log.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    ResultRerendered,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ..log.events.execution import CommandEnded, EffectRequested, ExecutionFinished, FileWritten, StatementRecorded
 from ..log.events.going_back import Diverged, HeadMoved, ReplayEnded
 from ..log.events.nodes import FileChanged
 from ..log.events.session import DomainEntered, EnvironmentRestored
 from ..log.redaction import redact_event, write_json
 from ..log.timeline import Timeline
-from .acts_text import Acts
-from .calls import call_line
-from .cycles_text import cycles_text
-from .output.opened import find, redactor, store
-from .output.printing import shown, visible_json
-from .projection_text import PastCall
+from ..session.model_calls.context_text import breakdown_text
+from ..session.model_calls.replies import breakdown_of
+from .output import find, redactor, shown, shown_line, store, visible_json
+from .terminal.rendering import diff, painted, shown_markdown
+
+WIDTH: Final = 100
+"""Characters of a line that stands for something longer."""
+
+
+def call_line(call: ToolCall) -> str:
+    """The tool, and the first line of its source, or its arguments as JSON."""
+    source = call.arguments.get("source")
+    text = source if isinstance(source, str) else msgspec.json.encode(call.arguments).decode()
+    return f"{shown_line(call.tool, WIDTH)} {shown_line(text, WIDTH)}".rstrip()
+
+
+# acts text:
+# What a statement did through tools that change something, as text: files as diffs, commands with how they ended.
+#
+# Must not know any command. Called by `show`. What a command printed is in the session's log (`--events`), and most
+# often in the statement's result, too.
+
+SHOWN_LINES: Final = 60
+"""Of one diff."""
+
+
+class Acts:
+    """The acts of a log by the executions that they belong to."""
+
+    def __init__(self, log: Iterable[Event], cwd: str) -> None:
+        calls: dict[ToolCallId, ToolCall] = {}
+        self._blocks: dict[ExecutionId, list[str]] = {}
+        unshown: dict[ExecutionId, int] = {}
+        for event in log:
+            match event:
+                case ToolCall():
+                    calls[event.tool_call_id] = event
+                case EffectRequested(operation=name, tool_call_id=call) if call is not None and name in ROUTED:
+                    title = call_title(name, calls[call].arguments) if call in calls else name
+                    self._blocks.setdefault(event.execution_id, []).append(shown_line(title, WIDTH))
+                case FileWritten(unshown=True, tool_call_id=call) if call in calls and calls[call].tool in ROUTED:
+                    pass  # its call says it
+                case FileWritten(unshown=True):
+                    unshown[event.execution_id] = unshown.get(event.execution_id, 0) + 1
+                case FileWritten():
+                    self._blocks.setdefault(event.execution_id, []).append(_written(event, cwd))
+                case CommandEnded():
+                    line = _command(event, calls.get(event.tool_call_id), cwd)
+                    self._blocks.setdefault(event.execution_id, []).append(line)
+                case _:
+                    pass
+        for execution, count in unshown.items():
+            self._blocks.setdefault(execution, []).append(more(count, "changed file"))
+
+    def of(self, execution: ExecutionId) -> str:
+        """What the execution did, in order; empty where it did nothing of the kind."""
+        return "\n".join(self._blocks.get(execution, ()))
+
+
+def _written(event: FileWritten, cwd: str) -> str:
+    lines = "".join(text for _, text in diff(_named(event.path, cwd), event.changes, event.note)).splitlines()
+    if len(lines) > SHOWN_LINES:
+        lines[SHOWN_LINES:] = [more(len(lines) - SHOWN_LINES, "line")]
+    return "\n".join(lines)
+
+
+def _command(event: CommandEnded, call: ToolCall | None, cwd: str) -> str:
+    command = "?" if call is None else str(call.arguments.get("command", "?"))
+    place = "" if event.cwd == cwd else f" in {shown_line(_named(event.cwd, cwd), WIDTH)}"
+    return f"$ {shown_line(command, WIDTH)}{place}  [{_end(event)}]"
+
+
+def _end(event: CommandEnded) -> str:
+    if event.timed_out:
+        return "timed out"
+    if event.signal is not None:
+        return f"signal {event.signal}"
+    return event.reason or f"exit code {event.code}"
+
+
+def _named(path: str, cwd: str) -> str:
+    return os.path.relpath(path, cwd) if path.startswith(os.path.join(cwd, "")) else path
+
+
+# cycles text:
+# Request cycles for people: one block of lines for each, then what waits, was withdrawn, has no place, or was odd.
+#
+# Owns the layout only; `cycles` says what a cycle is made of. Each thing is one line that is safe for a terminal.
+# Called by `rewindow show --cycles`.
+
+_OPEN: Final = "open"
+"""The status of a call that has no result."""
+_STATUS_WIDTH: Final = 9
+_ORDINARY: Final = (("completed", "end_turn"), ("interrupted", "cancelled"), ("error", "error"))
+"""Causes that say no more than their reason."""
+_NOTHING: Final = "No request yet."
+
+
+def cycles_text(model: Cycles) -> Iterator[str]:
+    """The blocks: each cycle, then queue, withdrawn, strays and anomalies where there are any."""
+    for cycle in model.cycles:
+        yield "\n".join(_cycle(cycle))
+    if not model.cycles:
+        yield _NOTHING
+    sections = (
+        ("queue", [_line(f"{waiting.message_id}>", waiting.text) for waiting in model.queue]),
+        ("withdrawn", [_line(f"{each.message_id}>", each.text or "") for each in model.withdrawn]),
+        ("outside all cycles", [_item(item) for item in model.strays]),
+        ("anomalies", [_anomaly(each.seq, each.kind, each.subject, ANOMALIES[each.kind]) for each in model.anomalies]),
+    )
+    for name, lines in sections:
+        if lines:
+            yield "\n".join([name, *(f"  {line}" for line in lines)])
+
+
+def _cycle(cycle: RequestCycle) -> Iterator[str]:
+    yield _line(f"cycle {cycle.number} ({cycle.root_kind})>", cycle.root.text)
+    for step in steps_of(cycle)[1:]:
+        yield from _step(step)
+    yield "  [still running]" if cycle.stop is None else f"  {_stop(cycle.stop)}"
+
+
+def _step(step: Step) -> Iterator[str]:
+    if not isinstance(step, AiBlock):
+        yield "  " + _line("steer>", step.message.text)
+        return
+    yield "  ai-block" if step.text is None else f"  {_item(step.text)}"
+    for call in step.statements:
+        yield f"    {_call('statement', call)}"
+    for group in step.groups:
+        yield f"    {group.name}"
+        for call in group.calls:
+            yield f"      {_call('', call)}"
+
+
+def _call(kind: str, call: Call) -> str:
+    status = _OPEN if call.result is None else call.result.status
+    return f"{kind} {status:<{_STATUS_WIDTH}} {call_line(call.call)}".lstrip()
+
+
+def _stop(stop: RunStop) -> str:
+    cause = "" if (stop.reason, stop.cause) in _ORDINARY else f" ({stop.cause})"
+    detail = f": {shown_line(stop.detail, WIDTH)}" if stop.detail else ""
+    return f"[{stop.reason}{cause}{detail}]"
+
+
+def _item(item: Item) -> str:
+    match item:
+        case UserMessage(text=text):
+            return _line("user>", text)
+        case AgentText(text=text):
+            return _line("agent>", text)
+        case AgentReasoning(text=text):
+            return _line("reasoning>", text)
+        case ToolCall():
+            return f"call> {call_line(item)}"
+        case ToolResult(status=status, text=text):
+            return _line(f"result ({status})>", text)
+
+
+def _anomaly(seq: int, kind: str, subject: str, sentence: str) -> str:
+    about = f" ({shown(subject)})" if subject else ""
+    return f"event {seq}, {kind}{about}: {sentence}"
+
+
+def _line(head: str, text: str) -> str:
+    return f"{shown(head)} {shown_line(text, WIDTH)}".rstrip()
+
+
+# projection text:
+# `rewindow show --projection N`: the prompt that model call N was sent, made again from log and store.
+#
+# As text for people, and as one JSON object for programs, whose fields docs/context.md describes. Pure but for the
+# store it is given. Called by `show`.
+
+
+class PastCall:
+    """The call of that number, from 1 on, with its prompt.
+
+    Raises:
+        InvalidRequestError: there is no such call, or what its prompt was made of is not kept any more.
+    """
+
+    def __init__(
+        self, log: Sequence[Event], number: int, content: Callable[[BlobDigest], bytes], hide: Callable[[str], str]
+    ) -> None:
+        sent = SentProjections()
+        for event in log:
+            sent.apply(event)
+        call = sent.numbered(str(number))
+        if call is None:
+            raise InvalidRequestError(sent.without(str(number)))
+        path = branches_of(log).path(log, call.branch_id)  # ids name handles of their branch alone
+        timeline = Timeline(lookup_in(path))
+        self._account = Account(timeline)
+        for event in path:
+            timeline.apply(event)
+            self._account.apply(event)
+        self._number = number
+        self._call = call
+        try:
+            prompt = prompt_of(call, sent.messages_of(call), log, content)
+        except KeyError as error:
+            raise InvalidRequestError(
+                f"model call {number} cannot be shown: {error.args[0]}, which it was made of, is missing in the store"
+            ) from None
+        except StoreError as error:
+            raise InvalidRequestError(f"model call {number} cannot be shown: {error}") from None
+        self._prompt = Prompt(
+            instructions=hide(prompt.instructions),
+            messages=prompt.messages,
+            tail=hide(prompt.tail),
+            calls_tools=prompt.calls_tools,
+        )
+
+    def blocks(self, width: int | None) -> Iterable[str]:
+        """Where the tokens went, in lines of `width` cells; then every text in the order in which it was sent."""
+        breakdown = breakdown_of(self._call, self._account, is_first=self._number == 1)
+        text = breakdown_text(f"Model call {self._number} was sent", breakdown)
+        yield painted(shown_markdown(text, width), in_colour=False).removesuffix("\n")
+        yield _block("instructions", self._prompt.instructions)
+        for message in self._prompt.messages:
+            cut = ", shortened" if message.event_id in self._call.shortened else ""
+            yield _block(f"{_role(message)} ({message.event_id}{cut})", self._text(message))
+        yield _block("end of the newest message", self._prompt.tail)
+
+    def to_json(self) -> bytes:
+        """One JSON object."""
+        call = self._call
+        return msgspec.json.encode(
+            {
+                "call": self._number,
+                "round": call.round_id,
+                "answered": call.answered,
+                "tokens": {
+                    "used": call.used,
+                    "size": call.size,
+                    "shared": call.shared,
+                    "sections": call.sections,
+                    "handles": {self._account.name(obj_id): tokens for obj_id, tokens in call.nodes.items()},
+                },
+                "provider": {
+                    "input": call.input_tokens,
+                    "cached": call.cached_tokens,
+                    "output": call.output_tokens,
+                },
+                "instructions": self._prompt.instructions,
+                "messages": [
+                    {
+                        "event": message.event_id,
+                        "role": _role(message),
+                        "shortened": message.event_id in call.shortened,
+                        "text": self._text(message),
+                    }
+                    for message in self._prompt.messages
+                ],
+                "tail": self._prompt.tail,
+            }
+        )
+
+    def _text(self, message: Event) -> str:
+        return message_text(message, calls_tools=self._prompt.calls_tools)
+
+
+def _role(message: Event) -> str:
+    match message:
+        case UserMessage():
+            return "user"
+        case AgentText():
+            return "reply"
+        case AgentReasoning():
+            return "reasoning"
+        case ToolCall(tool=tool):
+            return f"call of {tool}"
+        case ToolResult(status=status):
+            return "result" if status == "ok" else f"result, {status}"
+        case Summary():
+            return "summary"
+        case _:
+            return message.kind
+
+
+def _block(title: str, text: str) -> str:
+    line = "\u2500" * 4
+    return f"{line} {title} {line}\n{text.rstrip(chr(10))}" if text else f"{line} {title}: nothing {line}"
+
+
+# show:
+# `rewindow show SESSION`: what was asked, what ran, what came of it.
 
 
 def show(
@@ -87,13 +389,13 @@ def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
     blocks: list[str] = []
     for event in log:
         timeline.apply(event)
-        block = _block(event, timeline, acts) or _of_replay(event) or _foreign(event, statements | calls)
+        block = _show_block(event, timeline, acts) or _of_replay(event) or _foreign(event, statements | calls)
         if block:
             blocks.append(block)
     return blocks
 
 
-def _block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
+def _show_block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
     match event:
         case UserMessage(text=text):
             return _indented("user> ", text)

@@ -36,16 +36,13 @@ from ..log.statements import (
     UpdatePayload,
     ignore_touched,
 )
-from .bounded_request import ask, wait_for
-from .checkpoints import Checkpoints
-from .command_run import CommandRun, RunningProgram
+from .checkpoints import Checkpoints, PausedWorker
 from .connection import Connection, Received
-from .death import Death
+from .control_channel import Death
 from .environment import EnvironmentSpec, Limits
-from .paused_worker import PausedWorker
+from .programs import CommandRun, RunningProgram
 from .rebuild import Rebuild
-from .sent_contents import SentContents
-from .statement_run import StatementRun
+from .statement_run import SentContents, StatementRun, ask, wait_for
 from .worker.framing import ProtocolError
 from .worker.protocol import (
     AskBuffers,

@@ -1,24 +1,66 @@
-"""The host's end of the control channel of one process that the zygote forks, and how that process came to its end.
-
-Owns what is the same for a worker and for a program's keeper: the request to fork, signals, the watch over memory, the
-report of the death, and what is done where none comes. Sending never blocks. Must not know what the process does. Used
-by `worker_connection` and `forked_program`.
-"""
+"""How a worker ended, in words that a user reads in the record of an execution. Used by the connections."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import select
+import signal
 import socket
 import time
-from typing import Final
+from typing import Any, Final
 
-from .death import Death, describe_status
-from .realm import Realm
-from .worker.framing import FrameBuffer, frame, from_zygote
-from .worker.protocol import Adopt, Died, Execute, Fork, Forked, Interrupt, Interrupted, Kill, Watch
-from .zygote import Zygote
+import msgspec
+from msgspec import Struct
+
+from ..log.events import EVENTS, UNSTAMPED, Event
+from ..log.events.codec import UndecodableEventError
+from ..log.events.codec import decode as decode_event
+from ..log.redaction import Redactor, redact_event, redact_struct
+from .worker.channel import EXIT_CHANNEL_LOST
+from .worker.framing import FrameBuffer, ProtocolError, decode, decoder_of, frame, from_zygote
+from .worker.protocol import (
+    Adopt,
+    Died,
+    Execute,
+    Fork,
+    Forked,
+    FromCheckpoint,
+    FromWorker,
+    Interrupt,
+    Interrupted,
+    Kill,
+    Watch,
+)
+from .zygote import Realm, Zygote
+
+
+class Death(Struct, frozen=True):
+    """The worker is gone, and why, in words. `again`: it was never there, and another parent may well have one."""
+
+    reason: str
+    again: bool = False
+
+
+def describe_status(status: int, who: str) -> str:
+    """What `waitpid` said, in words; `who` ended: the worker, or a program's keeper."""
+    code = os.waitstatus_to_exitcode(status)
+    if code == EXIT_CHANNEL_LOST:
+        return "the statement closed the connection between the worker and its host"
+    if code >= 0:
+        return f"{who} exited with code {code}"
+    try:
+        return f"{who} was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+    except ValueError:
+        return f"{who} was killed by signal {-code}"
+
+
+# control channel:
+# The host's end of the control channel of one process that the zygote forks, and how that process came to its end.
+#
+# Owns what is the same for a worker and for a program's keeper: the request to fork, signals, the watch over memory,
+# the report of the death, and what is done where none comes. Sending never blocks. Must not know what the process
+# does. Used by `worker_connection` and `forked_program`.
 
 DEATH_SECONDS: Final = 5.0
 """How long the zygote may take to report a death before it is ended itself."""
@@ -192,3 +234,53 @@ def pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int,
     ours.callback(os.close, reader)
     theirs.callback(os.close, writer)
     return reader, writer
+
+
+# worker messages:
+# What a worker says, as the host may use it: decoded, checked, and without secrets.
+#
+# A worker runs untrusted code and may have read any secret, so nothing that it sends is used before it was read here.
+# Only bytes arrive: frames, and what statements print. In the host `MessageReader` alone makes messages of the first,
+# and `Capture` alone makes text of the second. Both need a redactor and return redacted text, so no code behind them
+# can forget to redact. What must stay exact says so by the type of its field (`protocol`): arguments for tools,
+# names, digests, and contents, which are bytes, and which a store takes from a `Redactor` alone. Used by the
+# connections.
+
+WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)
+"""The only kinds of event that a worker may report."""
+_FROM_WORKER: Final = decoder_of(FromWorker)
+_FROM_CHECKPOINT: Final = decoder_of(FromCheckpoint)
+
+
+class MessageReader:
+    """Reads what the workers of one session send. Every method raises ProtocolError for what a worker must not send."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+
+    def message(self, body: bytes) -> FromWorker:
+        """A message of a worker, from the body of a frame."""
+        return self._decoded(_FROM_WORKER, body)
+
+    def checkpoint_message(self, body: bytes) -> FromCheckpoint:
+        """The same for a checkpoint."""
+        return self._decoded(_FROM_CHECKPOINT, body)
+
+    def events(self, packed: tuple[bytes, ...]) -> tuple[Event, ...]:
+        """The events that `framing.pack_events` packed."""
+        return tuple(map(self._event, packed))
+
+    def _decoded(self, decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
+        try:
+            return redact_struct(self.redactor, decode(decoder, body))
+        except ProtocolError as error:  # it may quote what was sent
+            raise ProtocolError(self.redactor.redact(str(error))) from None
+
+    def _event(self, data: bytes) -> Event:
+        try:
+            event = decode_event(data)
+        except (UndecodableEventError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"undecodable event: {self.redactor.redact(str(error))}") from None
+        if not isinstance(event, WORKER_EVENTS) or event.seq != UNSTAMPED:
+            raise ProtocolError(f"a worker must not report {event.kind} with seq {event.seq}")
+        return redact_event(self.redactor, event)

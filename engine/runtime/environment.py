@@ -25,6 +25,7 @@ from ..log.statements import (
     UpdatePayload,
     ignore_touched,
 )
+from .sandbox import landlock, seccomp
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -251,3 +252,14 @@ class Environment(Protocol):
     async def close(self) -> None:
         """Ends it with all that it started; may be repeated."""
         ...
+
+
+# holding:
+# Whether this kernel can hold statements to a domain, before any worker says what does.
+#
+# Used by `rewindow-mcp`, which serves no statements where it cannot. Imports the standard library alone.
+
+
+def cannot_hold() -> str:
+    """Why the kernel cannot hold statements here, in a phrase; empty where it can."""
+    return " and ".join(filter(None, (landlock.missing(), seccomp.missing())))

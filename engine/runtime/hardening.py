@@ -12,8 +12,7 @@ import ctypes
 import os
 from typing import Final
 
-from .worker.processes.privileges import become_unreadable
-from .worker.processes.proc import read
+from .worker.processes.system import become_unreadable, read
 
 _ENV_START: Final = 47
 """Of the fields of /proc/self/stat after the command, with the end right behind it: field 50 of proc(5)."""

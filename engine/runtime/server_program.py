@@ -19,7 +19,7 @@ import anyio
 from ..core.programs import CommandOutcome, ServerRequest
 from .control_channel import DEATH_SECONDS
 from .environment import EnvironmentSpec
-from .forked_program import ForkedProgram
+from .programs import ForkedProgram
 from .zygote import Zygote
 
 _CHUNK: Final = 1 << 16

@@ -1,26 +1,8 @@
-"""One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
+"""A request to a worker that may call code of the statements' own, and is no statement: interrupted when it takes long.
 
-The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
-Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the worker;
-but for one: a statement whose wait for an answer was ended by an exception goes on, and what it says is heard next.
-(What it says of files that its own code writes asks for no answer, and the connection hands it on by itself.)
-Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet, the worker
-must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts that.
-
-An interrupt is a signal, and signals have no place among the messages. It may arrive before the statement has begun
-(the worker remembers it), in a system call that it does not end (so it is repeated, every tenth of a second), while the
-worker waits for an answer (the host gives up the answer and says so), or when the statement has ended already. The last
-is the dangerous one, because it would hit the next statement. So the end of a stopped statement has two more steps: the
-host waits until every interrupt it asked for was sent, then says CleanUp. What is written after a signal was sent
-arrives after it, so a worker that reads CleanUp has had all of them: it forgets the one it may remember, ends what the
-statement has started, and answers CleanedUp. A statement that still runs when the grace is over is killed.
-
-The time limit is an interrupt by the host. Time in which the host answers an effect is not the statement's, so only the
-time spent receiving is counted. The status is the host's to say: a statement that caught its interrupt and ended well
-was stopped all the same. When whoever waits for the outcome is cancelled, the same steps are taken under a shield.
-
-Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`. A little
-over 300 lines, because whatever the worker may say meanwhile is answered in this one place.
+An interrupt may come when the request is answered already; `forget_interrupts` then keeps it from the next statement,
+as at the end of a statement that was stopped (`statement_run` says why that is enough). Must not know what is asked.
+Used by `connected_environment` and `attempt`, and the last step by `statement_run`.
 """
 
 from __future__ import annotations
@@ -30,10 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from ..core.execution import WORKER_DIED, ExceptionInfo, ExecutionStatus
 from ..files.sources import Buffers
 from ..log.statements import (
+    STEP_CONTENT_BYTES,
     EffectAnswer,
     EffectHandler,
     EffectRequest,
@@ -43,15 +27,171 @@ from ..log.statements import (
     TouchSink,
     ignore_touched,
 )
-from .bounded_request import REPEAT_SECONDS, forget_interrupts
-from .capture import Capture
-from .connection import Connection, Received
-from .death import Death
+from .connection import Capture, Connection, Received
+from .control_channel import Death
 from .environment import Limits
-from .run_message import Recording, run_message
-from .sent_contents import SentContents
 from .worker.framing import FrameTooLargeError, ProtocolError
-from .worker.protocol import Answer, Ask, AskBuffers, BufferTexts, Content, Failed, Ran, Replay, Run
+from .worker.protocol import (
+    Answer,
+    Ask,
+    AskBuffers,
+    BufferTexts,
+    CleanedUp,
+    CleanUp,
+    Content,
+    Failed,
+    Look,
+    Ran,
+    Replay,
+    Run,
+    ToWorker,
+)
+
+RequestAnswer = TypeVar("RequestAnswer")
+
+REPEAT_SECONDS: Final = 0.1
+"""Between two interrupts: one that comes just before a system call does not end that call."""
+GRACE_SECONDS: Final = 5.0
+"""After the first interrupt, before the worker is ended."""
+LOADING_SECONDS: Final = 10.0
+"""How long loading values may take before it is interrupted."""
+_CLEAN_UP_SECONDS: Final = 5.0
+
+
+async def ask(worker: Connection, message: ToWorker, seconds: float) -> Received:
+    """The answer, or how the worker ended. After `seconds` it is interrupted, until the grace is over.
+
+    A cancelled request ends the worker, who would be out of step.
+    """
+    worker.send(message)
+    return await wait_for(worker, worker.receive, seconds)
+
+
+async def wait_for(
+    worker: Connection, receive: Callable[[anyio.CancelScope], Awaitable[RequestAnswer | None]], seconds: float
+) -> RequestAnswer | Death:
+    """The same for what comes without a request: `receive` is as `Connection.receive`."""
+    try:
+        answer = await receive(anyio.move_on_after(seconds))
+        if answer is not None:
+            worker.drain()
+            return answer
+        with anyio.move_on_after(GRACE_SECONDS):
+            while answer is None:
+                worker.interrupt()
+                answer = await receive(anyio.move_on_after(REPEAT_SECONDS))
+    except BaseException:
+        await worker.kill()
+        raise
+    if answer is None:
+        return await worker.kill()
+    await forget_interrupts(worker)
+    worker.drain()
+    return answer
+
+
+async def forget_interrupts(worker: Connection) -> None:
+    """Has an idle worker forget an interrupt that came too late, and end what was started since the last statement."""
+    if worker.dead:
+        return
+    with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS) as limit:
+        await worker.acknowledged()
+        worker.send(CleanUp())
+        while not isinstance(await worker.receive(anyio.CancelScope()), (CleanedUp, Death)):
+            pass
+    if limit.cancelled_caught:
+        await worker.kill()
+
+
+# run message:
+# A statement as the worker is asked for it, live or in a replay.
+#
+# Must not know when it is sent, nor what comes of it. Used by `statement_run` for one, and by `ahead` for a stretch.
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """What a statement of a replay is given, as fields of `Run`."""
+
+    answers: tuple[Answer, ...] = ()
+    revisions: tuple[Look, ...] | None = ()
+    after_reading: bool = False
+    ticks: tuple[float, ...] = ()
+
+
+def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
+    """The request as the worker takes it."""
+    return Run(
+        execution_id=request.execution_id,
+        label=request.label,
+        source=request.source,
+        round_id=request.round_id,
+        index=request.index,
+        recorded=None if recording is None else recording.answers,
+        revisions=None if recording is None else recording.revisions,
+        plan=request.plan,
+        answered=request.answered,
+        after_reading=after_reading,
+        ticks=() if recording is None else recording.ticks,
+        keeps=request.keeps,
+    )
+
+
+# sent contents:
+# What a worker sends of one step: the contents that its nodes saw, which come ahead of the step's result.
+#
+# Owns their bound. A worker of ours keeps to it, but statements run there, and what they could send would be held in
+# the host's memory. Used by `statement_run` and `connected_environment`.
+
+
+class SentContents:
+    """The contents of one step, by digest."""
+
+    def __init__(self, worker: Connection) -> None:
+        self._worker = worker
+        self._contents: dict[str, bytes] = {}
+        self._size = 0
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        return self._contents
+
+    def take(self, content: Content) -> None:
+        """One more. With more than a step may send the worker is ended."""
+        self._size += len(content.data)
+        if self._size > STEP_CONTENT_BYTES:
+            self._contents.clear()
+            self._worker.violate(f"more than {STEP_CONTENT_BYTES >> 20} MiB of contents for one step")
+        else:
+            self._contents[content.digest] = content.data
+
+
+# statement run:
+# One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
+#
+# The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
+# Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the
+# worker; but for one: a statement whose wait for an answer was ended by an exception goes on, and what it says is
+# heard next. (What it says of files that its own code writes asks for no answer, and the connection hands it on by
+# itself.) Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet,
+# the worker must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts
+# that.
+#
+# An interrupt is a signal, and signals have no place among the messages. It may arrive before the statement has begun
+# (the worker remembers it), in a system call that it does not end (so it is repeated, every tenth of a second), while
+# the worker waits for an answer (the host gives up the answer and says so), or when the statement has ended already.
+# The last is the dangerous one, because it would hit the next statement. So the end of a stopped statement has two
+# more steps: the host waits until every interrupt it asked for was sent, then says CleanUp. What is written after a
+# signal was sent arrives after it, so a worker that reads CleanUp has had all of them: it forgets the one it may
+# remember, ends what the statement has started, and answers CleanedUp. A statement that still runs when the grace is
+# over is killed.
+#
+# The time limit is an interrupt by the host. Time in which the host answers an effect is not the statement's, so only
+# the time spent receiving is counted. The status is the host's to say: a statement that caught its interrupt and
+# ended well was stopped all the same. When whoever waits for the outcome is cancelled, the same steps are taken under
+# a shield.
+#
+# Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`. A
+# little over 300 lines, because whatever the worker may say meanwhile is answered in this one place.
 
 _SENDING_SECONDS: Final = 10.0
 """What an ended statement's nodes saw may take so long to arrive."""

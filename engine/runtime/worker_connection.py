@@ -22,17 +22,24 @@ from typing import Final
 import anyio
 
 from ..core.errors import EnvironmentUnavailableError
-from .capture import Capture
-from .connection import START_SECONDS, Connection, Received
-from .control_channel import DEATH_SECONDS, ControlChannel, Outbox, Parent, pipe, record_pair, socket_pair
-from .death import Death
+from .checkpoints import PausedWorker, adoption_pair
+from .connection import START_SECONDS, Capture, Connection, Received
+from .control_channel import (
+    DEATH_SECONDS,
+    ControlChannel,
+    Death,
+    MessageReader,
+    Outbox,
+    Parent,
+    pipe,
+    record_pair,
+    socket_pair,
+)
 from .environment import EnvironmentSpec
-from .paused_worker import PausedWorker, adoption_pair
-from .variables import worker_variables
+from .programs import worker_variables
 from .worker.framing import FrameBuffer, ProtocolError, frame
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import Adopt, Content, Fork, OutputTaken, Snapshot, ToWorker
-from .worker_messages import MessageReader
 
 _CHUNK: Final = 65536
 _READS: Final = 8

@@ -13,15 +13,14 @@ import anyio.to_thread
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.programs import CommandRequest
-from . import protecting
+from . import zygote
+from .checkpoints import PausedWorker
 from .connected_environment import ConnectedEnvironment
 from .control_channel import Parent
 from .environment import EnvironmentSpec
-from .forked_program import ForkedProgram
-from .paused_worker import PausedWorker
-from .realm import Realm
+from .programs import ForkedProgram
 from .worker_connection import WorkerConnection
-from .zygote import Zygote
+from .zygote import Realm, Zygote
 
 
 class WorkerEnvironment(ConnectedEnvironment):
@@ -60,7 +59,7 @@ class WorkerEnvironment(ConnectedEnvironment):
             return
         if self.pid is None:
             raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
-        await protecting.hold(self.pid, domain, places)
+        await zygote.hold(self.pid, domain, places)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See the port."""

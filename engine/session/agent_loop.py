@@ -48,16 +48,14 @@ from ..log.events.session import PromptWithdrawn
 from ..log.permissions import StatementSubject
 from ..log.timeline import Timeline
 from . import turn as t
-from .acts.questions import Questions
 from .cancellation import Cancellation, WorkCancelledError
+from .journal import Journal
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
-from .model_calls.projector import Projector
-from .model_calls.replies import ReplyRecorder
-from .model_calls.rerendering import Rerendering
-from .model_calls.sent import SentCalls
+from .model_calls.projector import Projector, Rerendering
+from .model_calls.replies import ReplyRecorder, SentCalls
 from .policy import Policy
-from .publishing.journal import Journal
+from .questions import Questions
 from .statements import StatementRunner
 from .ticker import Ticker
 

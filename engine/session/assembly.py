@@ -19,6 +19,7 @@ from ..core.ids import Minter, Seq, SessionId
 from ..core.mcp_servers import McpServer, modules_for, told_apart
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
+from ..log.branch_rows import BranchStatements
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
@@ -28,12 +29,10 @@ from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
-from .branch_rows import BranchStatements
+from .directories import ProjectEnvironment
+from .journal import Journal, StoredEvents, presentable
 from .parts import SessionParts
 from .policy import Policy
-from .project import ProjectEnvironment
-from .publishing.journal import Journal
-from .publishing.stored_events import StoredEvents, presentable
 
 if TYPE_CHECKING:  # of the first server
     from .servers import SessionServers

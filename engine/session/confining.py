@@ -30,9 +30,9 @@ from ..log.permissions import RebuildSubject
 from ..log.rebuild_plan import History
 from ..log.timeline import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
-from .acts.questions import Questions
+from .directories import Scratch
 from .policy import Policy
-from .scratch import Scratch
+from .questions import Questions
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
 

@@ -7,10 +7,21 @@ them. Must not know the store. Called by `registry` and `reopening`.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Iterable, Sequence
+import re
+import sys
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import xxhash
+from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
+from ..core.ids import SessionId
 
 
 def spelled(path: str) -> str:
@@ -92,3 +103,242 @@ def _is_directory(path: str) -> bool:
         return os.path.isdir(path)
     except (OSError, ValueError):
         return False
+
+
+# scratch:
+# The scratch directory of a session: where its statements may write without being asked, whatever the mode.
+#
+# Below the state directory, because it goes with its session: there after a restore or a load, and removed when the
+# session is deleted. Whoever has the session in use holds a lock on it, so that nobody takes it for one that was
+# left. What statements put there is nobody's to trust, so it is removed without following a link, whatever
+# permissions its directories have, and however deep they are (`_empty`). Must not know what is written. Used by
+# `confining`, and by whoever deletes sessions.
+
+FOLDER: Final = "scratch"
+_MODE: Final = 0o700
+_DIRECTORY: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Scratch:
+    """That of one session, which is made when it is first needed."""
+
+    def __init__(self, state_dir: Path, session_id: SessionId) -> None:
+        self.path: Final = os.path.join(os.path.realpath(state_dir), FOLDER, _name_of(session_id))
+        self._lock = -1
+
+    def make(self) -> None:
+        """Has it be there, for the user alone, and in use until `close`. Raises OSError."""
+        os.makedirs(self.path, mode=_MODE, exist_ok=True)
+        os.chmod(self.path, _MODE)
+        self._unlock()
+        self._lock = os.open(self.path, os.O_RDONLY | _DIRECTORY)
+        with contextlib.suppress(OSError):  # a file system may have no locks, and a statement may hold one itself
+            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """It is in use no more. Removes it where it is empty: nothing in it could be missed. Raises nothing."""
+        self._unlock()
+        with contextlib.suppress(OSError):
+            os.rmdir(self.path)
+
+    def remove(self) -> None:
+        """Removes it with all that is in it, as far as that can be. Raises nothing."""
+        self._unlock()
+        _remove(self.path)
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
+    """Removes the scratch directories of sessions that are no more; `kept` says which there are. Raises nothing.
+
+    One that somebody has in use stays, though its session is on no list: such a session is in memory alone.
+    """
+    place = os.path.join(os.path.realpath(state_dir), FOLDER)
+    with contextlib.suppress(OSError):
+        found = os.listdir(place)  # first, because one of a new session comes after that session
+        for name in set(found).difference(map(_name_of, kept())):
+            _remove(os.path.join(place, name), unless_used=True)
+
+
+def _name_of(session_id: SessionId) -> str:
+    """Short, because temporary files have Unix sockets among them, whose paths have at most 107 bytes: what
+    `multiprocessing` puts behind it takes 32 of these."""
+    return xxhash.xxh3_64_hexdigest(session_id.encode())
+
+
+def _remove(path: str, *, unless_used: bool = False) -> None:
+    with contextlib.suppress(OSError):
+        with _opened(None, path) as top:
+            if unless_used:
+                fcntl.flock(top, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _empty(top)
+        os.rmdir(path)
+
+
+def _empty(top: int) -> None:
+    """Removes all that is in the open directory.
+
+    What is in a directory of it comes to be in `top` itself, and only then that directory goes: so nothing is ever
+    more than one level deep, and no path too long, nor any number of levels too many. Raises OSError where something
+    stays.
+    """
+    names = (f".removed-{number}" for number in count())
+    while entries := os.listdir(top):
+        for name in entries:
+            try:
+                os.unlink(name, dir_fd=top)
+            except IsADirectoryError:
+                _lift(top, name, names)
+
+
+def _lift(top: int, name: str, names: Iterator[str]) -> None:
+    """Removes a directory of `top`, whose own directories are moved up."""
+    with _opened(top, name) as inner:
+        for entry in os.listdir(inner):
+            try:
+                os.unlink(entry, dir_fd=inner)
+            except IsADirectoryError:
+                with _opened(inner, entry):  # which gives the right to move it
+                    pass
+                os.rename(entry, _free(top, names), src_dir_fd=inner, dst_dir_fd=top)
+    os.rmdir(name, dir_fd=top)
+
+
+def _free(top: int, names: Iterator[str]) -> str:
+    """The next of the names that nothing has."""
+    for name in names:
+        try:
+            os.stat(name, dir_fd=top, follow_symlinks=False)
+        except FileNotFoundError:
+            return name
+    raise AssertionError("there is always another name")
+
+
+@contextlib.contextmanager
+def _opened(directory: int | None, name: str) -> Generator[int]:
+    """The directory of that name, whatever its permissions were."""
+    pin = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=directory)
+    try:
+        os.chmod(f"/proc/self/fd/{pin}", _MODE)
+        opened = os.open(f"/proc/self/fd/{pin}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(pin)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+# project:
+# What a project brings along: its Python environment, the variables statements may see, and secrets to hide.
+#
+# Reads directories and `pyvenv.cfg` only; starts no process. Must not know sessions. Called by `sessions` when one is
+# opened, and by `doctor`.
+
+_OURS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+_ROOT_MARKS: Final = (".git", ".hg", ".svn")
+"""A directory with one of these is the root of a workspace; no environment is looked for above it."""
+_VERSION_KEYS: Final = ("version_info", "version")
+
+
+class ProjectEnvironment(Struct, frozen=True, kw_only=True):
+    """Absolute import paths, the Python version statements run under, `name-version` of its packages, what to say.
+
+    `note` is one sentence for `doctor` and the first reply where the project's environment cannot be used, else "".
+    """
+
+    import_paths: tuple[str, ...] = ()
+    python: str = ".".join(map(str, sys.version_info[:3]))
+    packages: tuple[str, ...] = ()
+    note: str = ""
+
+
+def find_project_environment(cwd: str, variables: Mapping[str, str], chosen: str | None) -> ProjectEnvironment:
+    """The environment that `import` in statements should find packages in.
+
+    Args:
+        cwd: absolute directory of the session.
+        variables: the host's environment variables, for VIRTUAL_ENV.
+        chosen: an interpreter or an environment's directory that the user named, or None. It wins over VIRTUAL_ENV,
+            which wins over `.venv` in `cwd` or a parent up to the workspace's root. A VIRTUAL_ENV that is this
+            program's own comes last: it says how the host was started, not what the project needs.
+
+    Never raises for what is or is not there; `note` says it.
+    """
+    if chosen:
+        root = _root_of(chosen, cwd)
+        return _examine(root) if root else ProjectEnvironment(note=f"--python {chosen} is in no virtual environment.")
+    active = Path(variables["VIRTUAL_ENV"]) if variables.get("VIRTUAL_ENV") else None
+    if active is not None and str(active) != sys.prefix:
+        return _examine(active)
+    root = _nearest(Path(cwd)) or active
+    return _examine(root) if root else ProjectEnvironment()
+
+
+def _root_of(chosen: str, cwd: str) -> Path | None:
+    path = Path(cwd, chosen).expanduser()
+    # The interpreter itself is a link out of the environment, so the path is taken as it is written.
+    for root in (path, path.parent.parent):
+        if _is_file(root / "pyvenv.cfg"):
+            return root.resolve()
+    return None
+
+
+def _nearest(cwd: Path) -> Path | None:
+    for directory in (cwd, *cwd.parents):
+        if _is_file(directory / ".venv" / "pyvenv.cfg"):
+            return directory / ".venv"
+        if any(_exists(directory / mark) for mark in _ROOT_MARKS):
+            return None
+    return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _examine(root: Path) -> ProjectEnvironment:
+    version = _version(root)
+    if version is None:
+        return ProjectEnvironment(note=f"{root} is no virtual environment that can be read; its packages are not used.")
+    if version.split(".")[:2] != _OURS.split("."):
+        return ProjectEnvironment(
+            note=f"{root} is for Python {version} but statements run under {_OURS}; its packages are not used."
+        )
+    site = root / "lib" / f"python{_OURS}" / "site-packages"
+    packages = _packages(site)
+    if packages is None:
+        return ProjectEnvironment(note=f"{site} cannot be read; its packages are not used.")
+    return ProjectEnvironment(import_paths=(str(site),), packages=packages)
+
+
+def _version(root: Path) -> str | None:
+    try:
+        text = (root / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in text.splitlines())}
+    found = next((values[key] for key in _VERSION_KEYS if values.get(key)), None)
+    return found if found and re.match(r"\d+\.\d+", found) else None
+
+
+def _packages(site: Path) -> tuple[str, ...] | None:
+    try:
+        names = [entry.name for entry in site.iterdir() if entry.suffix == ".dist-info"]
+    except OSError:
+        return None
+    return tuple(sorted(name.removesuffix(".dist-info") for name in names))

@@ -12,15 +12,15 @@ from ..core.clock import Clock
 from ..core.ids import Minter, SessionId
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
+from ..log.branch_rows import BranchStatements
 from ..log.event_log import EventLog
 from ..log.facts import Provenance, Rounds
 from ..log.redaction import Redactor
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment, EnvironmentSpec
-from .branch_rows import BranchStatements
+from .journal import Journal
 from .policy import Policy
-from .publishing.journal import Journal
 
 if TYPE_CHECKING:  # of the first server
     from .servers import SessionServers

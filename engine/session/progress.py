@@ -18,8 +18,7 @@ from ..core.text import plural
 from ..log.events.conversation import RunStop
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..log.events.going_back import EditBegun, ReplayBegun, ReplayEnded
-from .publishing.signals import FilesPutBack, Item, StatementRerun
-from .publishing.subscription import Subscription
+from .journal import FilesPutBack, Item, StatementRerun, Subscription
 from .session import Session
 
 T = TypeVar("T")

@@ -1,10 +1,6 @@
-"""The MCP servers of one session: connects them beside its requests, keeps them connected, and calls their tools.
+"""Why an MCP server is not connected: which failures another attempt may mend, and the sentence that is said of one.
 
-Owns the life of each connection. It begins with `connect`, and nobody waits for it but who needs the server: a call,
-and the first turn for a little while. A connection that ends is tried again after each of BACKOFF, and what goes wrong
-is said once. Nothing that a server does raises anything here. All of them end with `close`. Must not know what is asked
-of the user, nor what is recorded of a call, which is the acts' business. A little over 300 lines, because the life of a
-server stands in one place.
+Pure but for what the process tells of its end. Used by `servers`.
 """
 
 from __future__ import annotations
@@ -24,18 +20,57 @@ from ..core.errors import EnvironmentUnavailableError
 from ..core.installation import __version__
 from ..core.mcp_servers import LONGEST_NAME, HttpServer, McpServer, StdioServer, told_apart
 from ..core.programs import ServerProcess, ServerRequest
-from ..core.text import cut_line, printable
+from ..core.text import cut_line, cut_line_from, printable
 from ..files.safe_open import search_path
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServerConnected, ServerLost
 from ..log.facts import ServerModules
 from ..runtime.environment import EnvironmentSpec, StartServer
-from .server_failures import reason_of
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 
-if TYPE_CHECKING:  # of the first server
+if TYPE_CHECKING:
     from .tools.mcp_source import Connection
+
+_REASON_CHARS: Final = 500
+_LAST_CHARS: Final = 300
+"""Of what a server wrote to its standard error at last, in the reason."""
+
+
+def _first(error: BaseException) -> BaseException:
+    if isinstance(error, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error
+
+
+def reason_of(error: BaseException, process: ServerProcess | None, seconds: float) -> tuple[bool, str]:
+    """Whether another attempt may help, and in a sentence why there was no connection, or why it ended.
+
+    `seconds` is how long an attempt may take.
+    """
+    error = _first(error)
+    match error:
+        case TimeoutError():
+            said = f"it does not answer within {seconds:g} s"
+        case OSError(strerror=str() as words):
+            said = words if not error.filename else f"{words}: {error.filename}"
+        case _:
+            said = str(error) or type(error).__name__
+    last = "" if process is None else " ".join(process.told().split())
+    is_final = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | ValueError)
+    ended = f"; {cut_line_from(last, len(last) - _LAST_CHARS, _LAST_CHARS)}" if last else ""
+    sentence = " ".join(said.split()) + ended
+    return not is_final, cut_line(printable(sentence), _REASON_CHARS)
+
+
+# servers:
+# The MCP servers of one session: connects them beside its requests, keeps them connected, and calls their tools.
+#
+# Owns the life of each connection. It begins with `connect`, and nobody waits for it but who needs the server: a
+# call, and the first turn for a little while. A connection that ends is tried again after each of BACKOFF, and what
+# goes wrong is said once. Nothing that a server does raises anything here. All of them end with `close`. Must not
+# know what is asked of the user, nor what is recorded of a call, which is the acts' business. A little over 300
+# lines, because the life of a server stands in one place.
 
 BACKOFF: Final = (1.0, 4.0, 16.0)
 """Seconds to wait ahead of each further attempt."""

@@ -21,6 +21,7 @@ from ..core.ids import Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
 from ..files.sources import Editor
 from ..files.tails import Looked
+from ..log.branch_rows import BranchRow, branch_rows
 from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind, UserMessage
 from ..log.events.execution import ExecutionFinished, StatementRecorded
@@ -29,14 +30,13 @@ from ..log.events.session import ConfigChanged, ModeChanged
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
-from .branch_rows import BranchRow, branch_rows
 from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
+from .journal import Subscription
 from .parts import SessionParts
-from .past.replay_report import EditMode, EditRequest, ReplayReport, ReplayRequest
+from .past.requests import EditMode, EditRequest, ReplayReport, ReplayRequest
 from .policy import OptionValues, check_option, known_mode
-from .publishing.subscription import Subscription
-from .requests import RequestQueue
+from .queue import RequestQueue
 from .tickets import Ticket, TurnEnd
 
 if TYPE_CHECKING:  # of the prompt stage
@@ -314,7 +314,10 @@ class Session:
             InvalidRequestError: there is no such statement, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .commands.branches import KEEP_CONVERSATION, KEEP_FILES  # of the prompt stage
+        from .commands.timeline import (
+            KEEP_CONVERSATION,
+            KEEP_FILES,  # of the prompt stage
+        )
 
         keeps = ((KEEP_FILES, not files), (KEEP_CONVERSATION, not conversation))
         return await self._gone(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
@@ -330,7 +333,7 @@ class Session:
             InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .commands.branches import KEEP_FILES  # of the prompt stage
+        from .commands.timeline import KEEP_FILES  # of the prompt stage
 
         return await self._gone(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
 

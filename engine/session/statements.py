@@ -36,16 +36,14 @@ from ..log.file_history import artifacts_of
 from ..log.statements import RunOutcome, RunRequest, Touched
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment
-from .acts.acts import Acts, Desk
-from .acts.recorded_answers import RecordedAnswers
-from .acts.touches import Records, Touches
+from .act_files import RecordedAnswers
+from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
-from .kept.kept_values import ValueKeeping
-from .kept.revisions import Revisions
+from .journal import Journal, OutputStreamed
+from .kept import Revisions, ValueKeeping
 from .live_environment import LiveEnvironment
 from .policy import Policy
-from .publishing.journal import Journal
-from .publishing.signals import OutputStreamed
+from .touches import Records, Touches
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}

@@ -19,9 +19,9 @@ from ..log.statements import TickOutcome, UpdatePayload
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment
 from .cancellation import Cancellation
-from .kept.revisions import Revisions
+from .kept import Revisions
 from .live_environment import LiveEnvironment
-from .preparer import Preparer
+from .preparing import Preparer
 
 
 class Ticker:

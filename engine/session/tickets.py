@@ -15,7 +15,7 @@ from ..log.event_log import EventLog
 from ..log.events.conversation import PromptKind, StopCause, UserMessage
 from ..log.events.execution import ExecutionFinished
 from ..log.user_message import Composed
-from .past.replay_report import ReplayReport
+from .past.requests import ReplayReport
 
 
 class TurnEnd(Struct, frozen=True):

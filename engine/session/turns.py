@@ -27,6 +27,7 @@ from ..files import safe_open
 from ..files.search.commands import find_ripgrep
 from ..files.sources import Editor
 from ..files.tails import FeedItem, Looked
+from ..log.branch_rows import branch_rows
 from ..log.cycles import CycleFold
 from ..log.event_log import EventLog
 from ..log.events import Event
@@ -37,43 +38,34 @@ from ..log.facts import READING, Readings
 from ..log.permissions import Permissions
 from ..log.timeline import Domains, Timeline
 from ..runtime.environment import Environment
-from .acts.acts import Desk
-from .acts.buffers import SessionBuffers
-from .acts.questions import Questions
-from .acts.touches import records_of
+from .acts import Desk
 from .agent_loop import AgentLoop
-from .branch_rows import branch_rows
 from .cancellation import Cancellation, WorkCancelledError, to_the_end
 from .commands.command import Command, CommandContext, CommandRun
 from .commands.table import command_in, command_of
 from .confining import Confinement
-from .kept.checkpoint_keeping import CheckpointKeeping
-from .kept.kept_values import ValueKeeping
-from .kept.past_bound import PastBound
-from .kept.revisions import Revisions
-from .live_environment import LiveEnvironment
+from .directories import Scratch
+from .editor_files import SessionBuffers
+from .journal import TextStreamed
+from .kept import CheckpointKeeping, PastBound, Revisions, ValueKeeping
+from .live_environment import LiveEnvironment, RebuildProgress
 from .model_calls.condenser import Condenser
-from .model_calls.projector import Projection, Projector
-from .model_calls.rerendering import Rerendering
-from .model_calls.sent import SentCalls
+from .model_calls.projector import Projection, Projector, Rerendering
+from .model_calls.replies import SentCalls
 from .openings import not_opened, openings
 from .parts import SessionParts
 from .past.branch_diff import diff
 from .past.editing import Editing
-from .past.head import Head
-from .past.live_replay import LiveReplay, RunsAgain
-from .past.replay_report import EditRequest, ReplayReport, ReplayRequest
-from .past.replaying import Replayer
-from .past.rewinder import Rewinder
-from .past.rewinding import FileRewinding
-from .preparer import preparer_of
-from .publishing.signals import TextStreamed
-from .rebuild_progress import RebuildProgress
-from .scratch import Scratch
+from .past.head import FileRewinding, Head, Rewinder
+from .past.replaying import LiveReplay, Replayer, RunsAgain
+from .past.requests import EditRequest, ReplayReport, ReplayRequest
+from .preparing import preparer_of
+from .questions import Questions
 from .statements import StatementRunner
 from .ticker import Ticker
 from .tickets import Ticket, TurnEnd, end_at
 from .tools import Seen, Workspace
+from .touches import records_of
 from .turn import Stop
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded
 from engine.log.events.session import PermissionAnswered
-from engine.session.publishing.signals import OutputStreamed
+from engine.session.journal import OutputStreamed
 from tests.support.scripts import transcript
 from tests.support.shown import CODEC, LoggedFacts, screen, stamped, updates_of
 

@@ -16,7 +16,7 @@ from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import FileWritten, StatementRecorded
-from engine.session.tools.changes import changes_of
+from engine.session.tools.change import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone
 from tests.support.shown import CODEC, LoggedFacts, updates_of
 

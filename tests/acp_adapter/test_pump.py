@@ -22,9 +22,7 @@ from engine.log.events.execution import ExecutionFinished, ExecutionStarted, Sta
 from engine.log.events.session import SessionOpened
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.session.publishing.journal import Journal
-from engine.session.publishing.signals import OutputStreamed, ReasoningStreamed, TextStreamed
-from engine.session.publishing.subscription import Subscription
+from engine.session.journal import Journal, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
 from tests.support.fixed import FixedClock
 from tests.support.shown import CODEC, LoggedFacts, screen, updates_of
 

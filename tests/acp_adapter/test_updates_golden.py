@@ -13,13 +13,7 @@ from engine import TOOLS
 from engine.log.events import EVENTS, AnyEvent, Event
 from engine.log.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.log.events.nodes import FileChanged
-from engine.session.publishing.signals import (
-    FilesPutBack,
-    OutputStreamed,
-    ReasoningStreamed,
-    StatementRerun,
-    TextStreamed,
-)
+from engine.session.journal import FilesPutBack, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 from tests.support.acp_schema import validate_outgoing
 from tests.support.rich_log import CWD, events_of, rich_items
 from tests.support.scripts import transcript

@@ -14,11 +14,11 @@ from conformance.cli import main
 from conformance.requirements.vectors import REQUIREMENTS, difference
 from conformance.runner import Plan, run
 from conformance.transcript import Entry, Transcript
-from engine.cli.transfer.vectors.adapter import OPERATIONS, answers
+from engine.cli.transfer.vectors import OPERATIONS, answers
 from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
 
 NAMES = [row.id for row in REQUIREMENTS]
-ADAPTER = [sys.executable, "-c", "from engine.cli.transfer.vectors.adapter import vectors_adapter; vectors_adapter()"]
+ADAPTER = [sys.executable, "-c", "from engine.cli.transfer.vectors import vectors_adapter; vectors_adapter()"]
 
 
 def outcome_of(name: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from acp_adapter.rpc.framing import MAX_LINE
 from engine.log.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
 from engine.session.openings import MOST_OPENED
-from engine.session.requests import MAX_QUEUED
+from engine.session.queue import MAX_QUEUED
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
 

@@ -12,7 +12,7 @@ import pytest
 
 from engine import COMMANDS, MODES, SETTINGS, TOOLS
 from engine.cli import COMMANDS as COMMAND_LINES
-from engine.cli.terminal.local_commands import LOCAL_COMMANDS
+from engine.cli.terminal.line_editor import LOCAL_COMMANDS
 from engine.context.tail.prompt import instructions
 from engine.files.group import GroupHandle
 from engine.files.view import ViewHandle

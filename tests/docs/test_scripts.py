@@ -9,9 +9,8 @@ import pytest
 
 from engine.cli import EXAMPLES
 from engine.cli.commands import COMMANDS
-from engine.cli.output.exit_codes import MEANINGS, ExitCode
-from engine.cli.terminal.prompt_output import SIGNALS
-from engine.cli.terminal.prompt_result import VERSION, FileChange, PromptResult, StatementRun, Usage
+from engine.cli.output import MEANINGS, ExitCode
+from engine.cli.terminal.one_prompt import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text(encoding="utf-8")
 RUN = next(row for row in COMMANDS if row.name == "run")

@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 from engine.core.domain import Domain, Layer
 from engine.files.protected import Protection
 from engine.runtime.sandbox.entering import enter
-from engine.runtime.sandbox.system_calls import AARCH64, X86_64
+from engine.runtime.sandbox.seccomp import AARCH64, X86_64
 from tests.support.attacks import Attack
 
 ORDINARY_USER: Final = 12345

@@ -33,7 +33,7 @@ from engine.log.events.nodes import (
 )
 from engine.log.statements import UpdatePayload
 from engine.runtime.worker.handles.board import Board
-from engine.runtime.worker.handles.shown import BoardReport
+from engine.runtime.worker.handles.states import BoardReport
 from tests.support.files import DiskFiles
 
 

@@ -12,10 +12,10 @@ from engine.log.facts import Provenance
 from engine.log.permissions import Permissions
 from engine.log.redaction import Redactor
 from engine.log.timeline import Domains
-from engine.session.acts.questions import Questions
 from engine.session.confining import Confinement
+from engine.session.directories import Scratch
 from engine.session.policy import Policy
-from engine.session.scratch import Scratch
+from engine.session.questions import Questions
 
 ROOTS = ("/work",)
 

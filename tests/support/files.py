@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from engine.files.sources import FileStamp, OpenFile
-from engine.runtime.worker.handles.files import DirectFiles
+from engine.runtime.worker.handles.trees import DirectFiles
 
 
 class DiskFiles:

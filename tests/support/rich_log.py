@@ -120,14 +120,7 @@ from engine.log.events.session import (
     ViewEnforced,
     WorkStopped,
 )
-from engine.session.publishing.signals import (
-    FilesPutBack,
-    Item,
-    OutputStreamed,
-    ReasoningStreamed,
-    StatementRerun,
-    TextStreamed,
-)
+from engine.session.journal import FilesPutBack, Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 
 CWD = "/work"
 BEGAN = 1_700_000_000.0

@@ -14,7 +14,7 @@ from engine.core.domain import Domain, Layer
 from engine.core.execution import ExceptionInfo
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.worker_environment import WorkerEnvironment
-from engine.session.acts.act_events import failure
+from engine.session.questions import failure
 from engine.session.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for
 from tests.support.workers import shared_zygote

@@ -13,7 +13,7 @@ from typing import Any
 from engine.core.programs import CommandOutcome, CommandOutput, CommandRequest
 from engine.files.search.walk.search import search
 from engine.session.tools import OPERATIONS, Workspace
-from engine.session.tools.program import Program
+from engine.session.tools.bash import Program
 
 RIPGREP = str(Path(sysconfig.get_path("scripts"), "rg"))
 """Of the development requirement `ripgrep`."""

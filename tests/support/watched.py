@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from engine.core.execution import NamespaceDiff
-from engine.runtime.worker.namespaces.namespace import NamespaceWatch
+from engine.runtime.worker.namespace import NamespaceWatch
 
 
 class Space:

@@ -1,46 +1,64 @@
-"""A person at a terminal and a session: a line is read, its turn is shown, the next line is read.
-
-Owns what Ctrl-C and Ctrl-D mean at each moment. A turn that runs when the person leaves is cancelled and ends before
-the session is closed; nothing is asked. Must not know what an event looks like (`transcript`) nor how keys come
-(`keyboard`, `line_editor`). Called by `program`.
-"""
+"""The first screen: which model is set, or that none is and what that means. Pure. Called by `interaction`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import os.path
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from anyio.abc import TaskGroup
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from ...core.errors import EngineError
+from ...core.settings import DEFAULT_MODEL
 from ...core.text import visible
 from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
 from ...log.redaction import Redactor
+from ...session.journal import Item
 from ...session.policy import MODES
-from ...session.publishing.signals import Item
 from ...session.session import Session
 from ...session.tickets import Ticket
-from ..output.printing import shown
-from . import highlighting
-from .fragments import Fragment
-from .greeting import greeting, model_name
-from .history import TypedHistory
-from .keyboard import Keyboard
-from .line_editor import LineEditor
-from .local_commands import LOCAL_COMMANDS, local_command_in, local_help
+from ..output import shown
+from . import rendering
+from .keyboard import Keyboard, Pump
+from .line_editor import LOCAL_COMMANDS, LineEditor, TypedHistory, local_command_in, local_help
 from .mentions import with_mentions
 from .permissions import AskingPermissions
-from .pump import Pump
-from .screen import Screen
+from .rendering import Fragment, Line, wrapped
+from .screen import FRAME_SECONDS, Screen, Waiting
 from .transcript import Transcript
-from .waiting import FRAME_SECONDS, Waiting
-from .wrapping import Line, wrapped
+
+_KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
+_NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
+_MODEL: Final = "what you type is a task for it."
+
+
+def model_name(model: str) -> str:
+    """What the model is called in a line: without the kind that all providers have, a script without its folder."""
+    kind, _, name = model.partition(":")
+    if kind == "scripted":
+        name = os.path.basename(name)
+    return "no model" if model == DEFAULT_MODEL else shown(name or model)
+
+
+def greeting(model: str) -> list[Fragment]:
+    """Two lines."""
+    first = _NO_MODEL if model == DEFAULT_MODEL else f"Model {model_name(model)}: {_MODEL}"
+    return [("", f"{first}\n"), ("quiet", f"{_KEYS}\n")]
+
+
+# interaction:
+# A person at a terminal and a session: a line is read, its turn is shown, the next line is read.
+#
+# Owns what Ctrl-C and Ctrl-D mean at each moment. A turn that runs when the person leaves is cancelled and ends
+# before the session is closed; nothing is asked. Must not know what an event looks like (`transcript`) nor how keys
+# come (`keyboard`, `line_editor`). Called by `program`.
 
 Usage = ProjectionSent | ModelCallEnded | ContextMeasured | UsageReported
 """The events that say how full the context is."""
@@ -68,7 +86,7 @@ class Interaction:
         in_colour: bool,
         lost: Callable[[OSError], None],
     ) -> None:
-        highlight = highlighting.python if in_colour else None
+        highlight = rendering.python if in_colour else None
         self._session = session
         self._screen = screen
         self._transcript = transcript

@@ -1,20 +1,14 @@
-"""`rewindow run` put together: settings, engine, the session that is meant, and a person or one prompt.
-
-Owns the life of the process: what signals mean, that the session is closed whatever happens, and the exit code. Called
-by `cli.run`, which has read the command line.
-
-Nothing that is raised inside may pass through the engine's task group, which would wrap it. So it is kept, the engine
-is closed, and it is raised behind that.
-"""
+"""Which session a person means: a new one, one by the start of its id, or the latest of a directory."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,21 +17,123 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...core.errors import EngineError
+from ...core.errors import EngineError, InvalidRequestError, SessionNotFoundError
+from ...core.ids import SessionId
 from ...core.settings import Settings
+from ...core.text import cut_line, more, plural
+from ...log.events import AnyEvent
+from ...log.events.conversation import UserMessage
+from ...log.events.execution import StatementRecorded
 from ...runtime.zygote import Zygote
 from ...session.host import Host
-from ...session.lifecycle.homes import SAID_IN_SESSION
+from ...session.lifecycle.registry import SAID_IN_SESSION, Sessions
 from ...session.session import Session
-from ..output.exit_codes import ExitCode
-from ..output.output import abandon_output
-from . import highlighting
-from .choice import choose
-from .markdown import shown_markdown
+from ..output import ExitCode, abandon_output, shown
+from . import rendering
 from .one_prompt import OnePrompt
-from .past import heading, last_exchanges
+from .rendering import Fragment, shown_markdown
 from .screen import Screen, can_move, shows_colours
 from .transcript import Reading, Transcript
+
+_MOST_NAMED = 5
+_UNUSED_EVENTS = 2
+"""How many a session has at most in which nothing was asked: it was opened, and its mode was set."""
+
+
+async def choose(
+    sessions: Sessions, start: str | None, cwd: str, goes_on: bool, moved_to: str | None
+) -> tuple[Session, str | None, bool]:
+    """The session, its title, and whether it was there before.
+
+    Args:
+        start: its id, or the start of it; None for a new one.
+        cwd: the directory of a new one.
+        goes_on: without `start`, the latest of `cwd` instead of a new one.
+        moved_to: the directory in which one that was there goes on; None for where it was.
+
+    Raises:
+        SessionNotFoundError, SessionInUseError, StoreError.
+        InvalidRequestError: several sessions are meant, or none.
+    """
+    if start is None and not goes_on:
+        return await sessions.create(cwd), None, False
+    if start is None:
+        # Also one without a title, which has only commands and statements of the user's.
+        rows = [row for row in await sessions.rows(cwd=cwd) if row.title is not None or row.events > _UNUSED_EVENTS]
+        if not rows:
+            raise InvalidRequestError(f"no session of {shown(cwd)} can go on; `rewindow run` begins one")
+    else:
+        rows = [row for row in await sessions.rows() if row.session_id.startswith(start)]
+        if not rows:
+            raise SessionNotFoundError(SessionId(start))
+        if len(rows) > 1:
+            names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
+            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+    row = rows[0]
+    return await sessions.load(row.session_id, moved_to), row.title, True
+
+
+# past:
+# What a person is shown who comes back to a session: which one it is, and how it ended.
+#
+# Pure. Called by `program`.
+
+SHOWN_EXCHANGES: Final = 3
+"""Of the messages of the user, so many are shown, with what came of each."""
+SHOWN_LINES: Final = 200
+"""Of all that, the last ones."""
+_TITLE_CHARS: Final = 80
+
+
+def heading(session_id: SessionId, cwd: str, title: str | None, events: Sequence[AnyEvent]) -> list[Fragment]:
+    """One line on a session that goes on."""
+    count = sum(isinstance(event, StatementRecorded) for event in events)
+    named = f" {cut_line(shown(title), _TITLE_CHARS)!r}" if title else ""
+    about = f" in {shown(cwd)}, {count:,} {plural(count, 'statement')}"
+    return [("strong", f"Session {session_id}{named}"), ("quiet", f"{about}\n")]
+
+
+def last_exchanges(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
+    """What was said and done since the user's last messages, and how much there was before."""
+    transcript.remember(events)
+    said = [place for place, event in enumerate(events) if isinstance(event, UserMessage)]
+    if not said:
+        return
+    before = len(said) - SHOWN_EXCHANGES
+    if before > 0:
+        yield "quiet", f"... {before:,} earlier {plural(before, 'message')}, see `rewindow show`\n"
+    lines = _lines(_shown(events[said[-SHOWN_EXCHANGES:][0] :], transcript))
+    if len(lines) > SHOWN_LINES:
+        yield "quiet", f"{more(len(lines) - SHOWN_LINES, 'line', 'above')}\n"
+    for line in lines[-SHOWN_LINES:]:
+        yield from line
+    yield "", "\n"
+
+
+def _shown(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
+    for event in events:
+        yield from transcript.show_past(event)
+    yield from transcript.finish_line()
+
+
+def _lines(fragments: Iterable[Fragment]) -> list[list[Fragment]]:
+    lines: list[list[Fragment]] = [[]]
+    for style, text in fragments:
+        for line in io.StringIO(text, newline="\n"):
+            lines[-1].append((style, line))
+            if line.endswith("\n"):
+                lines.append([])
+    return lines if lines[-1] else lines[:-1]
+
+
+# program:
+# `rewindow run` put together: settings, engine, the session that is meant, and a person or one prompt.
+#
+# Owns the life of the process: what signals mean, that the session is closed whatever happens, and the exit code.
+# Called by `cli.run`, which has read the command line.
+#
+# Nothing that is raised inside may pass through the engine's task group, which would wrap it. So it is kept, the
+# engine is closed, and it is raised behind that.
 
 _SIGNALLED: Final = 128
 """Added to the number of the signal that ended the program, as shells do."""
@@ -148,7 +244,7 @@ class Program:
         session, title, was_there = await choose(
             host.sessions, wanted.session, wanted.cwd, wanted.goes_on, wanted.moved_to
         )
-        highlight = highlighting.python if self._in_colour else highlighting.plain
+        highlight = rendering.python if self._in_colour else rendering.plain
         transcript = Transcript(
             session.cwd,
             highlight,
@@ -176,7 +272,10 @@ class Program:
 
     def _reading(self) -> Reading:
         """How a person reads along at this terminal."""
-        from .replies import Plain, Reply  # only where somebody reads along
+        from .replies import (
+            Plain,
+            Reply,  # only where somebody reads along
+        )
 
         def columns() -> int | None:
             return self._screen.columns

@@ -25,9 +25,7 @@ from ...log.permissions import (
     StatementSubject,
     TreeSubject,
 )
-from .changes import diff
-from .fragments import Fragment
-from .highlighting import Highlight
+from .rendering import Fragment, Highlight, diff
 
 
 class Option(Struct, frozen=True):

@@ -21,9 +21,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ...core.text import visible
-from .fragments import LOOK, Fragment
-from .highlighting import coloured
-from .wrapping import Line, joined, lines_of, wrap_line, wrapped
+from .rendering import LOOK, Fragment, Line, coloured, joined, lines_of, wrap_line, wrapped
 
 _WIDEST: Final = 100
 """Cells of a line of prose, because longer ones are hard to read."""

@@ -1,18 +1,9 @@
-"""A session as a person reads it in a terminal: each event or piece of a stream gives the fragments to be written.
-
-Shows what happens and what happened in the same way; only that the user's own words, which the line editor leaves on
-the screen, are repeated for the past alone. What was streamed is not said again when it is whole. A statement is shown
-whole when it is announced, because a question about it may follow. Pure: holds where on the screen it is, writes
-nothing. Must not know the terminal. Called by `pump`, and for the past by `past`. A little over 300
-lines, because each kind of event has its few lines here.
-
-For a person at a terminal (`Reading`) replies are rendered, everything is wrapped, what a model reads is folded, and
-what a spinner says is not said again. For one prompt, whose text goes to a program, all of it is there as it is.
-"""
+"""How turns and commands ended, in words, and whether a value only says again what a command printed. Pure."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -20,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.feed import entered_line, entered_sentence, moved_sentence
+from ...context.tail.feed import divergence_phrase, entered_line, entered_sentence, moved_sentence
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
 from ...core.ids import MessageId, StatementId, ToolCallId
 from ...core.text import as_printed, cut_middle, divided, plural, source_text, visible
@@ -33,18 +24,19 @@ from ...log.events.conversation import (
     CondensationRequest,
     ResultRerendered,
     RunStop,
+    StopCause,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from ...log.events.execution import CommandEnded, ExecutionFinished, FileWritten, StatementRecorded
-from ...log.events.going_back import HeadMoved, Rewound
+from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, Rewound
 from ...log.events.nodes import FileChanged, NodeChanged
 from ...log.events.session import DomainEntered, EnvironmentRestored
 from ...log.file_history import rewound_lines
 from ...log.permissions import ASKED_CHARS, CommandSubject, PermissionQuestion
 from ...log.user_message import spoken_text
-from ...session.publishing.signals import (
+from ...session.journal import (
     FilesPutBack,
     Item,
     ModelRetried,
@@ -53,21 +45,116 @@ from ...session.publishing.signals import (
     StatementRerun,
     TextStreamed,
 )
-from ..output.printing import shown_line
-from .changes import diff
-from .endings import cancelled_after, ending, repeats, turn_ending
-from .folds import Fold
-from .fragments import Fragment, indented
-from .highlighting import Highlight
-from .layout import Layout
-from .markdown import Markdown, shown_markdown
-from .printed import Printed
+from ..output import shown_line
 from .questions import asked, subject_shown
-from .reruns import Reruns
-from .wrapping import Line, divided_at, wrapped
+from .rendering import (
+    Fold,
+    Fragment,
+    Highlight,
+    Layout,
+    Line,
+    Markdown,
+    diff,
+    divided_at,
+    indented,
+    shown_markdown,
+    wrapped,
+)
+from .screen import Printed
 
 if TYPE_CHECKING:
     from .replies import Streamed
+
+_STOPS: Final[dict[StopCause, str]] = {
+    "cancelled": "cancelled",
+    "max_tokens": "the reply was cut: it reached the length that the model allows",
+    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
+    "refusal": "the model refused to answer",
+    "error": "error",
+}
+_COMPARED_CHARS: Final = 1_500
+"""Of the output, less than the half that a value shows of a long one."""
+
+
+def turn_ending(event: RunStop) -> str:
+    """How the turn ended, and why."""
+    return f"[{_STOPS[event.cause]}{f': {event.detail}' if event.detail else ''}]"
+
+
+def cancelled_after(event: ExecutionFinished) -> str:
+    """That a statement was cancelled, in one line."""
+    return f"[cancelled after {event.time_ms / 1000:.1f} s]"
+
+
+def ending(event: CommandEnded) -> str:
+    """How the command ended; empty where that is well."""
+    if event.timed_out:
+        return f"[timed out after {event.time_ms / 1000:.1f} s]"
+    if event.reason:
+        return f"[ended: {event.reason}]"
+    if event.signal is not None:
+        return f"[killed by {_name(event.signal)}]"
+    return f"[exit code {event.code}]" if event.code else ""
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a log from elsewhere may hold any number
+        return f"signal {number}"
+
+
+def repeats(value: str | None, output: str) -> bool:
+    """Whether the value is that of the command which printed `output`: it begins with the same."""
+    head = output.rstrip("\n")[:_COMPARED_CHARS]
+    return value is not None and bool(head) and value.startswith(head)
+
+
+# reruns:
+# What a terminal says of statements that run again: one line for each, and one for each thing that differs.
+#
+# Pure. Used by `transcript`.
+
+
+class Reruns:
+    """Which statement of how many it is; `remark` is told of every event that is nothing else to the screen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[StatementId, int] = {}
+        self._done, self._of = 0, 0
+
+    def number(self, event: StatementRecorded) -> None:
+        """A statement that may run again."""
+        self._numbers[event.statement_id] = event.index
+
+    def remark(self, event: AnyEvent) -> str | None:
+        """The line to be shown; None for none."""
+        match event:
+            case ReplayBegun(statements=count):
+                self._done, self._of = 0, count
+                return None
+            case Diverged(statement=number):
+                return f"statement {number} came out differently: {divergence_phrase(event)}"
+            case ExecutionFinished(statement_id=statement, status=status):
+                self._done += 1
+                done = f"{self._done} of {max(self._done, self._of)}"
+                return f"statement {self._numbers.get(statement, '?')} ran again ({done}): {status}"
+            case _:
+                return None
+
+
+# transcript:
+# A session as a person reads it in a terminal: each event or piece of a stream gives the fragments to be written.
+#
+# Shows what happens and what happened in the same way; only that the user's own words, which the line editor leaves
+# on the screen, are repeated for the past alone. What was streamed is not said again when it is whole. A statement is
+# shown whole when it is announced, because a question about it may follow. Pure: holds where on the screen it is,
+# writes nothing. Must not know the terminal. Called by `pump`, and for the past by `past`. A little over 300 lines,
+# because each kind of event has its few lines here.
+#
+# For a person at a terminal (`Reading`) replies are rendered, everything is wrapped, what a model reads is folded,
+# and what a spinner says is not said again. For one prompt, whose text goes to a program, all of it is there as it
+# is.
 
 INDENT: Final = "    "
 """Before what belongs to a statement of a model."""

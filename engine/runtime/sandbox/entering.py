@@ -1,19 +1,76 @@
-"""Enters a `Domain`, layer by layer, and says which of them hold. Nothing leads out again.
+"""What a process of root may do beyond its user's rights, and giving that up for good.
 
-The process must have a single thread, because Landlock and the filter hold the thread that enters them and what that
-starts, and must have closed what others may have opened for writing: what is open stays as it was opened. Called in the
-forked process, before anything of the user's runs. What cannot be entered is missing in the answer, and whoever asked
-decides what that means; `missing` says why, for people.
+Must not know why. Used by `entering`, and by `privileges` for workers without a domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ctypes
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from struct import Struct
 from typing import Final
 
 from ...core.domain import LAYERS, PARTS, Domain, Layer
-from . import capabilities, kernel, landlock, mounts, seccomp
+from . import kernel, landlock, mounts, seccomp
+
+CHOWN: Final = 0
+DAC_OVERRIDE: Final = 1
+DAC_READ_SEARCH: Final = 2
+FOWNER: Final = 3
+SYS_RAWIO: Final = 17
+SYS_PTRACE: Final = 19
+SYS_ADMIN: Final = 21
+PERFMON: Final = 38
+_LAST: Final = 63
+"""There is no room for more in the kernel's sets."""
+
+_VERSION: Final = 0x20080522
+_HEADER: Final = Struct("=Ii")
+"""The version, and whose they are: 0 for the caller's own."""
+_SETS: Final = Struct("=6I")
+"""Effective, permitted and inheritable of the lower 32, then of the upper 32."""
+_HALF: Final = 32
+
+
+def keep_only(kept: Collection[int]) -> None:
+    """Gives up all capabilities but these."""
+    drop([number for number in range(_LAST + 1) if number not in kept])
+
+
+def drop(dropped: Sequence[int]) -> None:
+    """Gives up these, also for programs that it starts: root gets all of the bounding set again with each.
+
+    In ascending order. Without CAP_SETPCAP that set stays, and only what gains privileges by being started could have
+    them back.
+    """
+    with suppress(OSError):  # the rest has no meaning yet
+        for number in dropped:
+            kernel.prctl(kernel.PR_CAPBSET_DROP, number)
+    header, held = _HEADER.pack(_VERSION, 0), ctypes.create_string_buffer(_SETS.size)
+    with suppress(OSError):
+        kernel.get_capabilities(header, held)
+        sets = list(_SETS.unpack(held.raw))
+        for number in dropped:
+            half, bit = divmod(number, _HALF)
+            for kind in range(3):
+                sets[3 * half + kind] &= ~(1 << bit)
+        kernel.set_capabilities(header, _SETS.pack(*sets))
+
+
+def of_root() -> Collection[int]:
+    """What root keeps in a domain: other users' files are as its own, where Landlock lets it write."""
+    return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()
+
+
+# entering:
+# Enters a `Domain`, layer by layer, and says which of them hold. Nothing leads out again.
+#
+# The process must have a single thread, because Landlock and the filter hold the thread that enters them and what
+# that starts, and must have closed what others may have opened for writing: what is open stays as it was opened.
+# Called in the forked process, before anything of the user's runs. What cannot be entered is missing in the answer,
+# and whoever asked decides what that means; `missing` says why, for people.
 
 
 def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
@@ -29,7 +86,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     if "mounts" not in domain.without and not mounts.missing():
         mounts.enter(writable, domain.read_only, domain.hidden, shared_bytes)
         entered.add("mounts")
-    capabilities.keep_only(capabilities.of_root())
+    keep_only(of_root())
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in domain.without:
         with suppress(OSError):

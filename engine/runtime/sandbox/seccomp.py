@@ -1,15 +1,7 @@
-"""The layer of seccomp: a filter of system calls, for what has no path that Landlock could have rights on.
+"""The numbers of the system calls that the filter names, for both architectures that it is written for.
 
-A filter sees the number of a call and its arguments as numbers, never what they point to. So it can tell families of
-sockets apart, and calls about oneself (a process id of 0) from calls about others, but no address, file or process.
-What it refuses beside the network are ways around the other layers (io_uring, which has calls of its own; mounts and
-namespaces, in which one is root; files by handle instead of by path), and what a program may do to others of its user
-without a file (limits, priorities, keys, queues and shared memory by number, bytes put into a terminal).
-
-It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row of
-`_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row at a
-time. The kernel remembers for which numbers the answer is "allowed" whatever the arguments, and asks no more then.
-Called by `entering`, after no new privileges can be had.
+From the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, and include/uapi/asm-generic/unistd.h, which aarch64
+uses; calls since Linux 5.1 have one number everywhere. Must not know what is done about them. Used by `seccomp`.
 """
 
 from __future__ import annotations
@@ -24,7 +16,121 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from . import kernel
-from .system_calls import AARCH64, X86_64
+
+_BOTH: Final[Mapping[str, int]] = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "clone3": 435,
+    "mount_setattr": 442,
+    "open_tree_attr": 467,
+}
+
+X86_64: Final[Mapping[str, int]] = {
+    **_BOTH,
+    "ioctl": 16,
+    "shmget": 29,
+    "shmat": 30,
+    "shmctl": 31,
+    "socket": 41,
+    "socketpair": 53,
+    "clone": 56,
+    "semget": 64,
+    "semop": 65,
+    "semctl": 66,
+    "msgget": 68,
+    "msgsnd": 69,
+    "msgrcv": 70,
+    "msgctl": 71,
+    "setpriority": 141,
+    "sched_setparam": 142,
+    "sched_setscheduler": 144,
+    "pivot_root": 155,
+    "chroot": 161,
+    "mount": 165,
+    "umount2": 166,
+    "sched_setaffinity": 203,
+    "semtimedop": 220,
+    "mq_open": 240,
+    "mq_unlink": 241,
+    "add_key": 248,
+    "request_key": 249,
+    "keyctl": 250,
+    "ioprio_set": 251,
+    "unshare": 272,
+    "perf_event_open": 298,
+    "prlimit64": 302,
+    "open_by_handle_at": 304,
+    "setns": 308,
+    "sched_setattr": 314,
+    "seccomp": 317,
+    "bpf": 321,
+    "userfaultfd": 323,
+}
+
+AARCH64: Final[Mapping[str, int]] = {
+    **_BOTH,
+    "ioctl": 29,
+    "ioprio_set": 30,
+    "umount2": 39,
+    "mount": 40,
+    "pivot_root": 41,
+    "chroot": 51,
+    "unshare": 97,
+    "sched_setparam": 118,
+    "sched_setscheduler": 119,
+    "sched_setaffinity": 122,
+    "setpriority": 140,
+    "mq_open": 180,
+    "mq_unlink": 181,
+    "msgget": 186,
+    "msgctl": 187,
+    "msgrcv": 188,
+    "msgsnd": 189,
+    "semget": 190,
+    "semctl": 191,
+    "semtimedop": 192,
+    "semop": 193,
+    "shmget": 194,
+    "shmctl": 195,
+    "shmat": 196,
+    "socket": 198,
+    "socketpair": 199,
+    "add_key": 217,
+    "request_key": 218,
+    "keyctl": 219,
+    "clone": 220,
+    "perf_event_open": 241,
+    "prlimit64": 261,
+    "open_by_handle_at": 265,
+    "setns": 268,
+    "sched_setattr": 274,
+    "seccomp": 277,
+    "bpf": 280,
+    "userfaultfd": 282,
+}
+
+
+# seccomp:
+# The layer of seccomp: a filter of system calls, for what has no path that Landlock could have rights on.
+#
+# A filter sees the number of a call and its arguments as numbers, never what they point to. So it can tell families
+# of sockets apart, and calls about oneself (a process id of 0) from calls about others, but no address, file or
+# process. What it refuses beside the network are ways around the other layers (io_uring, which has calls of its own;
+# mounts and namespaces, in which one is root; files by handle instead of by path), and what a program may do to
+# others of its user without a file (limits, priorities, keys, queues and shared memory by number, bytes put into a
+# terminal).
+#
+# It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row
+# of `_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row
+# at a time. The kernel remembers for which numbers the answer is "allowed" whatever the arguments, and asks no more
+# then. Called by `entering`, after no new privileges can be had.
 
 _SET_MODE_FILTER: Final = 1
 _GET_ACTION_AVAIL: Final = 2

@@ -18,7 +18,7 @@ import threading
 from collections import deque
 
 from .framing import FrameBuffer, frame, to_worker
-from .processes import own_process
+from .processes import system
 from .protocol import FromWorker, ToWorker
 
 _CHUNK = 65536
@@ -49,7 +49,7 @@ class Channel:
     @property
     def ours(self) -> bool:
         """Whether this is the worker itself and not something it forked."""
-        return own_process.is_own()
+        return system.is_own()
 
     def send(self, message: FromWorker) -> None:
         """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: the host is gone."""

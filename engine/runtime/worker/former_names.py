@@ -1,8 +1,8 @@
-"""Names of our modules as sessions have them: by where modules were when their values were first recorded.
+"""Names of our classes and functions as sessions record them: by the module they were in when first recorded.
 
-A kept value names its classes by their modules, and the digest of a value has the names in it. So that sessions of
-earlier versions load, and load without differences, both use the names of that time, whatever moves. Called by
-`keeping.loader` and `contents`.
+A kept value names its classes by their modules, and the digest of a value contains those names. Sessions of earlier
+versions must load, and load without differences, so both keep using the first names, wherever the code moves. Only
+what a statement's variables can hold is listed. Called by `keeping.loader` and `contents`.
 """
 
 from __future__ import annotations
@@ -11,35 +11,53 @@ from functools import cache
 from typing import Final
 
 _ROOT: Final = __name__.partition(".")[0]
-_MOVED: Final = {
-    "nodes.lod": "files.detail",
-    "nodes": "files",
-    "ticks": "files.ticks",
-    "tool_values": "runtime.results",
-    "worker": "runtime.worker",
-    "projection": "context.tail",
-    "events": "log.events",
-    "timeline": "log.timeline",
-    **{name: f"core.{name}" for name in ("cutting", "errors", "execution", "ids", "links", "plain_data", "text")},
+_FIRST_NAMES: Final = {
+    "runtime.results": {
+        "tool_values.completed": "Completed",
+        "tool_values.matches": "Match Matches",
+        "tool_values.paths": "Paths",
+        "tool_values.server_answer": "ServerAnswer",
+        "tool_values.server_help": "ToolHelp ResourceHelp ServerHelp",
+        "tool_values.written": "Written",
+        "tool_values": "Placed",
+    },
+    "runtime.worker.names": {"worker.server_modules": "ServerTool ServerModule"},
+    "runtime.worker.guarding.guard": {"worker.guarding.refusal": "ReplayEffect"},
+    "files.rendered": {
+        "nodes.budget": "AllTokens",
+        "nodes.changing": "NodeChangeError",
+        "nodes.rendered": "RenderedView",
+    },
+    "files.node": {"nodes.base": "NodeBase"},
+    "files.view": {"nodes.view_handle": "ViewHandle"},
+    "files.group": {"nodes.group_handle": "GroupHandle"},
+    "runtime.worker.keeping.constructors": {"worker.keeping.constructors": ""},
+    "core.errors": {"errors": ""},
+    "core.execution": {"execution": ""},
+    "core.ids": {"ids": ""},
+    "core.links": {"links": ""},
+    "core.text": {"text": ""},
 }
-"""From the name then, below this package, to the present one; a package before those that it is in."""
-_BACK: Final = {now: then for then, now in sorted(_MOVED.items(), key=lambda row: -len(row[1]))}
+"""By present module below this package: each first module, and the names that it had; "" for all others."""
+_PRESENT: Final = {first: module for module, firsts in _FIRST_NAMES.items() for first in firsts}
+_FIRST: Final = {
+    (module, name): first
+    for module, firsts in _FIRST_NAMES.items()
+    for first, names in firsts.items()
+    for name in names.split() or ("",)
+}
 
 
-def present(name: str) -> str:
-    """The name of a module below this package by which it is found today."""
-    return _renamed(name, _MOVED)
+def present(module: str) -> str:
+    """Return where a first module's names are today; both names are relative to this package."""
+    return _PRESENT.get(module, module)
 
 
 @cache
-def recorded(module: str) -> str:
-    """The name that sessions have for a module, which may be anybody's."""
-    root, _, name = module.partition(".")
-    return f"{root}.{_renamed(name, _BACK)}" if root == _ROOT and name else module
-
-
-def _renamed(name: str, table: dict[str, str]) -> str:
-    for before, after in table.items():
-        if name == before or name.startswith(f"{before}."):
-            return after + name.removeprefix(before)
-    return name
+def recorded(module: str, name: str) -> str:
+    """Return the first module of a class or function, given its present module and qualified name."""
+    root, _, below = module.partition(".")
+    if root != _ROOT or not below:
+        return module
+    first = _FIRST.get((below, name.partition(".")[0])) or _FIRST.get((below, "")) or below
+    return f"{root}.{first}"

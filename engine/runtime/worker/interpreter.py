@@ -1,40 +1,42 @@
-"""The interpreter: one namespace with its nodes, and the answer to every request that the host may make of it.
+"""The requests about kept values: what they need of an interpreter beyond `keeping`, which is loaded with the first.
 
-Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives in
-a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's surroundings,
-`runtime.thread_connection` a thread's. Asked by `serving`. More than 300 lines, because each request that the
-host may make is answered in this one place.
+Loading runs code of the statements', so it is over when Python is the worker's own again, and what it bound is no
+change of the next statement's. Must not know pickles. Used by `interpreter`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
 
-from ...core.domain import Domain
+from ...core.domain import Domain, Layer
+from ...core.execution import ExceptionInfo
 from ...core.ids import ExecutionId
 from ...files.outline.model import Outliner
 from ...log.events import Event
 from ...log.events.execution import NamesRebound
+from ...log.events.nodes import ContentsAdopted, RevisionAdopted
 from ...log.past import ValueGroup
-from .framing import pack_events
+from .framing import FrameTooLargeError, events_of, pack_events
 from .guarding import routes
-from .guarding.guard import OutsideGuard
-from .guarding.refusal import editing, planning, replaying
-from .handles.board import Board
-from .handles.files import DirectFiles
-from .handles.last_shown import LastShown
+from .guarding.guard import OutsideGuard, editing, planning, replaying
+from .handles.board import Board, LastShown
+from .handles.trees import DirectFiles
 from .interrupts import Interrupts
 from .names import InjectedNames
-from .namespaces.namespace import NamespaceWatch
+from .namespace import NamespaceWatch
 from .protocol import (
+    Answer,
     BuffersMoved,
+    BufferTexts,
     CleanedUp,
     CleanUp,
     Collect,
     Content,
+    Failed,
     Foresee,
     Foreseen,
     FromWorker,
@@ -44,6 +46,8 @@ from .protocol import (
     LookAt,
     LookedAt,
     Outlined,
+    OutputTaken,
+    Pickled,
     Preserve,
     Project,
     Projected,
@@ -53,23 +57,105 @@ from .protocol import (
     Settle,
     Settled,
     SetValues,
+    Snapshot,
+    Started,
     Tick,
     Ticked,
+    ValuesSet,
 )
 from .statements.effects import Effects, Transport
-from .statements.executed import Executed
-from .statements.executor import Executor
-from .statements.own_python import OwnPython
-from .values import Values
+from .statements.executor import Executed, Executor, OwnPython
 from .writes.advice import Advice
-from .writes.opening import Opening
-from .writes.routed import lead
-from .writes.routed_tree import RoutedTree
+from .writes.opening import Opening, lead
 from .writes.touching import WriteNotices
+from .writes.tree import RoutedTree
 
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
-    from .statements.rerun import Output, Rerun
+    from .statements.executor import Output, Rerun
+
+
+class Values:
+    """The values of one namespace.
+
+    `keeper` makes what keeps them, when it is first needed. `let_go` ends what was left unreachable.
+    """
+
+    def __init__(
+        self,
+        keeper: Callable[[], Keeper],
+        watch: NamespaceWatch,
+        interrupts: Interrupts,
+        python: OwnPython,
+        let_go: Callable[[], None],
+    ) -> None:
+        self._make = keeper
+        self._made: Keeper | None = None
+        self._watch = watch
+        self._interrupts = interrupts
+        self._python = python
+        self._let_go = let_go
+
+    def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
+        """The reply to send."""
+        keeper = self._keeper()
+        match request:
+            case Preserve(large=large):
+                self._interrupts.install()
+                return keeper.preserve(large)
+            case Collect():
+                return keeper.collect()
+            case SetValues(groups=groups, delete=delete):
+                return ValuesSet(self._set(keeper, groups, delete))
+
+    def kept(self, execution_id: str) -> Kept:
+        """What an execution changed, as far as it is kept at once. An interrupt that comes late leaves the rest."""
+        self._interrupts.install()
+        groups, unkept, left = self._keeper().preserve_at_once()
+        return Kept(execution_id=execution_id, groups=groups, unkept=unkept, left=left)
+
+    def _keeper(self) -> Keeper:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        """Binds these names to what was kept of them and deletes those; the names that failed, with the reasons."""
+        return self._set(self._keeper(), groups, delete)
+
+    def take_place(self) -> None:
+        """This process has taken the worker's place."""
+        if self._made is not None:
+            self._made.leave_children()
+
+    def settle(self, anew: Iterable[str], values: Iterable[object]) -> None:
+        """A history has run again, with these values in the end: what has changed is kept already, but for `anew`."""
+        self._watch.changed(anew)
+        made = [value for value in tuple(values) if issubclass(type(value), type)]
+        if made:
+            self._keeper().made_again(made)
+
+    def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        self._interrupts.install()
+        try:
+            self._watch.before_setting(name for group in groups for name in group.names)
+            failures = keeper.put(groups, delete)
+            with suppress(BaseException), self._interrupts.armed():
+                self._watch.after()
+            with suppress(BaseException), self._interrupts.armed():
+                self._let_go()
+        finally:
+            self._python.take_over()
+        return failures
+
+
+# interpreter:
+# The interpreter: one namespace with its nodes, and the answer to every request that the host may make of it.
+#
+# Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives
+# in a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's
+# surroundings, `runtime.thread_connection` a thread's. Asked by `serving`. More than 300 lines, because each request
+# that the host may make is answered in this one place.
 
 Request = (
     Run
@@ -220,7 +306,7 @@ class Interpreter:
             return self.ran(request, self.execute(request))
         if self._rerun is None:
             # Late, as the keeper.
-            from .statements.rerun import Rerun
+            from .statements.executor import Rerun
 
             self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
         return self._rerun.conduct(request)
@@ -392,3 +478,67 @@ class Interpreter:
             sections=dict(tail.sections),
             nodes=dict(tail.nodes),
         )
+
+
+# serving:
+# The loop of a worker: one request after the other, each with its reply, until the transport ends it.
+#
+# Owns what is said where a reply cannot be sent or our own code fails. Must not know what the requests mean. Used by
+# `main` and `runtime.thread_connection`.
+
+
+def serve(
+    transport: Transport,
+    answer: Callable[[Request], FromWorker | None],
+    kept: Callable[[str], Kept],
+    snapshot: Callable[[], Started | None],
+    layers: tuple[Layer, ...] = (),
+) -> NoReturn:
+    """Says Started and answers one request after the other; ended from within `transport.receive`.
+
+    `layers` hold the process to its domain. What `snapshot` returns is for the host of another process, which
+    has been copied from this one.
+    """
+    transport.send(Started(layers))
+    while True:
+        request = transport.receive()
+        # An answer here is one to a question whose wait was interrupted, and the last is about a replay that is over.
+        if isinstance(request, Snapshot):
+            if (started := snapshot()) is not None:
+                transport.send(started)
+        elif not isinstance(request, Answer | BufferTexts | OutputTaken):
+            _reply(transport, request, answer)
+        if isinstance(request, Run) and request.keeps:
+            # After the reply, which the host records meanwhile.
+            transport.send(_kept(request.execution_id, kept))
+
+
+def _kept(execution_id: str, kept: Callable[[str], Kept]) -> Kept:
+    try:
+        return kept(execution_id)
+    except Exception:
+        return Kept(execution_id=execution_id, left=True)  # so that the host asks, and is told what failed
+
+
+def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:
+    try:
+        reply = answer(request)
+    except Exception as error:
+        reply = Failed(_reason(error))
+    if reply is None:
+        return
+    try:
+        transport.send(reply)
+    except FrameTooLargeError as error:
+        transport.send(_without_record(reply, error) if isinstance(reply, Ran) else Failed(_reason(error)))
+
+
+def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
+    """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
+    lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
+    events = events_of(ran.events, RevisionAdopted, ContentsAdopted)
+    return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,26 +1,155 @@
-"""The names injected into every namespace: the nodes' functions, a function for each tool, `restore_names`, and the
-modules of MCP servers, where the session has some.
+"""The modules of MCP servers in a namespace: each call of a tool is one effect, and so is each look at what there is.
 
-Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. A statement may
-rebind any of them, and keeps what it bound: `find` and `read` are good names for functions of one's own. What the
-session has to run by itself calls them by way of ORIGINALS, which is put back before each statement. Must not know how
-a tool is performed. Built by `interpreter`; `namespace` leaves these names out of its diffs.
+From one statement to the next a module holds nothing of what its server offers: which tools there are, and what they
+take, is the host's to know when a call comes. So what a statement asks for depends on the statement alone, and one that
+runs again asks for the same.
+Must not know how a server is reached. Made by `names`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from inspect import Parameter as Argument
 from inspect import Signature
-from types import MappingProxyType
-from typing import Final, Protocol, cast
+from types import MappingProxyType, ModuleType
+from typing import Final, NoReturn, Protocol, SupportsIndex, cast
 
+from ...core.mcp_servers import call_of, help_of, read_of, resource_at
 from ...core.toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
-from ..results import value_of
-from .handles.board import Board
-from .handles.last_shown import LastShown
-from .server_modules import ServerModule, viewing
+from ..results import ServerHelp, value_of
+from .handles.board import Board, LastShown
+
+AskServer = Callable[[str, dict[str, object]], object]
+"""`Effects.ask`, of an operation with its arguments."""
+_STATE: Final = "__state__"
+
+
+class _State:
+    """What is behind a module. `statement` gives the number of the statement that runs."""
+
+    __slots__ = ("ask", "asked_in", "found", "server", "statement")
+
+    def __init__(self, server: str, ask: AskServer, statement: Callable[[], int]) -> None:
+        self.server = server
+        self.ask = ask
+        self.statement = statement
+        self.asked_in = -1
+        self.found = ServerHelp(server=server, module="")
+
+
+class ServerTool:
+    """What `module.tool` is: calling it calls the tool."""
+
+    __slots__ = ("__name__", "_module")
+
+    def __init__(self, module: ServerModule, name: str) -> None:
+        self._module = module
+        self.__name__ = name
+
+    def __call__(self, *args: object, **arguments: object) -> object:
+        operation = call_of(self._module.__name__, self.__name__)
+        if args:
+            raise TypeError(f"{operation}() takes its arguments by name only; help({operation}) shows them")
+        plain = {name: _plain(value) for name, value in arguments.items()}
+        return value_of(operation, _state(self._module).ask(operation, plain))
+
+    def _said(self) -> str:
+        return _help(self._module).text_of(self.__name__)
+
+    __doc__ = cast("str", property(_said))  # what `help` shows
+
+    def __repr__(self) -> str:
+        return (
+            f"<tool {call_of(self._module.__name__, self.__name__)} of the MCP server {_state(self._module).server!r}>"
+        )
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        _refuse()
+
+
+class ServerModule(ModuleType):
+    """What stands under the name of a server. Every attribute is a tool; a call says whether there is such a one.
+
+    `server` is the name that the editor gave it.
+    """
+
+    def __init__(self, name: str, server: str, ask: AskServer, statement: Callable[[], int]) -> None:
+        super().__init__(name)
+        self.__dict__[_STATE] = _State(server, ask, statement)  # under a name that no tool has
+
+    def __getattr__(self, name: str) -> ServerTool:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return ServerTool(self, name)
+
+    def __dir__(self) -> Iterable[str]:
+        return [tool.name for tool in _help(self).tools]
+
+    def _said(self) -> str:
+        return _help(self).text
+
+    __doc__ = cast("str", property(_said))
+    __all__ = ()
+    """Nothing beside the text, where `help` lists what a module has."""
+
+    def __repr__(self) -> str:
+        name = self.__name__
+        return f"<module {name!r} of the MCP server {_state(self).server!r}; help({name}) says what it has>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        _refuse()
+
+
+def viewing(view: Callable[..., object], modules: Mapping[str, ServerModule]) -> Callable[..., object]:
+    """`view` that takes the addresses of resources, too: it shows the text as it was read."""
+
+    @wraps(view)
+    def seen(path: object = None, *args: object, **kwargs: object) -> object:
+        place = resource_at(path) if isinstance(path, str) else None
+        if place is None or kwargs.get("text") is not None:
+            return view(path, *args, **kwargs)
+        module = modules.get(place[0])
+        if module is None:
+            raise ValueError(f"{path!r}: no MCP server has the module {place[0]!r}; there is {', '.join(modules)}")
+        text = _state(module).ask(read_of(place[0]), {"uri": place[1]})
+        return view(None, *args, **kwargs, text=text, title=path)
+
+    return seen
+
+
+def _plain(value: object) -> object:
+    return os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+
+
+def _state(module: ServerModule) -> _State:
+    return cast("_State", module.__dict__[_STATE])
+
+
+def _help(module: ServerModule) -> ServerHelp:
+    """What there is, asked for once in a statement."""
+    state = _state(module)
+    if state.asked_in != (number := state.statement()):
+        operation = help_of(module.__name__)
+        found = value_of(operation, state.ask(operation, {}))
+        assert isinstance(found, ServerHelp)
+        state.found, state.asked_in = found, number
+    return state.found
+
+
+def _refuse() -> NoReturn:
+    raise TypeError("what belongs to an MCP server is not copied")
+
+
+# names:
+# The names injected into every namespace: the nodes' functions, a function for each tool, `restore_names`, and the
+# modules of MCP servers, where the session has some.
+#
+# Owns their meaning there and notices when a statement rebinds one; `toolbox` says which names there are. A statement
+# may rebind any of them, and keeps what it bound: `find` and `read` are good names for functions of one's own. What
+# the session has to run by itself calls them by way of ORIGINALS, which is put back before each statement. Must not
+# know how a tool is performed. Built by `interpreter`; `namespace` leaves these names out of its diffs.
 
 
 class Ask(Protocol):
@@ -113,7 +242,7 @@ def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
             raise TypeError(f"{tool.name}(): {error}") from None
         bound.apply_defaults()
         said = {name: value for name, value in bound.arguments.items() if name not in later or value != later[name]}
-        answer = ask(tool.name, {name: _plain(tool, name, value) for name, value in said.items()})
+        answer = ask(tool.name, {name: _names_plain(tool, name, value) for name, value in said.items()})
         return value_of(tool.name, answer)
 
     call.__name__ = call.__qualname__ = tool.name
@@ -126,7 +255,7 @@ def _default(value: object) -> object:
     return Argument.empty if value is REQUIRED else value
 
 
-def _plain(tool: Tool, name: str, value: object) -> object:
+def _names_plain(tool: Tool, name: str, value: object) -> object:
     plain = os.fsdecode(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
     if isinstance(plain, str):
         try:

@@ -12,15 +12,15 @@ from ...context.tail.standing import SentProjections
 from ...context.view.condensation import Cut
 from ...core.ids import BlobDigest, SessionId, StatementId
 from ...files.tails import FeedItem
+from ...log.branch_rows import BranchRow
 from ...log.events import Event
 from ...log.events.session import ProjectionSent
 from ...log.timeline import Timeline
-from ..branch_rows import BranchRow
 from ..model_calls.context_text import Breakdown
 from ..model_calls.projector import Projection
 from ..past.branch_diff import BranchDiff
-from ..past.replay_report import EditRequest, ReplayReport, ReplayRequest
-from ..past.rewinder import Gone
+from ..past.head import Gone
+from ..past.requests import EditRequest, ReplayReport, ReplayRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

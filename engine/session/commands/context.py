@@ -8,8 +8,7 @@ from typing import Final
 from ...core.text import code_span, fenced, more, plural, printable
 from ...log.events.nodes import NodesTicked, TickApplied
 from ...log.events.session import ProjectionSent
-from ..model_calls.context_text import breakdown_text
-from ..model_calls.handles_text import ALL, views_text
+from ..model_calls.context_text import ALL, breakdown_text, views_text
 from ..model_calls.projector import Projection
 from .command import CommandContext
 

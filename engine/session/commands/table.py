@@ -16,13 +16,9 @@ from ...core.errors import InvalidRequestError
 from ...core.text import code_span
 from ...log.user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from ..policy import MODES, OPTIONS
-from .branches import KEEP_CONVERSATION, KEEP_FILES, branch, rewind
 from .command import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
-from .diff import diff_glance
-from .edit import edit
-from .replay import replay
-from .timeline import omit, timeline_glance
+from .timeline import KEEP_CONVERSATION, KEEP_FILES, branch, diff_glance, edit, omit, replay, rewind, timeline_glance
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What a person types who means a command; a path has more slashes, or dots."""

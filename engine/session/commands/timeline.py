@@ -1,23 +1,145 @@
-"""`/timeline` and `/omit`: the statements that ran, and which of them the namespace is made of.
-
-Where there are branches the list says which is active, where it left its parent, and how far others go along with it.
-"""
+"""`/branch` and `/rewind`: going over to another path through the session's log, and going back on a new one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, cast
 
+from ...context.tail.feed import divergence_phrase
 from ...context.tail.results import result_text
-from ...core.text import ELLIPSIS, as_printed, code_span, fenced, more, plural, printable, visible
+from ...core.errors import InvalidRequestError
+from ...core.execution import ReplayMode
+from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more, plural, printable, visible
+from ...log.branch_rows import SHOWN_BRANCHES, BranchRow, in_common
 from ...log.timeline import Cell
-from ..branch_rows import BranchRow, in_common
-from ..past.numbered import no_statement, numbered
-from .branches import branch_words
+from ..past.branch_diff import BranchDiff, Differing
+from ..past.head import Gone
+from ..past.requests import (
+    EDIT_MODES,
+    EditMode,
+    EditRequest,
+    ReplayReport,
+    ReplayRequest,
+    no_statement,
+    number_in,
+    numbered,
+)
 from .command import CommandContext
 
+KEEP_FILES: Final = "--keep-files"
+KEEP_CONVERSATION: Final = "--keep-conversation"
+_SHOWN_CHARS: Final = 20
+_REBUILT: Final = "the namespace is rebuilt when it is needed next"
+
+
+async def branch(context: CommandContext, argument: str) -> str:
+    if not argument:
+        return "\n".join(_lines(context.branches()))
+    name, *options = argument.split()
+    wrong = _wrong(options, (KEEP_FILES,))
+    if wrong:
+        raise InvalidRequestError(f"`/branch NAME` takes {code_span(KEEP_FILES)} alone, and not {wrong}.")
+    gone = await context.switch(name, KEEP_FILES not in options)
+    return f"{_where(context)}. {_files(gone)}"
+
+
+async def rewind(context: CommandContext, argument: str) -> str:
+    words = argument.split()
+    options = [word for word in words if word.startswith("--")]
+    numbers = [word for word in words if not word.startswith("--")]
+    wrong = _wrong(options, (KEEP_FILES, KEEP_CONVERSATION)) or _wrong(numbers[1:])
+    if wrong:
+        keeping = f"{code_span(KEEP_FILES)} and {code_span(KEEP_CONVERSATION)}"
+        raise InvalidRequestError(f"`/rewind K` takes {keeping} alone, and not {wrong}.")
+    statement = number_in(numbers[0]) if numbers else None
+    cells = context.timeline.cells
+    if statement is None:
+        raise InvalidRequestError(no_statement(cells, numbers[0] if numbers else argument))
+    gone = await context.rewind(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
+    if KEEP_CONVERSATION not in options:
+        return f"{_where(context)}. {_undone(cells, context.timeline.cells)}{_files(gone)}"
+    return f"{_left_out(statement, len(cells))}; the conversation stays as it is. {_files(gone)}"
+
+
+def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
+    """The first of the words that is not known, as an answer names it; empty where all are."""
+    return next((code_span(printable(cut_line(word, _SHOWN_CHARS))) for word in words if word not in known), "")
+
+
+def _where(context: CommandContext) -> str:
+    row = next(row for row in context.branches() if row.is_active)
+    return f"This is now branch {code_span(printable(row.name))}, {_extent(row)}; {_REBUILT}"
+
+
+def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    """That statements ran again later, in a live replay, which is no part of the path that is active now."""
+    ran = [new.statement.index for old, new in zip(before, after, strict=False) if old.current != new.current]
+    if not ran:
+        return ""
+    which = f"Statement {ran[0]}" if len(ran) == 1 else f"Statements {ran[0]} to {ran[-1]}"
+    return f"{which} ran again after that, which is undone, too. "
+
+
+def _left_out(statement: int, last: int) -> str:
+    if statement >= last:
+        return f"No statement comes after {statement}"
+    which = f"Statement {last} is" if last == statement + 1 else f"Statements {statement + 1} to {last} are"
+    again = code_span(f"/omit {statement + 1}")
+    return f"{which} left out, and {_REBUILT} ({again} puts one back)"
+
+
+def _files(gone: Gone) -> str:
+    """What became of files, in numbers: their names are shown with what was done."""
+    if gone.rewound is not None:
+        back, left = len(gone.rewound.restored), len(gone.rewound.left)
+        sentence = f"{back} {plural(back, 'file')} went back"
+        return f"{sentence}, and {left} could not." if left else f"{sentence}."
+    written = len(gone.written.files) + len(gone.written.left)
+    if not written:
+        return "No file that statements wrote has changed."
+    if written == 1:
+        return "1 file has been written since, and stays as it is."
+    return f"{written} files have been written since, and stay as they are."
+
+
+def _lines(rows: Sequence[BranchRow]) -> Sequence[str]:
+    """The first branch, the active one and the newest ones, in their order, with how many there are besides."""
+    newest = len(rows) - SHOWN_BRANCHES
+    shown = [row for place, row in enumerate(rows) if place >= newest or row.parent is None or row.is_active]
+    lines, rest = list(map(_line, shown)), len(rows) - len(shown)
+    return [*lines, more(rest, "branch", f"in {code_span('rewindow branches')}")] if rest else lines
+
+
+def _line(row: BranchRow) -> str:
+    active = ", active" if row.is_active else ""
+    own = row.last - row.shared
+    count = f"{row.last} {plural(row.last, 'statement')}" if row.last else "no statements"
+    return f"- {branch_words(row)}: {count}{f', {own} of its own' if row.shared and own else ''}{active}"
+
+
+def branch_words(row: BranchRow) -> str:
+    """The name of a branch, and where it leaves its parent."""
+    start = "" if row.parent is None else f", from {code_span(printable(row.parent))} {_place(row.shared)}"
+    return f"{code_span(printable(row.name))}{start}"
+
+
+def _extent(row: BranchRow) -> str:
+    return f"with {row.last} {plural(row.last, 'statement')}" if row.last else "without statements"
+
+
+def _place(statement: int) -> str:
+    return f"after statement {statement}" if statement else "at the beginning"
+
+
+# timeline:
+# `/timeline` and `/omit`: the statements that ran, and which of them the namespace is made of.
+#
+# Where there are branches the list says which is active, where it left its parent, and how far others go along with
+# it.
+
 SHOWN_STATEMENTS: Final = 20
-SHOWN_BRANCHES: Final = 3
+_BRANCHES_OF_STATEMENT: Final = 3
 """Of those that end at one statement."""
 _BACK: Final = "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning"
 _OVER: Final = "`/branch NAME` over to another branch"
@@ -42,8 +164,8 @@ def timeline_glance(context: CommandContext, argument: str) -> str:
 
 def _line_among(cell: Cell, others: Sequence[tuple[BranchRow, int]]) -> str:
     ended = [row for row, common in others if common == cell.statement.index]
-    names = [code_span(printable(row.name)) for row in ended[:SHOWN_BRANCHES]]
-    names += [f"{len(ended) - SHOWN_BRANCHES} more"] if len(ended) > SHOWN_BRANCHES else []
+    names = [code_span(printable(row.name)) for row in ended[:_BRANCHES_OF_STATEMENT]]
+    names += [f"{len(ended) - _BRANCHES_OF_STATEMENT} more"] if len(ended) > _BRANCHES_OF_STATEMENT else []
     have = "has" if len(ended) == 1 else "have"
     return cell_line(cell) + (f"; the last that {' and '.join(names)} {have}, too" if ended else "")
 
@@ -80,3 +202,142 @@ def cell_line(cell: Cell) -> str:
     status += f", last differed in {', '.join(differed)}" if differed else ""
     status += ", left out" if cell.omitted else ""
     return f"{cell.statement.index}. {code_span(printable(first) + (f' {ELLIPSIS}' if rest else ''))} ({status})"
+
+
+# diff:
+# `/diff A B`: what two branches differ in, in Markdown, which `rewindow diff` prints as well.
+
+SHOWN_ROWS: Final = 50
+
+
+def diff_glance(context: CommandContext, argument: str) -> str:
+    left, *others = argument.split()
+    if len(others) > 1:
+        return "`/diff` takes two branches, or one to be compared with the active one."
+    active = next(row.name for row in context.branches() if row.is_active)
+    try:
+        found = context.diff(left, *(others or (active,)))
+    except InvalidRequestError as error:
+        return str(error)
+    return "\n".join(diff_lines(found, context.cwd))
+
+
+def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
+    """Headings and lists: what is in common, the statements of each, the names and the files that differ."""
+    left, right = (code_span(printable(name)) for name in (diff.left, diff.right))
+    common = (
+        "no statement" if not diff.shared else "statement 1" if diff.shared == 1 else f"statements 1 to {diff.shared}"
+    )
+    lines = [f"{left} and {right} have {common} in common."]
+    for name, cells in ((left, diff.left_cells), (right, diff.right_cells)):
+        lines += _listed(f"On {name} alone:", map(_cell, cells))
+    lines += _listed("Names that differ:", (_name(each, left, right) for each in diff.names))
+    lines += _listed("Files that differ:", (_file(each, left, right, cwd) for each in diff.files))
+    if len(lines) == 1:
+        lines.append("They differ in nothing.")
+    return lines
+
+
+def _listed(heading: str, rows: Iterable[str]) -> Sequence[str]:
+    rows = list(rows)
+    if not rows:
+        return ()
+    rest = [f"- {more(len(rows) - SHOWN_ROWS)}"] if len(rows) > SHOWN_ROWS else []
+    return ("", heading, "", *(f"- {row}" for row in rows[:SHOWN_ROWS]), *rest)
+
+
+def _cell(cell: Cell) -> str:
+    return f"statement {cell_line(cell)}"
+
+
+def _name(each: Differing, left: str, right: str) -> str:
+    sides = ((each.left, left), (each.right, right))
+    said = (f"{code_span(printable(side.shown))} on {name}" if side else f"none on {name}" for side, name in sides)
+    return f"{code_span(each.name)}: {', '.join(said)}"
+
+
+def _file(each: Differing, left: str, right: str, cwd: str) -> str:
+    path = code_span(printable(os.path.relpath(each.name, cwd)))
+    if each.left is not None and each.right is not None:
+        return f"{path}: different content"
+    return f"{path}: on {left if each.right is None else right} alone"
+
+
+# replay:
+# `/replay`: what a person types, read as a request, and how it went.
+
+MODES: Final[tuple[ReplayMode, ...]] = ("recorded", "live", "dry")
+"""The first is what counts where none is given."""
+_HOW: Final[dict[ReplayMode, str]] = {
+    "recorded": "with the recorded answers to what they ask for",
+    "live": "with their effects",
+    "dry": "as far as the first that asks for an effect",
+}
+_SHOWN: Final = 50
+"""Divergences in one report."""
+_REPLAY_SHOWN_CHARS: Final = 40
+
+
+async def replay(context: CommandContext, argument: str) -> str:
+    return replay_text(await context.replay(replay_request(argument, context.timeline.cells)))
+
+
+def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayMode] = MODES) -> ReplayRequest:
+    """`K [J]` and perhaps one of the `known` modes, as in `--live`, in any order. Raises InvalidRequestError."""
+    words = argument.split()
+    modes = [word[2:] for word in words if word.startswith("--")]
+    numbers = [word for word in words if not word.startswith("--")]
+    for mode in modes:
+        if mode not in known:
+            ways = ", ".join(f"`--{each}`" for each in known)
+            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no option of it; there are {ways}.")
+    if len(numbers) not in (1, 2) or len(modes) > 1:
+        raise InvalidRequestError(
+            "Give the number of a statement, optionally that of a later one, and at most one mode."
+        )
+    first, *last = (_number(cells, word) for word in numbers)
+    mode = cast("ReplayMode", modes[0]) if modes else "recorded"
+    return ReplayRequest(first, last[0] if last else None, mode)
+
+
+def _number(cells: Sequence[Cell], word: str) -> int:
+    found = number_in(word)
+    if found is None:
+        raise InvalidRequestError(no_statement(cells, word))
+    return found
+
+
+def _shown(word: str) -> str:
+    return f"'{cut_line(printable(word), _REPLAY_SHOWN_CHARS)}'"
+
+
+def replay_text(report: ReplayReport, conclusion: str = "") -> str:
+    """How it went, in Markdown: a sentence, and a list of what came out differently. `conclusion` follows the first."""
+    said = [
+        f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in report.divergences
+    ]
+    left = len(said) - _SHOWN
+    said = [*said[:_SHOWN], *([more(left, "divergence")] if left > 0 else ()), *report.not_run]
+    return "\n".join([_heading(report) + conclusion, *(f"- {sentence}" for sentence in said)])
+
+
+def _heading(report: ReplayReport) -> str:
+    ran, differ = len(report.executions), len({each.execution_id for each in report.divergences})
+    found = f"{differ} came out differently" if differ else "none came out differently"
+    end = "" if report.outcome == "completed" else " It ended early."
+    detail = f" {report.detail[:1].upper()}{report.detail[1:]}." if report.detail else ""
+    state = "what came of that" if report.is_kept else "as it was"
+    again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[report.mode]}: {found}."
+    return f"{again}{end}{detail} The namespace is {state}."
+
+
+# edit:
+# `/edit`: what a person types, read as a request, and how it went.
+
+
+async def edit(context: CommandContext, argument: str) -> str:
+    head, _, source = argument.partition("\n")
+    asked = replay_request(head, context.timeline.cells, EDIT_MODES)
+    report = await context.edit(EditRequest(asked.first, source, asked.last, cast("EditMode", asked.mode)))
+    back = f" This is branch {code_span(report.branch)} now; `/branch` lists all." if report.branch else ""
+    return replay_text(report, back)

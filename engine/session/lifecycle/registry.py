@@ -1,16 +1,18 @@
-"""The sessions of one process: makes them, loads them, finds them, closes them all.
+"""What a session is opened with: its name, its directories, its MCP servers, who opens it.
 
-One writer per session in the whole machine, held by the store. Made by `Host`. More than 300 lines, because what a
-session may be opened with is said for each way to open one.
+All of it is checked here, before anything is made.
+Must not know the store. Called by `registry`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -18,25 +20,139 @@ from anyio.abc import TaskGroup
 
 from ...context.model import Model
 from ...core.clock import Clock, Entropy
-from ...core.errors import EngineError, SessionNotFoundError, SessionReadOnlyError, StoreError
+from ...core.errors import EngineError, InvalidRequestError, SessionNotFoundError, SessionReadOnlyError, StoreError
 from ...core.ids import Minter, SessionId
 from ...core.mcp_servers import McpServer
 from ...core.settings import Settings
+from ...core.text import cut_line
 from ...files.outline.model import Outliner
 from ...log.events.session import SessionOpened
 from ...log.redaction import Redactor
 from ...log.store_protocol import Place, SessionRow, Store
 from ...runtime.environment import Environment, StartServer
 from ..assembly import Surroundings, assemble, newly_named
-from ..directories import alike, check_working_directory, missing, real_places, spelled
-from ..project import find_project_environment
-from ..publishing.journal import Journal
-from ..scratch import Scratch
+from ..directories import (
+    Scratch,
+    additional,
+    alike,
+    check_working_directory,
+    find_project_environment,
+    missing,
+    real_places,
+    spelled,
+)
+from ..journal import Journal
 from ..session import Session
-from .homes import SAID_IN_SESSION, Homes
-from .naming import Opening, session_named
+
+_SHOWN_CHARS: Final = 80
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def session_named(name: str) -> SessionId:
+    """The id of the session of that name, which may not be there. Raises InvalidRequestError for what is no name."""
+    if _NAME.fullmatch(name) is None:
+        raise InvalidRequestError(
+            f"{cut_line(repr(name), _SHOWN_CHARS)} is no name of a session: take 1 to 64 ASCII letters, digits, - and _"
+        )
+    return SessionId(f"named_{name}")
+
+
+class Opening:
+    """Where a session is to be opened, and for whom. Raises InvalidRequestError for a path that is not absolute."""
+
+    __slots__ = ("client", "confined", "cwd", "directories", "servers")
+
+    def __init__(
+        self,
+        cwd: str,
+        directories: Sequence[str],
+        confined: bool = False,
+        client: str = "",
+        servers: Sequence[McpServer] = (),
+    ) -> None:
+        self.cwd = spelled(cwd)
+        self.directories = additional(directories, self.cwd)
+        self.confined = confined
+        self.client = client
+        self.servers = tuple(servers)
+
+
+# homes:
+# Which store a session lives in: the durable one, or memory where that cannot take a new one.
+#
+# A full or read-only disk, a damaged database or one that somebody keeps locked must not keep a person from working:
+# the session is made all the same, is warned of, and is gone with the process. Must not know what a session is.
+# Called by `registry`.
 
 logger = logging.getLogger(__name__)
+SAID_IN_SESSION: Final = {"is_said_in_session": True}
+"""Of a log record about what whoever sees the session reads there, too."""
+WARNING: Final = "Nothing of this session is kept: it ends with this process. The reason: {reason}."
+
+
+class Homes:
+    """The durable store, and one in memory that is made when it is first needed."""
+
+    def __init__(self, durable: Store, clock: Clock) -> None:
+        self.durable: Final = durable
+        self._clock = clock
+        self._memory: Store | None = None
+        self._in_memory: set[SessionId] = set()
+
+    def of(self, session_id: SessionId) -> Store:
+        """Where the session is, or would be."""
+        if self._memory is not None and session_id in self._in_memory:
+            return self._memory
+        return self.durable
+
+    def in_memory(self, session_id: SessionId, reason: Exception) -> tuple[Store, str]:
+        """Where a new session goes that the durable store did not take, and the warning, which is logged too."""
+        if self._memory is None:
+            from ...log.store.memory import MemoryStore  # for start-up: hardly any process needs it
+
+            self._memory = MemoryStore(self._clock)
+        self._in_memory.add(session_id)
+        logger.warning("session %s is in memory only: %s", session_id, reason, extra=SAID_IN_SESSION)
+        return self._memory, WARNING.format(reason=reason)
+
+    def beside(self, session_id: SessionId, new: SessionId) -> Store:
+        """Where a session is, and a new one that is made of it goes."""
+        if session_id in self._in_memory:
+            self._in_memory.add(new)
+        return self.of(session_id)
+
+    def rows(
+        self, cwds: Collection[str] | None, titled: bool, after: Place | None, limit: int | None
+    ) -> Sequence[SessionRow]:
+        """As `Store.rows`, over both."""
+        found = self.durable.rows(cwds=cwds, titled=titled, after=after, limit=limit)
+        if self._memory is None:
+            return found
+        both = [*found, *self._memory.rows(cwds=cwds, titled=titled, after=after, limit=limit)]
+        return sorted(both, key=lambda row: (row.updated_at, row.session_id), reverse=True)[:limit]
+
+    def takes_changes(self, session_id: SessionId) -> bool:
+        """Whether a change of the session is kept by now; nobody here writes to it afterwards. Raises as `acquire`."""
+        store, errors = self.of(session_id), list[Exception]()
+        store.release(session_id)
+        store.acquire(session_id, lambda _, error: None if error is None else errors.append(error))
+        try:
+            store.retitle(session_id, store.row(session_id).title)
+        finally:
+            store.release(session_id)  # which waits until it is kept, or is not
+        return not errors
+
+    def directories(self) -> set[str]:
+        """The working directories of all sessions."""
+        found = set(self.durable.directories())
+        return found if self._memory is None else found.union(self._memory.directories())
+
+
+# registry:
+# The sessions of one process: makes them, loads them, finds them, closes them all.
+#
+# One writer per session in the whole machine, held by the store. Made by `Host`. More than 300 lines, because what a
+# session may be opened with is said for each way to open one.
 
 
 class Sessions:
@@ -266,7 +382,7 @@ class Sessions:
             SessionNotFoundError, StoreError.
             InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
         """
-        from .forking import fork  # of the prompt stage
+        from .reopening import fork  # of the prompt stage
 
         if cwd is not None:
             check_working_directory(spelled(cwd))

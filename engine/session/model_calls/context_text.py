@@ -1,20 +1,82 @@
-"""Where the tokens of a prompt go, as text: a bar for each part and for each handle, with what changes it.
+"""Rows as a block of aligned columns, which every surface shows alike: an editor as code, a terminal as it is.
 
-For somebody who has not seen the program: what a model is sent, what that costs, and what to type to change it. A
-command that begins with a slash stands there as it can be typed; what no command changes is said in brackets. Pure;
-used by `/context` and by `rewindow show --projection`.
+At most 80 cells wide where its texts can be cut. Pure. Used by the answers of slash commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import Final
+from unicodedata import east_asian_width
 
 from msgspec import Struct
 
 from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
+from ...core.text import ELLIPSIS, fenced, more, printable
 from ...files.tails import HandleRow
-from ..tables import table
+
+WIDTH: Final = 80
+_GAP: Final = "  "
+_NARROWEST: Final = (12, 6)
+"""Cells that a column keeps where there is no room: if that is enough, and else."""
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    right: Collection[int] = (),
+    yielding: Sequence[int] = (),
+    paths: Collection[int] = (),
+) -> str:
+    """The rows, which have one text for each column, as a fenced block; columns without any text are left out.
+
+    Args:
+        right: the columns that are aligned at their right.
+        yielding: the columns whose texts are cut where there is no room, in this order.
+        paths: the columns whose texts are cut at their beginning, because their ends tell them apart.
+    """
+    texts = [[printable(text) for text in row] for row in rows]
+    widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
+    filled = [column for column, width in enumerate(widths) if width]
+    room = WIDTH - len(_GAP) * (len(filled) - 1)
+    for least, column in product(_NARROWEST, yielding):
+        excess = sum(widths) - room
+        widths[column] = min(widths[column], max(widths[column] - excess, least))
+    lines = (
+        _GAP.join(
+            _padded(_cut(row[column], widths[column], column in paths), widths[column], column in right)
+            for column in filled
+        ).rstrip()
+        for row in texts
+    )
+    return fenced("\n".join(lines), "text")
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal the text takes."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _cut(text: str, width: int, is_path: bool) -> str:
+    if cells(text) <= width:
+        return text
+    kept = min(len(text), width - 1)
+    while cells(part := text[len(text) - kept :] if is_path else text[:kept]) >= width:
+        kept -= 1
+    return ELLIPSIS + part if is_path else part + ELLIPSIS
+
+
+def _padded(text: str, width: int, is_right: bool) -> str:
+    space = " " * (width - cells(text))
+    return space + text if is_right else text + space
+
+
+# context text:
+# Where the tokens of a prompt go, as text: a bar for each part and for each handle, with what changes it.
+#
+# For somebody who has not seen the program: what a model is sent, what that costs, and what to type to change it. A
+# command that begins with a slash stands there as it can be typed; what no command changes is said in brackets. Pure;
+# used by `/context` and by `rewindow show --projection`.
 
 _BAR: Final = 8
 """Columns of a bar that stands for all that is sent."""
@@ -205,3 +267,93 @@ def _largest(rows: Sequence[HandleRow]) -> Sequence[HandleRow]:
 def _has_name(row: HandleRow) -> bool:
     """Whether the namespace has a name for it; else it is listed by its id."""
     return row.name != row.obj_id
+
+
+# handles text:
+# The handles of a session as text: a row for each, those in a group below it. Pure; used by `/views`.
+
+ALL: Final = "all"
+"""The argument of `/views` that lists all handles."""
+SHOWN_HANDLES: Final = 40
+_DEEPEST: Final = 6
+"""A handle in more groups is not indented further, so that its name has room."""
+_LEVELS: Final = {0: "0 text", 1: "1 outline", 2: "2 summary", 3: "3 changes"}
+_FOLLOWS: Final = {"": "no", "Sync": "each call", "Async": "when prepared"}
+_IDLE: Final = "nothing, until a member runs"
+_NONE: Final = 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
+
+
+def views_text(rows: Sequence[HandleRow], *, is_whole: bool = False) -> str:
+    """The handles as a block of columns; one that is in several groups stands below the first. What can be done.
+
+    Args:
+        is_whole: whether each has its row; else of more than SHOWN_HANDLES the newest have, and the others are counted.
+    """
+    if not rows:
+        return _NONE
+    trees = _trees(rows)
+    number = sum(map(len, trees))
+    shown = trees if is_whole else _newest(trees)
+    left = number - sum(map(len, shown))
+    lines = [["handle", "shows", "follows", "lod", "tokens", ""], *(line for tree in shown for line in tree)]
+    note = f"\n\n{more(left, 'handle')}; `/views {ALL}` lists them, too." if left else ""
+    return f"{table(lines, yielding=(1, 0), paths=(1,))}{note}\n\n{_handles_text_legend(rows)}"
+
+
+def _trees(rows: Sequence[HandleRow]) -> list[list[list[str]]]:
+    """The lines of each handle that is in no group, with those of what is in it; each handle once."""
+    by_id = {row.obj_id: row for row in rows}
+    inside = {child for row in rows for child in row.children}
+    seen: set[str] = set()
+    trees: list[list[list[str]]] = []
+    for root in (*(row for row in rows if row.obj_id not in inside), *rows):
+        tree: list[list[str]] = []
+        waiting = [(root, 0)]
+        while waiting:
+            row, depth = waiting.pop()
+            if row.obj_id not in seen:
+                seen.add(row.obj_id)
+                tree.append(_line(row, depth))
+                waiting += [(by_id[child], depth + 1) for child in reversed(row.children) if child in by_id]
+        if tree:
+            trees.append(tree)
+    return trees
+
+
+def _newest(trees: Sequence[list[list[str]]]) -> list[list[list[str]]]:
+    """The last of the trees that have room, in their order; the first lines of one that has not."""
+    room = SHOWN_HANDLES
+    kept: list[list[list[str]]] = []
+    for tree in reversed(trees):
+        kept.append(tree[:room])
+        room -= len(kept[-1])
+        if not room:
+            break
+    return kept[::-1]
+
+
+def budget_of(row: HandleRow) -> str:
+    """How many tokens a handle may take: a number, or All."""
+    return f"{row.tokens:,}" if row.tokens else "All"
+
+
+def _line(row: HandleRow, depth: int) -> list[str]:
+    return [
+        f"{'  ' * (min(depth, _DEEPEST) - 1)}└ {row.name}" if depth else row.name,
+        row.title,
+        _IDLE if row.idle else _FOLLOWS.get(row.freq, row.freq.replace("Periodic", "every")),
+        _LEVELS.get(row.lod, str(row.lod)),
+        f"{row.used_tokens:,} of {budget_of(row)}",
+        "pinned" if row.pinned else "",
+    ]
+
+
+def _handles_text_legend(rows: Sequence[HandleRow]) -> str:
+    name = next((row.name for row in rows if row.name != row.obj_id), "NAME")
+    return "\n".join(
+        (
+            f"- `/run show({name})` shows one; `/run del {name}` ends it.",
+            f"- `/run {name}.SetTokens(500)` and `/run {name}.SetLod(1)` change how much of it is shown.",
+            f"- `/run {name}.Run()` has it follow its file, `/run {name}.Pause()` no longer.",
+        )
+    )

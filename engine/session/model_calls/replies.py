@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import islice
 
 from ...context.model import CallRetried, ModelSignal, ReasoningDelta, ReplyEnded, StatementAsked, TextDelta, TokensUsed
 from ...context.models.written_replies import with_written_statement
+from ...context.tail.prompt import LARGEST_NODES, Account
 from ...context.tail.results import STATEMENT_TOOL
-from ...core.errors import InvalidEventError
-from ...core.ids import MessageId, Minter, ToolCallId
+from ...context.tail.standing import SentProjections, shared_length
+from ...core.errors import InvalidEventError, StoreError
+from ...core.ids import BlobDigest, MessageId, Minter, ObjId, ToolCallId
 from ...log.event_log import EventLog
 from ...log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
+from ...log.events.session import ModelCallEnded, ProjectionSent
+from ...log.redaction import Redactor
+from ...log.store.schema import digest_of
+from ...log.store_protocol import Store
 from .. import turn as t
-from ..publishing.journal import Journal
-from ..publishing.signals import ModelRetried, ReasoningStreamed, TextStreamed
+from ..journal import Journal, ModelRetried, ReasoningStreamed, TextStreamed
+from .context_text import COMPACT, Breakdown, NodeCost, budget_of, handle_change, section_changes
+from .projector import Projection
 
 
 class ReplyRecorder:
@@ -134,3 +142,157 @@ class ReplyRecorder:
                 rest_left_out=asked.rest_left_out,
             )
         )
+
+
+# sent:
+# Writes down each model call: before it what it is made of and costs, after it what the provider counted.
+#
+# What is sent is on the log before the request leaves, so that it can be told of a call that nothing came back from.
+# The event names the messages of the call before by their number alone, and texts that the log has nowhere else
+# become contents, once each; its commit goes on beside the request. Called by the agent loop. Must not know what
+# comes of a call.
+
+
+class SentCalls:
+    """Makes the events of one session's calls; `sent` has those before, `account` divides the tokens."""
+
+    def __init__(self, store: Store, redactor: Redactor, sent: SentProjections, account: Account) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._sent = sent
+        self._account = account
+        self._contents: dict[str, BlobDigest] = {}
+        """The contents of the call before, by their texts."""
+
+    def begun(self, projection: Projection, round_id: int) -> ProjectionSent:
+        """What the log is to say of a call that is about to be made with `projection`."""
+        prompt, messages = projection.prompt, projection.prompt.messages
+        kept = shared_length(self._sent.latest_messages, messages)
+        contents: dict[str, BlobDigest] = {}
+        event = ProjectionSent(
+            round_id=round_id,
+            position=projection.position,
+            size=projection.size,
+            instructions=self._content(prompt.instructions, contents),
+            tail=self._content(prompt.tail, contents),
+            calls_tools=prompt.calls_tools,
+            kept=kept,
+            messages=tuple(message.event_id for message in messages[kept:]),
+            shortened={
+                event_id: digest
+                for event_id, text in projection.shortened.items()
+                if (digest := self._content(text, contents)) is not None
+            },
+            sections=self._sections(projection),
+            nodes=dict(islice(self._nodes(projection).items(), LARGEST_NODES)),
+            shared=self._shared(projection, kept) or 0,
+        )
+        self._contents = contents
+        return event
+
+    @staticmethod
+    def ended(call: ProjectionSent, *, answered: bool, used: TokensUsed | None) -> ModelCallEnded:
+        """What the log is to say of the end of that call; `used` is what the provider counted."""
+        return ModelCallEnded(
+            round_id=call.round_id,
+            used=call.used,
+            size=call.size,
+            answered=answered,
+            input_tokens=None if used is None else used.input_tokens,
+            cached_tokens=None if used is None else used.cached_tokens,
+            output_tokens=None if used is None else used.output_tokens,
+        )
+
+    def breakdown(self, projection: Projection) -> Breakdown:
+        """Where the tokens go of a prompt that is not sent."""
+        rows = {row.obj_id: row for row in projection.handles}
+        sections = self._sections(projection)
+        kept = shared_length(self._sent.latest_messages, projection.prompt.messages)
+        nodes = self._nodes(projection)
+        shown = self._account.largest_shown(projection.prompt.messages, projection.cost)
+        return Breakdown(
+            sections=sections,
+            size=projection.size,
+            shared=self._shared(projection, kept),
+            nodes=[
+                NodeCost(row.name, row.title, tokens, budget_of(row), handle_change(row, shown.get(obj_id, 0)))
+                if (row := rows.get(obj_id)) is not None
+                else NodeCost(obj_id, self._account.title(obj_id), tokens, "", COMPACT)
+                for obj_id, tokens in islice(nodes.items(), LARGEST_NODES)
+            ],
+            node_count=len(nodes),
+            changes=section_changes(sections, projection.handles),
+        )
+
+    def breakdown_of(self, call: ProjectionSent) -> Breakdown:
+        """Where the tokens went of a call."""
+        return breakdown_of(call, self._account, is_first=self._sent.calls[0] is call)
+
+    def text(self, digest: BlobDigest) -> str:
+        """A text that a call was made of; where the store has it no more, a sentence that says so."""
+        try:
+            return self._store.blob_get(digest).decode("utf-8", "replace")
+        except KeyError:
+            return f"(the content {digest} is missing in the store)"
+        except StoreError as error:
+            return f"({error})"
+
+    def _sections(self, projection: Projection) -> dict[str, int]:
+        messages = projection.prompt.messages
+        return self._account.sections(
+            projection.instruction_tokens, messages, projection.cost, projection.tail_sections
+        )
+
+    def _nodes(self, projection: Projection) -> dict[ObjId, int]:
+        return self._account.nodes(projection.prompt.messages, projection.cost, projection.tail_nodes)
+
+    def _content(self, text: str, contents: dict[str, BlobDigest]) -> BlobDigest | None:
+        if not text:
+            return None
+        digest = self._contents.get(text) or contents.get(text)
+        if digest is None:
+            digest = self._store.blob_put(self._redactor.storable_text(text))
+        contents[text] = digest
+        return digest
+
+    def _is_content(self, text: str, digest: BlobDigest | None) -> bool:
+        return digest == ((self._contents.get(text) or digest_of(self._redactor.storable_text(text))) if text else None)
+
+    def _shared(self, projection: Projection, kept: int) -> int | None:
+        """Tokens from the first on that the call before was sent, too; None where there was none."""
+        before, prompt = self._sent.latest, projection.prompt
+        if before is None:
+            return None
+        if before.calls_tools != prompt.calls_tools or not self._is_content(prompt.instructions, before.instructions):
+            return 0
+        same, messages = self._same(projection, before, kept), prompt.messages
+        # By what is not shared, which is little, because most calls go on from the one before.
+        shared = projection.instruction_tokens + projection.message_tokens - sum(map(projection.cost, messages[same:]))
+        is_whole = same == len(messages) == len(self._sent.latest_messages)
+        return shared + (projection.tail_tokens if is_whole and self._is_content(prompt.tail, before.tail) else 0)
+
+    def _same(self, projection: Projection, before: ProjectionSent, kept: int) -> int:
+        """How many of the `kept` messages read as they did in the call before: one may be shortened otherwise."""
+        shortened = projection.shortened.keys() | before.shortened.keys()
+        if not shortened:
+            return kept
+        for place, message in enumerate(projection.prompt.messages[:kept]):
+            event_id = message.event_id
+            if event_id in shortened and not self._is_content(
+                projection.shortened.get(event_id, ""), before.shortened.get(event_id)
+            ):
+                return place
+        return kept
+
+
+def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> Breakdown:
+    """Where the tokens went of a call, by what the log says of it."""
+    return Breakdown(
+        sections=call.sections,
+        size=call.size,
+        shared=None if is_first else call.shared,
+        nodes=[NodeCost(account.name(obj_id), account.title(obj_id), tokens) for obj_id, tokens in call.nodes.items()],
+        node_count=None if len(call.nodes) == LARGEST_NODES else len(call.nodes),
+        counted=(call.input_tokens, call.cached_tokens, call.output_tokens),
+        answered=call.answered,
+    )

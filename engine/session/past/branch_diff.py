@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from ...core.errors import InvalidRequestError
 from ...core.ids import BranchId
+from ...log.branch_rows import branch_named, end_of
 from ...log.branches import Branches
 from ...log.event_log import lookup_in
 from ...log.events import Event
 from ...log.events.execution import ExecutionFinished
 from ...log.file_history import restorable
 from ...log.timeline import Cell, Timeline
-from ..branch_rows import branch_named, end_of
 
 
 class Side(Struct, frozen=True):

@@ -29,14 +29,12 @@ from ...log.file_history import acts_of
 from ...log.past import PastExecution
 from ...log.store_protocol import Store
 from ...log.timeline import Cell, Execution, Timeline
-from ..acts.recorded_answers import RecordedAnswers
+from ..act_files import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
 from ..statements import Stead
 from .head import Head
-from .live_replay import Consent, RunsAgain, fault_of
-from .replay_report import EditRequest, ReplayReport, report_of
-from .replayable import not_run, numbers_of, runs_anew
-from .run_comparison import RunComparison
+from .replaying import Consent, RunComparison, RunsAgain, fault_of, not_run, numbers_of, runs_anew
+from .requests import EditRequest, ReplayReport, report_of
 
 _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 

@@ -9,28 +9,42 @@ active path `repair` makes whole like any other. Called between two runs, one at
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 
 from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
-from ...core.errors import InvalidRequestError
+from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
 from ...core.ids import BranchId, Seq
+from ...files import safe_open
+from ...log.branch_rows import branch_named, end_of, names_of
 from ...log.branches import end_after
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
 from ...log.events.conversation import RunStop
-from ...log.events.execution import StatementOmitted, StatementRecorded
-from ...log.events.going_back import BranchCreated, HeadMoved
+from ...log.events.execution import FileWritten, StatementOmitted, StatementRecorded
+from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import PromptQueued, ServerConnected, ServerLost
+from ...log.facts import Provenance
+from ...log.file_history import Restorable, restorable, reversed_
+from ...log.redaction import HIDDEN
+from ...log.store_protocol import Store
 from ...log.timeline import Timeline
-from ..branch_rows import branch_named, end_of, names_of
+from ..cancellation import to_the_end
+from ..editor_files import SessionBuffers
+from ..journal import FilesPutBack, Journal
 from ..live_environment import LiveEnvironment
-from ..preparer import Preparer
+from ..parts import SessionParts
+from ..preparing import Preparer
 from ..repair import enforce_view, repair
-from .numbered import no_statement
+from ..tools import Replaced, Workspace, restore
+from .requests import no_statement
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -159,3 +173,208 @@ def _tell_servers(log: EventLog) -> None:
     for module, event in latest.items():
         if module not in said or list(changes_of(said[module])) != list(changes_of(event)):
             log.append(replace(event, seq=UNSTAMPED))
+
+
+# rewinding:
+# Puts the files of a session back to what they held at a position of its log, and records that.
+#
+# What is to be done is durable before the first file is replaced, each file is replaced as a whole, and the end is
+# recorded: so whoever opens the session after a kill finishes it, and each file is as before or as after. Which
+# contents are wanted is known to `log.timeline.workspace`, how a file is replaced to `session.tools.restoring`. Must
+# not know why somebody goes back, nor what becomes of the conversation. Made by `turns`, and by `reopening` where a
+# rewind is open.
+#
+# A cancel brings back what was replaced, after a kill as well, because that is recorded before the first one. A
+# content that is not kept (it holds a secret, or is too large) cannot be brought back, so the files that hold one
+# come last, and from the first of them on there is no way back.
+
+_HIDDEN: Final = "a secret in its path is not kept, so which file it is nobody knows"
+_UNSAVED: Final = "it has unsaved changes in the editor"
+_LOST: Final = "what it held then is not in the store"
+
+
+class FileRewinding:
+    """The files of one session. `buffers` says what an editor holds of them; None where none is attached."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        journal: Journal,
+        store: Store,
+        workspace: Workspace,
+        provenance: Provenance,
+        buffers: SessionBuffers | None = None,
+    ) -> None:
+        self._log = log
+        self._journal = journal
+        self._store = store
+        self._workspace = workspace
+        self._provenance = provenance
+        self._buffers = buffers
+        self._reported: Container[str] = ()
+        """Files that are left alone where other programs run them."""
+
+    def plan(self, at: Seq) -> Restorable:
+        """What is to be done for the files to be as they were at that position of the log. Looks at no file."""
+        found = restorable(self._log.since(at))
+        hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
+        files = [file for file in found.files if HIDDEN not in file.path]
+        return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
+
+    async def rewind(self, begun: RewindBegun) -> Rewound:
+        """Does what a `plan` says, which is recorded by `begun`; the end, which is not recorded yet.
+
+        Nothing is awaited after the last file. A cancel, or a defect, takes back what is done, and that is recorded.
+
+        Raises:
+            SessionReadOnlyError: nothing can be recorded; no file was touched.
+        """
+        seq = self._log.append(begun)
+        replaced: list[FileToRestore] = []
+        try:
+            await self._journal.durable(seq)
+            return await self._go(begun, replaced)
+        except BaseException:
+            await to_the_end(lambda: self._give_up(begun, replaced))
+            raise
+
+    async def finish(self, begun: RewindBegun) -> Rewound:
+        """The same of one that is on the log, because a process was killed in the middle of it.
+
+        What that process has replaced is not known, so a cancel takes nothing back: the rewind stays open.
+        """
+        return await (self._bring_back(begun) if begun.cancelled else self._go(begun, []))
+
+    async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
+        """Into `replaced` goes each file that was not as it is to be."""
+        done: list[FileToRestore] = []
+        left = list(begun.left)
+        self._reported = self._reported_paths()
+        for place, file in enumerate(begun.files):
+            self._journal.signal(FilesPutBack(place, len(begun.files)))
+            put = partial(self._put, file)
+            outcome = await (to_the_end(put) if _is_lost(file) else put())
+            if isinstance(outcome, FileLeft):
+                left.append(outcome)
+            else:
+                done.append(file)
+                replaced += [file] * outcome
+        if begun.files:
+            self._journal.signal(FilesPutBack(len(begun.files), len(begun.files)))
+        return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
+
+    async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
+        """Brings back what these files held before, the last one first, also if the process is killed meanwhile."""
+        files = tuple(map(reversed_, reversed(replaced)))
+        back = RewindBegun(statement=begun.statement, since=begun.since, files=files, cancelled=True)
+        with suppress(SessionReadOnlyError):  # which is no reason to leave them
+            await self._journal.durable(self._log.append(back))
+        self._log.append(await self._bring_back(back))
+
+    async def _bring_back(self, begun: RewindBegun) -> Rewound:
+        self._reported = self._reported_paths()
+        lost = [reversed_(file) for file in begun.files if isinstance(await self._put(file), FileLeft)]
+        return Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True)
+
+    async def _put(self, file: FileToRestore) -> FileLeft | bool:
+        """Whether the file had to be replaced to hold what is wanted; or that it is left as it was, and why."""
+        try:
+            if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
+                raise OSError(_UNSAVED)
+            before = await anyio.to_thread.run_sync(self._restore, file)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return FileLeft(path=file.path, reason=reason)
+        if before is not None and self._buffers is not None:
+            self._buffers.note_replaced(file.path, before.data)
+        return before is not None
+
+    def _restore(self, file: FileToRestore) -> Replaced | None:
+        try:
+            wanted = self._store.blob_get(file.wanted) if file.wanted is not None else None
+        except (KeyError, StoreError):
+            raise OSError(_LOST) from None
+        if wanted is None and file.wanted_digest:  # which an export has left out
+            raise OSError(_LOST)
+        return restore(self._workspace, file, wanted, is_trusted=file.path not in self._reported)
+
+    def _reported_paths(self) -> Container[str]:
+        """The files of which the log repeats what somebody else said of them: an import, or a worker of a model's."""
+        if not self._provenance.is_foreign:
+            return ()
+        imported = self._provenance.imported_at
+        return {path for event in self._log.events for path in _reported(event, is_imported=event.seq <= imported)}
+
+
+def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
+    """The paths of which the event says what they held, without this program having seen it."""
+    match event:
+        case FileWritten(path=path) if is_imported or event.noticed:
+            return (path,)
+        case Rewound(restored=files) | RewindBegun(files=files) if is_imported:
+            return (file.path for file in files)
+        case _:
+            return ()
+
+
+def _is_lost(file: FileToRestore) -> bool:
+    """Whether what the file holds now could not be brought back."""
+    return file.present is None and bool(file.present_digest)
+
+
+# rewinder:
+# Takes a session to another place on its log as a whole: head and namespace (`head`), and files (`rewinding`).
+#
+# Owns the order in which that happens. What is to be done is durable first; then the files go back, which may be
+# given up; then, with nothing awaited in between, the head moves, and the command that asked for it and the end of
+# the files are recorded where it leads. A kill leaves either nothing to be seen of it, or a RewindBegun that says all
+# that is to be done: `carry_on` does the rest when the session is opened. Must not know commands. Made by `turns`.
+
+
+class Gone(NamedTuple):
+    """What of the session's files was written since the place where it is now, and what became of it.
+
+    `rewound` is None where they stay as they are, or where there are none.
+    """
+
+    written: Restorable
+    rewound: Rewound | None
+
+
+class Rewinder:
+    """One session's. `begin_run` has the command that is carried out be on the log."""
+
+    def __init__(self, log: EventLog, head: Head, files: FileRewinding, begin_run: Callable[[], None]) -> None:
+        self._log = log
+        self._head = head
+        self._files = files
+        self._begin_run = begin_run
+
+    async def go(self, goal: Goal, *, files: bool) -> Gone:
+        """Goes there, with the `files` or without. Raises SessionReadOnlyError."""
+        found = self._files.plan(goal.since)
+        begun = None
+        if files and (found.files or found.left):
+            begun = RewindBegun(
+                statement=goal.statement, since=goal.since, branch=goal.branch, files=found.files, left=found.left
+            )
+
+        async def put_back() -> Rewound | None:
+            return None if begun is None else await self._files.rewind(begun)
+
+        rewound = await self._head.go(goal, put_back)
+        self._begin_run()
+        if rewound is not None:
+            self._log.append(rewound)
+        return Gone(found, rewound)
+
+
+async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
+    """Does the rest of what was under way when the last process of the session died."""
+    records = str(parts.settings.state_dir / safe_open.FOLDER)
+    workspace = Workspace(parts.cwd, parts.directories, records=records)
+    files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.provenance)
+    rewound = await files.finish(begun)
+    if not begun.cancelled:
+        reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))
+    parts.log.append(rewound)

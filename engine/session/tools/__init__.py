@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
-from ...core.toolbox import ROUTED, TOOLS
-from .change import Change
-from .changes import changes_of
-from .landing import land
-from .program import Program
-from .reading import Reading
-from .restoring import Replaced, restore
+from . import bash, edit, grep, listing, read, tree, write
+from .bash import Program
+from .change import Change, changes_of
+from .landing import Replaced, land, restore
+from .read import Reading
 from .seen import Seen
-from .tree.act import TreeAct
+from .tree import TreeAct
 from .workspace import Workspace, name_text
 
 
@@ -34,16 +31,26 @@ class Operation:
     perform: Callable[[Workspace, Any], object]
 
 
-def _operation(name: str, package: str = __name__) -> Operation:
-    module = import_module(f"{package}.{name}")
-    return Operation(module.Arguments, module.perform)
-
-
 OPERATIONS: Final = {
-    **{name: _operation(name) for name in TOOLS},
-    **{name: _operation(name, f"{__name__}.tree") for name in ROUTED},
+    "bash": Operation(bash.Arguments, bash.perform),
+    "edit": Operation(edit.Arguments, edit.perform),
+    "find": Operation(listing.FindArguments, listing.find),
+    "grep": Operation(grep.Arguments, grep.perform),
+    "ls": Operation(listing.LsArguments, listing.ls),
+    "read": Operation(read.Arguments, read.perform),
+    "write": Operation(write.Arguments, write.perform),
+    "chmod": Operation(tree.ChmodArguments, tree.chmod),
+    "link": Operation(tree.LinkArguments, tree.link),
+    "mkdir": Operation(tree.MkdirArguments, tree.mkdir),
+    "mkfifo": Operation(tree.MkfifoArguments, tree.mkfifo),
+    "remove": Operation(tree.RemoveArguments, tree.remove),
+    "rename": Operation(tree.RenameArguments, tree.rename),
+    "rmdir": Operation(tree.RmdirArguments, tree.rmdir),
+    "rmtree": Operation(tree.RmtreeArguments, tree.rmtree),
+    "symlink": Operation(tree.SymlinkArguments, tree.symlink),
+    "utime": Operation(tree.UtimeArguments, tree.utime),
 }
-"""By the names of their rows. Found by name, so that a row and a file are all that a tool needs."""
+"""By the names of their rows in `toolbox`."""
 
 __all__ = [
     "OPERATIONS",

@@ -1,7 +1,6 @@
-"""`bash(command, timeout=120, cwd=".", outside=False)`: a command for the shell, which the host runs for the statement.
+"""What a tool would run: the program, whether the user is asked about it, and what the statement gets of its end.
 
-The shell is found at fixed places when this is imported, because a statement could put another one on a path. It reads
-no start-up files. What the program is given, and that it ends with all that it started, is `Environment.command`'s.
+Must not know how programs are run. Returned by the tools that run one; the desk (`session.acts`) asks and runs it.
 """
 
 from __future__ import annotations
@@ -9,14 +8,40 @@ from __future__ import annotations
 import math
 import os
 import signal
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from ...core.programs import CommandOutcome, CommandRequest
 from ...files.safe_open import opened_directory
-from .program import Program
 from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to run. `asks`: it may change something, so the user is asked, as far as the session's mode does.
+
+    `answer` makes plain data of its end, and may raise OSError or ValueError, which the statement sees. `command` is
+    what the user is asked about and shown, where that is not the arguments. `outside`: it is not to be held to what
+    statements may do, in a mode that would hold it, and then the user is asked.
+    """
+
+    request: CommandRequest
+    asks: bool
+    answer: Callable[[CommandOutcome], object]
+    command: str = ""
+    outside: bool = False
+
+
+# bash:
+# `bash(command, timeout=120, cwd=".", outside=False)`: a command for the shell, which the host runs for the
+# statement.
+#
+# The shell is found at fixed places when this is imported, because a statement could put another one on a path. It
+# reads no start-up files. What the program is given, and that it ends with all that it started, is
+# `Environment.command`'s.
 
 DEFAULT_SECONDS: Final = 120.0
 MOST_SECONDS: Final = 3600.0

@@ -21,7 +21,7 @@ from ...files.safe_open import opened_file
 from ...files.search.commands import FileLines, PrintedFile, printed, read_files, search_command
 from ...files.search.globs import Glob, read_glob
 from ...files.search.ignore_files import Place, place_of
-from .program import Program
+from .bash import Program
 from .workspace import Workspace, path_text
 
 MAX_MATCHES: Final = 5_000

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ...core.mcp_servers import address_of
 from ...core.text import cut_end, cut_line, plural, valid_text
 from ...core.toolbox import attribute, numbered
-from ...runtime.results.server_help import ResourceHelp, ServerHelp, ToolHelp
+from ...runtime.results import ResourceHelp, ServerHelp, ToolHelp
 
 MOST_TOOLS: Final = 1_000
 MOST_RESOURCES: Final = 1_000

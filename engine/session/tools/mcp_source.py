@@ -1,13 +1,16 @@
-"""One connection to an MCP server, through the SDK's client: what it offers, its tools, its resources.
+"""The HTTP client that the transports of the SDK send with: bounds answers, and tells of messages that were not taken.
 
-Owns what a call is to the SDK: its timeout, its progress, its cancellation, and which of its failures is whose. What
-comes from the server leaves here as plain data. Imports the SDK (half a second), so it is loaded with the first server
-that is named. Must not know sessions, permissions or how a program is started. Used by `session.servers`.
+The SDK reads a JSON answer whole before anybody can look at it, so it is bounded here, while it is read; and it has to
+come uncompressed, because what is small when compressed may be anything. (Of streams of events the SDK bounds each
+event.) And over SSE the SDK tells nobody of a message that the server did not take, though no answer will ever come.
+Must not know what is said. Used by `mcp_transports`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -15,7 +18,10 @@ import anyio
 import httpx2
 import msgspec
 from mcp import MCPError
-from mcp.client import Client, IncomingMessage
+from mcp.client import Client, IncomingMessage, Transport
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
@@ -25,6 +31,7 @@ from mcp_types import (
     PaginatedResult,
     ResourceListChangedNotification,
     ToolListChangedNotification,
+    jsonrpc_message_adapter,
 )
 from pydantic import BaseModel, ValidationError
 
@@ -32,7 +39,256 @@ from ...core.mcp_servers import HttpServer
 from ...core.plain_data import clean
 from ...core.programs import ServerProcess
 from .mcp_listing import Listing, listing
-from .mcp_transports import Streams, over_http, over_pipes
+
+LONGEST_ANSWER: Final = 16 << 20
+_CONNECT_SECONDS: Final = 20.0
+_SILENT_SECONDS: Final = 300.0
+"""Without a byte, before a stream of HTTP is given up."""
+_TOO_LARGE: Final = f"its answer has more than {LONGEST_ANSWER >> 20} MiB"
+_COMPRESSED: Final = "its answer is compressed, which nobody asked for"
+
+
+class MessageClient(httpx2.AsyncClient):
+    """A client for one server. `lost` is set when a message was not taken."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        plain = httpx2.Headers(headers)
+        plain["Accept-Encoding"] = "identity"
+        super().__init__(headers=plain, timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_SILENT_SECONDS))
+        self.lost = anyio.Event()
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Raises httpx2.HTTPError, as does reading the answer; that raises httpx2.StreamError for what is not taken."""
+        failed = self.lost.set if request.method == "POST" else _ignore
+        try:
+            response = await super().send(request, **options)
+        except httpx2.HTTPError:
+            failed()
+            raise
+        if not response.is_success and not _goes_on(response):
+            failed()
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Answer(response, response.stream, failed)
+        return response
+
+
+def _ignore() -> None:
+    """A stream of events that ends is noticed by who reads it."""
+
+
+def _goes_on(response: httpx2.Response) -> bool:
+    """Whether it leads to where the same message is taken, on the same host."""
+    following = response.next_request
+    sent = response.request
+    return following is not None and (following.method, following.url.host) == (sent.method, sent.url.host)
+
+
+class _Answer(httpx2.AsyncByteStream):
+    """The body of a response, as far as it is taken."""
+
+    def __init__(self, response: httpx2.Response, stream: httpx2.AsyncByteStream, failed: Callable[[], None]) -> None:
+        self._headers = response.headers
+        self._stream = stream
+        self._failed = failed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            left = self._most()
+            async for piece in self._stream:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx2.StreamError(_TOO_LARGE)
+                yield piece
+        except (httpx2.HTTPError, httpx2.StreamError):
+            self._failed()
+            raise
+
+    def _most(self) -> float:
+        """How many bytes are taken."""
+        if self._headers.get("content-encoding", "identity").lower() != "identity":
+            raise httpx2.StreamError(_COMPRESSED)
+        if self._headers.get("content-type", "").lower().startswith("text/event-stream"):
+            return math.inf
+        if float(self._headers.get("content-length", 0)) > LONGEST_ANSWER:  # which h11 has checked to be digits
+            raise httpx2.StreamError(_TOO_LARGE)
+        return LONGEST_ANSWER
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+# mcp transports:
+# How an MCP server is spoken to: over the pipes of a program, over streamable HTTP, over SSE, as the SDK's
+# transports.
+#
+# Owns the framing of stdio and its bounds. A line has at most LONGEST_LINE bytes. Whoever writes without end is read
+# at a bounded rate: the flood costs a bounded part of one processor, and the sender waits. What is no message is
+# dropped, because programs print banners. Imports the SDK, and is loaded with the first server that is named. Must
+# not know what is said. Used by `mcp_source`.
+
+LONGEST_LINE: Final = 16 << 20
+MOST_MESSAGES: Final = 200
+MOST_BYTES: Final = 4 << 20
+WINDOW_SECONDS: Final = 0.1
+"""So many messages or bytes are read in this time at most."""
+_FLUSH_SECONDS: Final = 0.5
+
+Incoming = SessionMessage | Exception
+Streams = tuple[Any, Any]
+"""To read messages from and to write them to, as the SDK's `Transport` has them."""
+
+# What the SDK logs of a connection may hold what a server was given: its URL, its headers, its answers.
+for _name in ("mcp.client", "mcp.shared", "httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+
+@asynccontextmanager
+async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerator[Streams]:
+    """The streams of a server that is a program, which is stopped at the end; `ended` is set when it says no more.
+
+    Raises:
+        OSError: it could not be started; when the streams are used.
+    """
+    incoming_sender, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, outgoing_receiver = anyio.create_memory_object_stream[SessionMessage](0)
+    written = anyio.Event()
+
+    async def read() -> None:
+        try:
+            async with incoming_sender:
+                async for line in _lines(process):
+                    message = _message(line)
+                    if message is not None:
+                        await incoming_sender.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # nobody listens any more
+        finally:
+            ended.set()
+
+    async def write() -> None:
+        try:
+            async with outgoing_receiver:
+                async for message in outgoing_receiver:
+                    await process.send(
+                        message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+                    )
+        except OSError:
+            await incoming_sender.aclose()  # so that nobody waits for an answer
+        finally:
+            written.set()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(write)
+            try:
+                yield incoming, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    incoming.close()
+                    outgoing.close()
+                    with anyio.move_on_after(_FLUSH_SECONDS):
+                        await written.wait()
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await process.stop()
+
+
+async def _lines(process: ServerProcess) -> AsyncGenerator[bytes]:
+    """The lines that it writes. Raises ValueError for one that is too long, and OSError."""
+    buffer, rate = bytearray(), _Rate()
+    while data := await process.receive():
+        looked_at = len(buffer)
+        buffer += data
+        start = 0
+        while (end := buffer.find(b"\n", max(start, looked_at))) >= 0:
+            await rate.count(end - start)
+            yield bytes(buffer[start:end])
+            start = end + 1
+        del buffer[:start]
+        if len(buffer) > LONGEST_LINE:
+            raise ValueError(f"it sent a line of more than {LONGEST_LINE >> 20} MiB")
+
+
+class _Rate:
+    """Holds up who reads faster than is good for others."""
+
+    def __init__(self) -> None:
+        self._since = anyio.current_time()
+        self._messages = self._bytes = 0
+
+    async def count(self, size: int) -> None:
+        """A message of that many bytes is about to be looked at."""
+        left = self._since + WINDOW_SECONDS - anyio.current_time()
+        if left <= 0:
+            self._since, self._messages, self._bytes = anyio.current_time(), 0, 0
+        elif self._messages >= MOST_MESSAGES or self._bytes >= MOST_BYTES:
+            await anyio.sleep(left)
+            self._since, self._messages, self._bytes = anyio.current_time(), 0, 0
+        self._messages += 1
+        self._bytes += size
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return None
+
+
+@asynccontextmanager
+async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[Streams]:
+    """The streams of a server behind a URL; `ended` is set when it says no more, or takes no more."""
+    client = MessageClient(server.headers)
+    sender, receiver = anyio.create_memory_object_stream[Incoming](0)
+
+    async def pass_on(incoming: Any) -> None:
+        try:
+            async for message in incoming:
+                await sender.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # nobody listens any more
+        finally:
+            ended.set()
+            sender.close()
+
+    async def give_up() -> None:
+        await client.lost.wait()
+        # So that nobody waits for an answer. Over streamable HTTP each message that fails has been answered already.
+        ended.set()
+        sender.close()
+
+    transport = _sse(server, client) if server.transport == "sse" else _streamable(server, client)
+    async with transport as (incoming, outgoing), anyio.create_task_group() as tasks:
+        tasks.start_soon(pass_on, incoming)
+        if server.transport == "sse":
+            tasks.start_soon(give_up)
+        yield receiver, outgoing
+        tasks.cancel_scope.cancel()
+
+
+def _sse(server: HttpServer, client: MessageClient) -> Transport:
+    def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> MessageClient:
+        del headers, timeout, auth  # which the client has
+        return client
+
+    return sse_client(server.url, httpx_client_factory=made)
+
+
+@asynccontextmanager
+async def _streamable(server: HttpServer, client: MessageClient) -> AsyncGenerator[Streams]:
+    async with client, streamable_http_client(server.url, http_client=client) as streams:
+        yield streams
+
+
+# mcp source:
+# One connection to an MCP server, through the SDK's client: what it offers, its tools, its resources.
+#
+# Owns what a call is to the SDK: its timeout, its progress, its cancellation, and which of its failures is whose.
+# What comes from the server leaves here as plain data. Imports the SDK (half a second), so it is loaded with the
+# first server that is named. Must not know sessions, permissions or how a program is started. Used by
+# `session.servers`.
 
 ANSWER_BYTES: Final = 16 << 20
 """The largest answer of a tool, as JSON."""

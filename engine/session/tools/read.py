@@ -1,16 +1,35 @@
-"""`read(path, start_line=None, end_line=None)`: a text file, or some of its lines, as a string."""
+"""What a tool has read of a file, with what the whole of it was: whoever changes it later must have seen that."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from ...files.revision import digest_of
 from ...files.safe_open import opened_file
-from .reading import Reading
 from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """An answer about one file.
+
+    Args:
+        path: absolute, the real place of the file, links resolved.
+        digest: xxh3 hex of the whole file.
+        value: plain data that the statement gets.
+    """
+
+    path: str
+    digest: str
+    value: object
+
+
+# read:
+# `read(path, start_line=None, end_line=None)`: a text file, or some of its lines, as a string.
 
 MAX_BYTES: Final = 8 << 20
 """Larger files have to be read by lines or looked at through a view."""

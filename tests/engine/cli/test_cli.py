@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from engine.cli.gc import seconds_of
-from engine.cli.output.printing import size
+from engine.cli.output import size
+from engine.cli.sessions import seconds_of
 from engine.core.ids import SessionId
 from engine.log.store.schema import digest_of
 from tests.support.archives import answered, values_kept

@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from engine.cli.cycles_text import cycles_text
+from engine.cli.show import cycles_text
 from engine.core.ids import MessageId, Seq, ToolCallId
 from engine.log.cycles import cycles_of, to_plain
 from engine.log.events import Event

@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.checks import environment, outlines, storage, worker
-from engine.cli.checks.finding import Finding
-from engine.cli.checks.sandbox import processes_of, said_of
-from engine.cli.checks.storage import LITTLE, TOO_LITTLE, room
-from engine.cli.output.printing import size
+from engine.cli import doctor
+from engine.cli.doctor import LITTLE, TOO_LITTLE, Finding, processes_of, room, said_of
+from engine.cli.output import size
 from engine.core.domain import LAYERS, Layer, is_held
 from engine.core.settings import SETTINGS
 from engine.log.store.maintenance import contents_taken, faults
@@ -104,7 +102,7 @@ def test_how_processes_are_bounded_is_said() -> None:
 
 def test_a_grammar_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_lua", None)
-    said = [finding.text for finding in outlines.outlines() if finding.grade == "note"]
+    said = [finding.text for finding in doctor.outlines() if finding.grade == "note"]
     assert any("install it again: tree-sitter-lua for lua: " in text for text in said)
 
 
@@ -120,15 +118,15 @@ def test_a_model_that_cannot_call_tools_is_named_as_that(
 ) -> None:
     monkeypatch.setenv("REWINDOW_MODEL", "provider:openai:llama3")
     monkeypatch.setenv("REWINDOW_MODELS_WITHOUT_TOOLS", names)
-    assert [finding.text for finding in environment.model()] == [said]
+    assert [finding.text for finding in doctor.model()] == [said]
 
 
 def test_what_a_killed_agent_left_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Not through a killed agent, because any command of any neighbour may be the one that ends what it left.
-    monkeypatch.setattr(worker, "left_behind", list)
-    assert [finding.grade for finding in worker.left()] == ["ok"]
-    monkeypatch.setattr(worker, "left_behind", lambda: [os.getpid()])
-    (finding,) = worker.left()
+    monkeypatch.setattr(doctor, "left_behind", list)
+    assert [finding.grade for finding in doctor.left()] == ["ok"]
+    monkeypatch.setattr(doctor, "left_behind", lambda: [os.getpid()])
+    (finding,) = doctor.left()
     assert finding.grade == "note"
     assert f"still run, and are ended now: {os.getpid()} (" in finding.text
 
@@ -185,7 +183,7 @@ def test_what_the_past_takes_is_counted_once_for_all_sessions(home: Home, monkey
         monkeypatch.setenv(name, value)
     kept_bytes, copies = map(size, taken)
     said = f"{kept_bytes} kept for rebuilds, {copies} of it copies of values; past_bytes is 5.0 MB a session"
-    assert list(storage.past()) == [Finding("ok", said)]
+    assert list(doctor.past()) == [Finding("ok", said)]
     assert contents_taken(home.state, 20) is None
 
 

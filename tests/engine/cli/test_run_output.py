@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.cli.output.exit_codes import ExitCode
-from engine.cli.terminal.prompt_output import FORMATS
-from engine.cli.terminal.prompt_result import PromptResult
+from engine.cli.output import ExitCode
+from engine.cli.terminal.one_prompt import FORMATS, PromptResult
 from tests.support.commands import Home
 from tests.support.scripts import Gate, scripted
 

@@ -14,9 +14,9 @@ from engine.core.plain_data import clean, integer, number
 from engine.log.events.codec import decode
 from engine.log.events.execution import NamesRebound
 from engine.log.redaction import NO_SECRETS
+from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.framing import frame, pack_events
 from engine.runtime.worker.protocol import Ran
-from engine.runtime.worker_messages import MessageReader
 
 TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates included
 PLAIN = st.recursive(

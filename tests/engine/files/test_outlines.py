@@ -12,7 +12,7 @@ from engine.files.outline.model import Outline, Tier
 from engine.files.outlines import Outlines
 from engine.files.revision import decoded, from_text
 from engine.log.events.nodes import OutlineMade
-from engine.runtime.worker.handles.shown import BoardReport
+from engine.runtime.worker.handles.states import BoardReport
 from tests.support.boards import Desk
 
 _TEXT = "class Foo:\n    def bar(self):\n        return 1\n"

@@ -14,7 +14,7 @@ from engine.files.disk import Sizes
 from engine.files.sources import OpenFile
 from engine.files.view import ViewHandle
 from engine.log.events.nodes import ContentsAdopted
-from engine.runtime.worker.handles.last_shown import LastShown
+from engine.runtime.worker.handles.board import LastShown
 from tests.support.boards import Desk, deltas
 
 SIZES = Sizes(held=20_000, paged=1_000_000, page=4_096)

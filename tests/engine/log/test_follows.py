@@ -16,6 +16,7 @@ from engine.context.tail.prompt import Account
 from engine.context.tail.standing import DivergedNodes, SentProjections
 from engine.context.view import ViewFold
 from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId
+from engine.log.branch_rows import BranchStatements
 from engine.log.cycles import CycleFold
 from engine.log.event_log import Lookup, lookup_in
 from engine.log.events import EVENTS, Event
@@ -27,8 +28,7 @@ from engine.log.rebuild_plan import History, Payloads, PreparedTokens
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Domains, Timeline
-from engine.session.branch_rows import BranchStatements
-from engine.session.kept.revisions import Revisions
+from engine.session.kept import Revisions
 from engine.session.policy import Policy
 from engine.session.tools.seen import Seen
 from tests.support.fixed import FixedClock

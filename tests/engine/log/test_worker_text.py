@@ -42,14 +42,14 @@ def imported(tree: ast.Module, module: str) -> set[str]:
 
 PLANTED: Final = {
     "acp_adapter.handlers.planted": "engine.runtime.worker.framing",
-    "mcp_tools.tools.planted": "engine.runtime.worker_messages",
+    "mcp_tools.tools.planted": "engine.runtime.control_channel",
     "mcp_tools.planted": "engine.runtime.worker_connection",
     "engine.cli.planted": "engine.runtime.worker.protocol",
-    "engine.cli.terminal.planted": "engine.runtime.capture",
+    "engine.cli.terminal.planted": "engine.runtime.connection",
     "engine.cli.transfer.planted": "engine.runtime.connection",
     "engine.context.models.planted": "engine.core.programs",
     "engine.session.planted": "engine.runtime.statement_run",
-    "engine.session.commands.planted": "engine.runtime.worker_messages",
+    "engine.session.commands.planted": "engine.runtime.control_channel",
     "engine.session.publishing.planted": "engine.core.programs",
     "engine.log.store.planted": "engine.runtime.worker.framing",
     "engine.session.tools.planted": "engine.runtime.control_channel",
@@ -79,8 +79,8 @@ def test_a_module_that_takes_a_workers_bytes_breaks_a_contract(copied: Path) -> 
 
 WRONG: Final = """\
 from engine import EnvironmentSpec, Store
-from engine.runtime.capture import Capture
-from engine.runtime.worker_messages import MessageReader
+from engine.runtime.connection import Capture
+from engine.runtime.control_channel import MessageReader
 from mcp_tools.serving import Service
 
 def wrong(store: Store, data: bytes) -> None:
@@ -107,7 +107,7 @@ def test_what_is_not_redacted_does_not_type_check(copied: Path) -> None:
 # --- the rooms themselves ---------------------------------------------------------------------------------------------
 
 DECODING: Final = {"decode", "decoder_of"}
-READS: Final = "engine/runtime/worker_messages.py"
+READS: Final = "engine/runtime/control_channel.py"
 
 
 def test_one_module_of_the_host_decodes_what_a_worker_sends() -> None:

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.log.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
-from engine.runtime.ahead import STRETCH_BYTES, Ahead, Prepared, replay_messages
-from engine.runtime.past_contents import PastContents
+from engine.runtime.rebuild_inputs import PastContents
+from engine.runtime.replay_run import STRETCH_BYTES, Ahead, Prepared, replay_messages
 from tests.support.environments import contents, kept, past
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.core.execution import Captured
 from engine.log.redaction import NO_SECRETS
-from engine.runtime.capture import KEPT_BYTES, Capture
+from engine.runtime.connection import CAPTURED_BYTES, Capture
 
 PIECES = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "replace"))))
 
@@ -29,10 +29,10 @@ def test_the_pieces_in_which_bytes_come_make_no_difference(pieces: list[bytes]) 
 
 def test_text_is_cut_at_a_character_boundary() -> None:
     capture = Capture(NO_SECRETS)
-    data = b"a" + "€".encode() * KEPT_BYTES
+    data = b"a" + "€".encode() * CAPTURED_BYTES
     capture.feed(data)
     captured = capture.finish()
-    assert captured.text == "a" + "€" * ((KEPT_BYTES - 1) // 3)
+    assert captured.text == "a" + "€" * ((CAPTURED_BYTES - 1) // 3)
     assert captured.truncated
     assert captured.total_bytes == len(data)
     assert captured.digest == xxhash.xxh3_64_hexdigest(data)

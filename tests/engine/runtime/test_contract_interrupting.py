@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from engine.runtime.thread_interrupts import ThreadInterrupts
+from engine.runtime.in_process import ThreadInterrupts
 from engine.runtime.worker.interrupts import Interrupts, SignalInterrupts
 
 Pair = tuple[Interrupts, Callable[[], None]]

@@ -7,7 +7,7 @@ import threading
 import pytest
 import xxhash
 
-from engine.runtime.capture import KEPT_BYTES
+from engine.runtime.connection import CAPTURED_BYTES
 from engine.runtime.environment import Environment
 from tests.support.environments import Bench
 
@@ -19,8 +19,8 @@ async def test_a_flood_is_counted_and_digested_but_not_kept(b: AnyBench) -> None
     outcome = await b.run("import sys\nfor _ in range(400): _ = sys.stdout.write('x' * 99_999 + '\\n')")
     assert outcome.status == "ok"
     assert outcome.stdout.total_bytes == 40_000_000
-    assert len(outcome.stdout.text) == KEPT_BYTES
-    assert sum(len(text) for _, text in b.output) == KEPT_BYTES
+    assert len(outcome.stdout.text) == CAPTURED_BYTES
+    assert sum(len(text) for _, text in b.output) == CAPTURED_BYTES
     assert outcome.stdout.digest == xxhash.xxh3_64_hexdigest((b"x" * 99_999 + b"\n") * 400)
 
 

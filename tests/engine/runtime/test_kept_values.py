@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from engine.core.ids import BlobDigest, ExecutionId
 from engine.log.past import PastExecution, PastValues
 from engine.log.statements import RunRequest
-from engine.runtime.kept_values import EARLIER, NOT_KEPT, KeptValues
+from engine.runtime.rebuild_inputs import EARLIER, NOT_KEPT, KeptValues
 
 
 def group(content: str, *names: str) -> PastValues:

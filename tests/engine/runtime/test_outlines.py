@@ -17,9 +17,9 @@ import pytest
 from engine.core.errors import EnvironmentUnavailableError
 from engine.files.outline.languages import language_of
 from engine.files.outline.model import Outline
-from engine.runtime.sandbox import capabilities, seccomp
+from engine.runtime.sandbox import entering, seccomp
 from engine.runtime.worker.handles.outlines import Outlines
-from engine.runtime.worker.processes.proc import children_of
+from engine.runtime.worker.processes.system import children_of
 from engine.runtime.zygote import Zygote
 from tests.support.workers import bench, shared_zygote
 
@@ -78,7 +78,7 @@ def test_the_process_that_reads_a_text_is_in_a_sandbox(outlines: Outlines) -> No
     (pid,) = parsers() - before
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
-    assert not int(status["CapEff"], 16) & ~sum(1 << each for each in capabilities.of_root())
+    assert not int(status["CapEff"], 16) & ~sum(1 << each for each in entering.of_root())
 
 
 def test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process(outlines: Outlines) -> None:

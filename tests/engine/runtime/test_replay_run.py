@@ -11,17 +11,14 @@ from msgspec import Raw
 
 from engine.log.past import PastExecution, PastTick, RestorePlan
 from engine.log.redaction import NO_SECRETS
-from engine.runtime.ahead import Prepared
-from engine.runtime.capture import Capture
-from engine.runtime.connection import Connection
-from engine.runtime.death import Death
+from engine.runtime.connection import Capture, Connection
+from engine.runtime.control_channel import Death, MessageReader
 from engine.runtime.environment import EnvironmentSpec, Limits
+from engine.runtime.in_process import ThreadConnection
 from engine.runtime.rebuild import Rebuild
-from engine.runtime.replay_run import ReplayRun
-from engine.runtime.thread_connection import ThreadConnection
+from engine.runtime.replay_run import Prepared, ReplayRun
 from engine.runtime.worker.framing import frame
 from engine.runtime.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replayed, Started, ToWorker
-from engine.runtime.worker_messages import MessageReader
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from engine.runtime.thread_output import STDERR, STDOUT, OutputPipe
+from engine.runtime.in_process import STDERR, STDOUT, OutputPipe
 
 PIECE = b"x" * 40_000
 PATIENCE = 30.0

@@ -8,7 +8,7 @@ from engine.core.domain import Domain
 from engine.core.programs import CommandRequest
 from engine.log.redaction import NO_SECRETS
 from engine.runtime.environment import EnvironmentSpec
-from engine.runtime.variables import program_variables, worker_variables
+from engine.runtime.programs import program_variables, worker_variables
 
 VARIABLES = {"PATH": "/usr/bin:.:/work/bin:bin:/state/scratch/s/x::/usr/local/bin", "TMPDIR": "/tmp/mine", "ENV": "/x"}
 SPEC = EnvironmentSpec(cwd="/work", redactor=NO_SECRETS, variables=VARIABLES)

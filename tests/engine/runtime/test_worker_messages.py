@@ -8,10 +8,10 @@ from engine.core.execution import Display
 from engine.core.ids import ObjId
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import Redactor
-from engine.runtime.capture import KEPT_BYTES, Capture
+from engine.runtime.connection import CAPTURED_BYTES, Capture
+from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.framing import ProtocolError, frame, pack_events
 from engine.runtime.worker.protocol import LookedAt, Ran
-from engine.runtime.worker_messages import MessageReader
 
 KEY = "s3cret-value"
 REDACTOR = Redactor([KEY])
@@ -52,5 +52,5 @@ def test_what_is_printed_is_redacted_in_pieces_of_any_size(size: int) -> None:
 
 def test_a_piece_of_a_secret_at_the_bound_is_redacted() -> None:
     capture = Capture(REDACTOR)
-    capture.feed(b"x" * (KEPT_BYTES - 10) + KEY.encode())
+    capture.feed(b"x" * (CAPTURED_BYTES - 10) + KEY.encode())
     assert capture.finish().text.endswith("x***")

@@ -18,11 +18,10 @@ from engine.log.redaction import Redactor
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
-from engine.session.acts.act_events import SHOWN_CHARS
-from engine.session.acts.acts import Acts, Desk
-from engine.session.acts.buffers import SessionBuffers
-from engine.session.acts.questions import Questions
+from engine.session.acts import Acts, Desk
+from engine.session.editor_files import SessionBuffers
 from engine.session.policy import Policy
+from engine.session.questions import SHOWN_CHARS, Questions
 from engine.session.tools import Seen, Workspace
 from tests.support.fixed import CountingEntropy, FixedClock
 

@@ -23,11 +23,11 @@ from engine.log.redaction import Redactor
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
-from engine.session.acts import acts as module
-from engine.session.acts.acts import Acts, Desk
-from engine.session.acts.buffers import SessionBuffers
-from engine.session.acts.questions import Questions
+from engine.session import acts as module
+from engine.session.acts import Acts, Desk
+from engine.session.editor_files import SessionBuffers
 from engine.session.policy import Policy
+from engine.session.questions import Questions
 from engine.session.tools import Seen, Workspace
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.permissions import FixedPermissions

@@ -9,7 +9,7 @@ import pytest
 from engine import Session
 from engine.core.ids import BranchId
 from engine.log.events.conversation import AgentText
-from engine.session.commands.diff import diff_lines
+from engine.session.commands.timeline import diff_lines
 from engine.session.past.branch_diff import BranchDiff
 from tests.support.sessions import sessions_of
 

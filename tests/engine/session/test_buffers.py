@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from engine.files.revision import LARGEST
-from engine.session.acts.buffers import SessionBuffers
+from engine.session.editor_files import SessionBuffers
 from engine.session.tools import Workspace
 from tests.support.fixed import FixedClock
 

@@ -15,14 +15,15 @@ from engine.files.tails import HandleRow
 from engine.log.events.conversation import AgentText
 from engine.session.model_calls.context_text import (
     PARTS,
+    SHOWN_HANDLES,
     Breakdown,
     NodeCost,
     breakdown_text,
     handle_change,
     section_changes,
     smaller_change,
+    views_text,
 )
-from engine.session.model_calls.handles_text import SHOWN_HANDLES, views_text
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of

@@ -23,7 +23,7 @@ from engine.log.events.execution import ValuesKept
 from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun
 from engine.log.events.session import ConfigChanged, ModeChanged, ProjectionSent
 from engine.log.store.memory import MemoryStore
-from engine.session.lifecycle.forking import forked
+from engine.session.lifecycle.reopening import forked
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel

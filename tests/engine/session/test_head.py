@@ -13,6 +13,7 @@ from engine import Session
 from engine.context.view import View
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import SessionId
+from engine.log.branch_rows import SHOWN_BRANCHES
 from engine.log.branches import path_of
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
@@ -20,7 +21,6 @@ from engine.log.events.conversation import AgentText, Condensation, RunStop, Too
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import EnvironmentRestored, PromptQueued
 from engine.log.store.memory import MemoryStore
-from engine.session.branch_rows import SHOWN_BRANCHES
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel, runs

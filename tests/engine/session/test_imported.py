@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.transfer.jsonl_export import export_lines
-from engine.cli.transfer.jsonl_import import import_lines
+from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import ExecutionId, SessionId
 from engine.log.events.execution import FileTouched, FileWritten

@@ -14,9 +14,7 @@ from engine.log.events.conversation import AgentText
 from engine.log.events.execution import CommandEnded, ExecutionStarted
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
-from engine.session.publishing.journal import Journal
-from engine.session.publishing.signals import Item, ModelRetried, OutputStreamed, TextStreamed
-from engine.session.publishing.subscription import HIGH_WATER, Subscription
+from engine.session.journal import HIGH_WATER, Item, Journal, ModelRetried, OutputStreamed, Subscription, TextStreamed
 from tests.support.environments import until
 from tests.support.fixed import FixedClock
 

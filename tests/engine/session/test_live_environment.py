@@ -19,10 +19,8 @@ from engine.log.redaction import NO_SECRETS, Redactor
 from engine.log.store.memory import MemoryStore
 from engine.runtime.environment import Environment, EnvironmentSpec
 from engine.session.cancellation import Cancellation, WorkCancelledError
-from engine.session.kept.checkpoint_keeping import CheckpointKeeping
-from engine.session.kept.kept_values import ValueKeeping
-from engine.session.live_environment import LiveEnvironment
-from engine.session.rebuild_progress import RebuildProgress
+from engine.session.kept import CheckpointKeeping, ValueKeeping
+from engine.session.live_environment import LiveEnvironment, RebuildProgress
 from tests.support.confining import confinement_of
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.hollow import HollowEnvironment, Moment

@@ -15,6 +15,7 @@ from engine.context.tail.feed import LogNews
 from engine.core.errors import StoreError
 from engine.core.ids import BranchId, Seq, SessionId
 from engine.log import event_log
+from engine.log.branch_rows import BranchStatements, branch_rows
 from engine.log.branches import path_of
 from engine.log.cycles import CycleFold, to_json
 from engine.log.event_log import EventLog
@@ -25,10 +26,8 @@ from engine.log.rebuild_plan import History
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
 from engine.log.timeline import Cell, Timeline
-from engine.session.branch_rows import BranchStatements, branch_rows
+from engine.session.journal import Journal, StoredEvents
 from engine.session.past.branch_diff import diff
-from engine.session.publishing.journal import Journal
-from engine.session.publishing.stored_events import StoredEvents
 from engine.session.session import Session
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, says

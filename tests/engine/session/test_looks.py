@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.session.acts.looks import Look, look
+from engine.session.act_files import Look, look
 
 LIMIT = 1 << 20
 

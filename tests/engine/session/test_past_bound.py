@@ -16,8 +16,8 @@ from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.execution import EffectAnswered, ValuesDropped, ValuesKept
 from engine.log.store_protocol import Droppable, Store
-from engine.session.kept.past_bound import Drop, PastBound, due_drop
-from engine.session.publishing.journal import Journal
+from engine.session.journal import Journal
+from engine.session.kept import Drop, PastBound, due_drop
 from tests.support.archives import is_there
 from tests.support.fixed import FixedClock
 from tests.support.stores import A, row

@@ -30,13 +30,8 @@ from engine.log.rebuild_plan import Payloads
 from engine.log.redaction import Redactor
 from engine.log.statements import PAYLOAD_BYTES, Want
 from engine.log.store.memory import MemoryStore
-from engine.runtime.worker.handles.files import DirectFiles
-from engine.runtime.worker.handles.trees import DirectTrees
-from engine.session.preparer import Preparer
-from engine.session.preparing import Made, Prepare, Sources
-from engine.session.preparing.content import content
-from engine.session.preparing.outline import outline
-from engine.session.preparing.summary import summary
+from engine.runtime.worker.handles.trees import DirectFiles, DirectTrees
+from engine.session.preparing import Made, Prepare, Preparer, Sources, content, outline, summary
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.workers import PATIENCE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.session.project import find_project_environment
+from engine.session.directories import find_project_environment
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 

@@ -11,8 +11,8 @@ import pytest
 from engine.core.ids import ExecutionId, Minter
 from engine.log.past import PastExecution
 from engine.log.statements import RunRequest
-from engine.session.publishing.signals import StatementRerun
-from engine.session.rebuild_progress import RebuildProgress
+from engine.session.journal import StatementRerun
+from engine.session.live_environment import RebuildProgress
 from tests.support.environments import PATIENCE, until
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.hollow import HollowEnvironment

@@ -14,7 +14,7 @@ from engine.core.ids import SessionId
 from engine.log.store import open_store
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
-from engine.session.publishing.signals import OutputStreamed
+from engine.session.journal import OutputStreamed
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio

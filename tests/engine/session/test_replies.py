@@ -22,9 +22,8 @@ from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
 from engine.log.store.memory import MemoryStore
+from engine.session.journal import Journal, ModelRetried
 from engine.session.model_calls.replies import ReplyRecorder
-from engine.session.publishing.journal import Journal
-from engine.session.publishing.signals import ModelRetried
 from tests.support.fixed import CountingEntropy, FixedClock
 
 pytestmark = pytest.mark.anyio

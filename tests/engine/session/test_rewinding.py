@@ -26,9 +26,9 @@ from engine.log.facts import Provenance
 from engine.log.file_history import open_rewind
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.session.acts.buffers import SessionBuffers
-from engine.session.past.rewinding import FileRewinding
-from engine.session.publishing.journal import Journal
+from engine.session.editor_files import SessionBuffers
+from engine.session.journal import Journal
+from engine.session.past.head import FileRewinding
 from engine.session.tools import Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
@@ -249,7 +249,7 @@ def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int, killed_at: int = 
                 raise RuntimeError("killed")
             return restore(workspace, file, wanted, **options)
 
-        monkeypatch.setattr("engine.session.past.rewinding.restore", restored)
+        monkeypatch.setattr("engine.session.past.head.restore", restored)
         yield scope
 
 

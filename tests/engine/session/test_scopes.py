@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import CommandSubject, FileSubject, PermissionSubject, StatementSubject, TreeSubject
-from engine.session.scopes import covers, phrase, scope_of, words_of
+from engine.session.policy import covers, phrase, scope_of, words_of
 
 ROOTS = ("/work", "/else")
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from engine.core.ids import SessionId
-from engine.session.scratch import Scratch, sweep
+from engine.session.directories import Scratch, sweep
 
 
 def made(state: Path, name: str) -> Path:

@@ -31,7 +31,7 @@ from engine.log.redaction import Redactor
 from engine.log.store import open_store
 from engine.log.store.memory import MemoryStore
 from engine.session.model_calls.projector import Projection
-from engine.session.model_calls.sent import SentCalls
+from engine.session.model_calls.replies import SentCalls
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of

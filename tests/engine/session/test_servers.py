@@ -20,7 +20,7 @@ from engine.log.events.execution import EffectAnswered, ExecutionFinished
 from engine.log.events.session import EnvironmentRestored, ServerConnected, ServerLost
 from engine.log.store.memory import MemoryStore
 from engine.session import servers as module
-from engine.session.publishing.signals import OutputStreamed
+from engine.session.journal import OutputStreamed
 from tests.support import mcp_server
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions
@@ -323,8 +323,8 @@ async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatc
 async def test_what_is_no_message_is_dropped_and_a_line_without_end_ends_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await anyio.to_thread.run_sync(import_module, "engine.session.tools.mcp_transports")
-    monkeypatch.setattr("engine.session.tools.mcp_transports.LONGEST_LINE", 1 << 20)
+    await anyio.to_thread.run_sync(import_module, "engine.session.tools.mcp_source")
+    monkeypatch.setattr("engine.session.tools.mcp_source.LONGEST_LINE", 1 << 20)
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path), (), [server("noisy"), server("endless", name="endless")])
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"

@@ -27,8 +27,8 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import CommitListener
 from engine.log.user_message import user_text
 from engine.runtime.worker_environment import WorkerEnvironment
-from engine.session.publishing.signals import OutputStreamed
-from engine.session.requests import MAX_QUEUED
+from engine.session.journal import OutputStreamed
+from engine.session.queue import MAX_QUEUED
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import LentStore, sessions_of

@@ -16,8 +16,7 @@ from engine.log.events.conversation import UserMessage
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.redaction import Redactor
 from engine.log.store.sqlite import SqliteStore
-from engine.session.publishing.journal import Journal
-from engine.session.publishing.stored_events import StoredEvents
+from engine.session.journal import Journal, StoredEvents
 from tests.support.fixed import FixedClock
 from tests.support.stores import A, CountingClock, Gate, begun_with, message, row
 

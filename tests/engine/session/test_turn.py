@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from engine.core.ids import ToolCallId
 from engine.session.turn import (
+    TRANSITIONS,
     Abort,
     Aborted,
+    Action,
     Answered,
     AskPermission,
     Begin,
@@ -21,6 +23,7 @@ from engine.session.turn import (
     Dismissed,
     Effect,
     Failed,
+    Input,
     Outcome,
     Ran,
     Replied,
@@ -33,7 +36,6 @@ from engine.session.turn import (
     Turn,
     WantedStatement,
 )
-from engine.session.turn.machine import TRANSITIONS, Action, Input
 
 C = ToolCallId("c")
 RUNS = Replied(WantedStatement("x = 1", C))

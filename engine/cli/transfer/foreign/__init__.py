@@ -6,8 +6,8 @@ is checked by the View. Called by `rewindow import`.
 
 from __future__ import annotations
 
+from .document import Report
 from .formats import FORMATS, Format, read
-from .report import Report
 from .writer import Imported, Writer
 
 __all__ = ["FORMATS", "Format", "Imported", "Report", "Writer", "read"]

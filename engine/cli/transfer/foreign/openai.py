@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from .document import Document, Fields, Item
-from .messages import note_unread, refuse_without_messages, role_of, system, think_aloud
-from .parts import joined, parts_of, text_of
+from .messages import joined, note_unread, parts_of, refuse_without_messages, role_of, system, text_of, think_aloud
 from .writer import Reply, Writer
 
 NAME: Final = "openai"

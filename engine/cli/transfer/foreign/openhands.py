@@ -17,8 +17,7 @@ from ....core.ids import EventId
 from ....core.text import cut_line
 from ....log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from .document import Document, Fields, Item
-from .messages import note_unread, refuse_without_messages, think_aloud
-from .parts import joined, parts_of
+from .messages import joined, note_unread, parts_of, refuse_without_messages, think_aloud
 from .writer import Reply, Writer
 
 NAME: Final = "openhands"

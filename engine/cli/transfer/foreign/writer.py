@@ -34,9 +34,7 @@ from ....log.events.conversation import (
 )
 from ....log.events.session import SessionOpened, TitleChanged
 from ....log.user_message import SYSTEM_URI
-from .document import loads
-from .names import Batches, UniqueNames
-from .report import Report
+from .document import Batches, Report, UniqueNames, loads
 
 _NOBODY: Final = "[the conversation holds no message of a user]"
 _COUNTED: Final[dict[type[Event], str]] = {

@@ -12,9 +12,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from .forms import form_of
-from .found import Contents as Contents
-from .referents import behind as behind
 from .walk import NODES, ROOM, Walk
+from .walk import Contents as Contents
+from .walk import behind as behind
 
 _BRIEF: Final = 10_000
 """Objects walked in a value that was found to be too large before."""

@@ -1,6 +1,6 @@
-"""What instances of classes consist of: their attributes, or what their library says when it is asked to pickle them.
+"""What can be told of a type: its name, whether it is the user's, where its instances keep what they hold.
 
-Registered in `forms`.
+`__main__` is where the user's classes and functions are. Called by the forms.
 """
 
 from __future__ import annotations
@@ -12,17 +12,96 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
+from functools import lru_cache
 from itertools import chain
-from types import FunctionType
-from typing import Any, Final, cast
+from types import FunctionType, MemberDescriptorType
+from typing import Any, Final, Literal, cast
+from weakref import ref
 
 from msgspec import Struct
 
 from ....files.node import NodeBase
-from .found import TOO_LARGE
-from .kinds import USERS, is_users, name_of, note_class, slots_of
-from .referents import behind
-from .walk import Form, Walk
+from ..former_names import recorded
+from .walk import BUFFER, TOO_LARGE, Form, Walk, behind
+
+USERS: Final = "__main__"
+_HEAP: Final = 1 << 9
+_POINTER: Final = 8
+_PICKLING: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
+
+
+def name_of(kind: type) -> str:
+    """Module and name."""
+    return f"{recorded(kind.__module__, kind.__qualname__)}.{kind.__qualname__}"
+
+
+def is_users(function: FunctionType) -> bool:
+    """Whether a statement defined it."""
+    return function.__globals__.get("__name__") == USERS
+
+
+def note_class(walk: Walk, kind: type) -> None:
+    """An instance of `kind` is in the value: the methods of the user's classes are what a statement may run."""
+    if kind in walk.kinds:
+        return
+    walk.kinds.add(kind)
+    for each in kind.__mro__:
+        if each.__module__ == USERS and each not in walk.classes:
+            walk.note_class(each)
+            for member in vars(each).copy().values():
+                function = _function_of(member)
+                if function is not None:
+                    walk.codes.add(function.__code__)
+
+
+def _function_of(member: Any) -> FunctionType | None:
+    # By the exact types, because to ask the user's own objects for an attribute may run code of theirs.
+    if type(member) in (staticmethod, classmethod):
+        member = member.__func__
+    elif type(member) is property:
+        member = member.fget
+    return member if type(member) is FunctionType else None
+
+
+def slots_of(kind: type) -> tuple[MemberDescriptorType, ...]:
+    """The attributes that instances keep outside of their `__dict__`."""
+    return _slots(ref(kind))
+
+
+@lru_cache(maxsize=1024)
+def _slots(kind: ref[type]) -> tuple[MemberDescriptorType, ...]:
+    found = kind()
+    return tuple(
+        member
+        for base in (found.__mro__ if found else ())
+        if base.__flags__ & _HEAP and "__slots__" in vars(base)
+        for member in vars(base).values()
+        if isinstance(member, MemberDescriptorType)
+    )
+
+
+def is_plain(kind: type) -> bool:
+    """Whether instances have attributes and nothing else, by the size that those take."""
+    taken = object.__basicsize__ + _POINTER * len(slots_of(kind))
+    taken += _POINTER * (kind.__dictoffset__ > 0) + _POINTER * (kind.__weakrefoffset__ > 0)
+    return kind.__itemsize__ == 0 and kind.__basicsize__ <= taken
+
+
+def pickling_of(kind: type) -> Literal["default", "library", "user"]:
+    """Whose code says how instances are pickled."""
+    if kind in copyreg.dispatch_table:
+        return "library"
+    methods = [getattr(kind, name, None) for name in _PICKLING]
+    own = [method for name, method in zip(_PICKLING, methods, strict=True) if method is not getattr(object, name, None)]
+    if any(isinstance(method, FunctionType) and is_users(method) for method in own):
+        return "user"
+    return "library" if own else "default"
+
+
+# instances:
+# What instances of classes consist of: their attributes, or what their library says when it is asked to pickle them.
+#
+# Registered in `forms`.
 
 _REDUCED: Final = 8 << 20
 """Bytes that an object may say it has and still be asked to be pickled, which copies them."""
@@ -177,3 +256,129 @@ def lock(walk: Walk, value: object) -> None:
 def weak(walk: Walk, value: object) -> None:
     """A reference that holds nothing."""
     walk.emit("w", type(value).__name__)
+
+
+# tables:
+# What arrays and tables consist of: numpy's by their bytes, pandas' by the values of each column.
+#
+# Neither library is imported here: only a type of theirs that a statement made leads to them. How pandas lays out
+# columns in memory, and what it caches, is no content. Called by `forms`.
+
+
+def table_form(kind: type) -> Form | None:
+    """The form for a type of numpy's or pandas', or one derived from it."""
+    for base in kind.__mro__:
+        form = _FORMS.get((base.__module__.partition(".")[0], base.__name__))
+        if form is not None:
+            return form
+    return None
+
+
+def _array(walk: Walk, value: Any) -> None:
+    walk.number(value)
+    owner = value
+    while getattr(owner, "base", None) is not None and hasattr(owner, "__array_interface__"):
+        owner = owner.base
+    # What is written through one view of the memory is read through all others.
+    if owner is not value:
+        walk.shares(owner)
+    walk.emit("A", type(value).__name__, value.shape, str(value.dtype))
+    if not type(value).__module__.startswith("numpy"):
+        walk.push(getattr(value, "__dict__", None))
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        mask = value.mask
+        walk.keep_as_made([mask])
+        walk.push(mask)
+    _elements(walk, value)
+
+
+def _elements(walk: Walk, value: Any) -> None:
+    ndarray = sys.modules["numpy"].ndarray
+    plain = ndarray.view(value, ndarray)
+    if plain.dtype.hasobject:
+        listed = plain.ravel().tolist()
+        walk.keep(listed)
+        walk.items("l", listed)
+    elif plain.flags.c_contiguous:
+        walk.emit_buffer(value, plain.reshape(-1).view("uint8").data if plain.size else memoryview(b""))
+    elif plain.nbytes > BUFFER:
+        walk.leave_gap(value, TOO_LARGE)
+    else:
+        walk.emit_buffer(value, memoryview(plain.tobytes()))
+
+
+def _scalar(walk: Walk, value: Any) -> None:
+    walk.emit("u", str(value.dtype), value.tobytes())
+
+
+def _dtype(walk: Walk, value: Any) -> None:
+    walk.emit("y", str(value))
+
+
+def _frame(walk: Walk, value: Any) -> None:
+    walk.number(value)
+    walk.emit("F", type(value).__name__, value.shape)
+    columns = [series.array for _, series in value.items()]
+    walk.keep_as_made(columns)
+    walk.push(value.attrs, value.columns, value.index, *columns)
+
+
+def _series(walk: Walk, value: Any) -> None:
+    walk.number(value)
+    walk.emit("E", type(value).__name__)
+    array = value.array
+    walk.keep_as_made([array])
+    walk.push(value.name, value.attrs, value.index, array)
+
+
+def _index(walk: Walk, value: Any) -> None:
+    walk.emit("I", type(value).__name__, str(value.dtype), len(value))
+    names = list(value.names)
+    if hasattr(value, "levels"):
+        arrays = [*value.levels, *value.codes]
+    else:
+        arrays = [value.array] if type(value).__name__ != "RangeIndex" else [value.start, value.stop, value.step]
+    walk.keep_as_made([names, *arrays])
+    walk.push(names, *arrays)
+
+
+def _extension(walk: Walk, value: Any) -> None:
+    """An array of pandas': by its own values where they are plain, else by the objects it stands for."""
+    walk.emit("X", str(value.dtype), len(value))
+    if len(value) * 8 > BUFFER:
+        walk.leave_gap(value, TOO_LARGE)
+        return
+    dtype = value.dtype
+    if hasattr(value, "codes"):
+        parts = [value.categories, bool(value.ordered), value.codes]
+    elif hasattr(value, "asi8"):
+        parts = [value.asi8]
+    elif hasattr(value, "left") and hasattr(value, "closed"):
+        parts = [value.left, value.right, value.closed]
+    elif hasattr(dtype, "numpy_dtype") and type(value).__name__ != "NumpyExtensionArray":
+        parts = [value.isna(), value.to_numpy(dtype.numpy_dtype, na_value=0)]
+    else:
+        parts = [value.to_numpy()]
+    walk.keep_as_made(parts)
+    walk.push(*parts)
+
+
+def _timestamp(walk: Walk, value: Any) -> None:
+    walk.emit("T", type(value).__name__, repr(value))
+
+
+_FORMS: Final[dict[tuple[str, str], Form]] = {
+    ("numpy", "ndarray"): _array,
+    ("numpy", "generic"): _scalar,
+    ("numpy", "dtype"): _dtype,
+    ("pandas", "DataFrame"): _frame,
+    ("pandas", "Series"): _series,
+    ("pandas", "Index"): _index,
+    ("pandas", "ExtensionArray"): _extension,
+    ("pandas", "Timestamp"): _timestamp,
+    ("pandas", "Timedelta"): _timestamp,
+    ("pandas", "Period"): _timestamp,
+    ("pandas", "Interval"): _timestamp,
+    ("pandas", "NaTType"): _timestamp,
+    ("pandas", "NAType"): _timestamp,
+}

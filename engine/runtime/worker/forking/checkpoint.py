@@ -1,39 +1,393 @@
-"""A checkpoint: a copy of the worker that waits, and from which workers are forked that go on where it is.
+"""Forks a copy of this process that is no child of its, but of its own parent, the zygote.
 
-The copy shares the worker's memory as long as neither writes to it. It has a socket to the host; when that is closed it
-ends. On it come the descriptors of a worker to be: then the copy is copied once more, and that copy takes the worker's
-place, with a channel, pipes and a hand-over socket of its own. The checkpoint stays as it is, for the next time.
+A child would not do: a worker's tree is ended with the worker, a cancel ends what a statement has started, and a
+statement that waits for its children would wait for ours. With one thread the kernel is asked for a sibling
+(`quiet_fork.fork_beside`). Otherwise the process forks twice. The one in the middle ends, and its child falls to the
+nearest ancestor that asked for orphans. That would be the worker, which stops asking for that moment; then it is the
+zygote.
 
-It waits in the middle of its fork, where that can be: what Python and the statements' modules do in a forked process is
-left to the workers that are restored. So it writes to little memory, and nothing of a statement's runs in it.
+But the zygote ends every child that it does not know: a dead worker's orphans come to it just so. Hence the copy says
+on a socket that it is there, and the kernel tells the zygote who has said it. Until then the zygote leaves alone what
+is in the session of a process of its own, as the copy is; and it looks whether the copy has said so before it takes a
+child for an orphan. This process goes on at once, but runs nothing of a statement's until the copy has said it and is
+out of reach (`Coming`): a statement may end all of its session. Where both share descriptors of a statement's, that is
+when the copy has its own. Whoever is killed at whatever moment, no process is left: a copy that nobody expects any more
+finds the socket closed, or is an orphan like others; one that is known is ended by the zygote with the socket over
+which it was asked for.
 
-Not taken where a fork would not do: threads are not copied, and whoever waits for one, or for a lock that it holds,
-would wait for ever. What a copy cannot have is told: processes, what is behind pipes and sockets, shared memory.
-
-What a copy must not do is told by `own_process`; what it shares by descriptor is separated by `separation`; how it
-comes to be the zygote's child is the business of `forking_off`. Must not know when checkpoints are taken. Used by
-`main`.
+No signal is handled from before the first fork: a handler of a statement's could raise in the middle of this. Must not
+know what the copy is for. Used by `checkpoint`.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
+import select
+import signal
 import socket
+import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
+
 from ....core.text import plural
 from ..framing import frame
-from ..keeping.descriptors import keep_high
-from ..processes.proc import children_of
-from ..processes.system import block_signals, set_blocked
+from ..keeping import writing
+from ..keeping.pickler import is_high, keep_high
+from ..processes.system import become_subreaper, block_signals, children_of, die_with_parent, set_blocked
 from ..protocol import FromCheckpoint, NotTaken, Paused
-from .forking_off import Coming, fork_off
-from .separation import Shared, give_outputs, open_files_anew, separate, shared
+
+_SAYS: Final = b"C"
+_PATIENCE_MS: Final = 1000
+"""For the copy to become one: a statement waits meanwhile."""
+_EXIT_LOST: Final = 72
+# Bound here, because they are a statement's to replace; what they act on stays the same.
+_state_of_random, _set_random = random.getstate, random.setstate
+
+
+class _Copy(Struct, frozen=True):
+    """What a copy needs to become one. `ready`: an eventfd on which it says so; `zygote`: its parent to be.
+
+    `separate` gives it what is to be its own, `shares` says whether that has to be before the original goes on. Then it
+    calls `live`.
+    """
+
+    known: int
+    separate: Callable[[], None]
+    live: Callable[[bool], None]
+    shares: bool
+    ready: int
+    zygote: int
+
+
+class Coming(Struct):
+    """A copy that this process has made. It may be on its way still: `process` pins it, on `ready` it says it is one.
+
+    Without these it is there.
+    """
+
+    ready: int = -1
+    process: int = -1
+
+    def wait(self) -> None:
+        """Returns when it is one, or is none and was ended. Call it once."""
+        if self.ready < 0:
+            return
+        try:
+            _has_come(self.ready, self.process)
+        finally:
+            os.close(self.ready)
+            os.close(self.process)
+
+
+def _go_on(_: bool) -> None: ...
+
+
+def fork_off(
+    known: int,
+    separate: Callable[[], None],
+    live: Callable[[bool], None] = _go_on,
+    *,
+    reaps: bool,
+    shares: bool,
+    amid: bool = False,
+) -> Coming | None:
+    """Forks the copy. What is to be waited for; None in the copy. Call it with all signals blocked.
+
+    Args:
+        known: the socket on which the zygote is told; closed in the copy.
+        separate: called in the copy, and must not raise.
+        live: what the copy does next, and returns from where it is to go on as this process does. It is told whether it
+            is called amid the fork, and may fork off others then, which return in its place (`quiet_fork.fork_beside`).
+        reaps: whether this process asked for orphans.
+        shares: whether what is waited for is the end of `separate`, and not that the copy is out of reach.
+        amid: whether this process is one that was told so.
+
+    Raises:
+        OSError: there is no copy, nor a part of one.
+    """
+    state = _state_of_random()
+    copy = _Copy(known, separate, live, shares, os.eventfd(0), os.getppid())
+    try:
+        coming = _fork_beside(copy, amid) if amid or writing.can_be_beside() else _fork_twice(copy, reaps)
+    except BaseException:
+        os.close(copy.ready)
+        raise
+    if coming is None:
+        # Python draws a new state in every forked process; a copy goes on where the original does.
+        _set_random(state)
+    return coming
+
+
+def _fork_beside(copy: _Copy, amid: bool) -> Coming | None:
+    process = writing.fork_beside(partial(_begin, copy), amid=amid)
+    return None if process is None else Coming(copy.ready, process)
+
+
+def _begin(copy: _Copy) -> None:
+    _become(copy, None)
+    copy.live(True)
+
+
+def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
+    was_pending = signal.SIGCHLD in signal.sigpending()
+    is_quiet = writing.is_quiet()
+    if reaps:
+        become_subreaper(on=False)
+    try:
+        middle = writing.fork()
+    except BaseException:
+        become_subreaper(on=reaps)
+        raise
+    if middle == 0:
+        _become_middle(copy)
+        return None
+    status = writing.wait(middle)
+    if reaps:
+        become_subreaper()
+    if not is_quiet and not was_pending:
+        signal.sigtimedwait((signal.SIGCHLD,), 0)
+    if status:
+        raise OSError("the copy did not become one")
+    os.close(copy.ready)
+    return Coming()
+
+
+def _become_middle(copy: _Copy) -> None:
+    """Returns in the copy alone."""
+    try:
+        middle = os.pidfd_open(os.getpid())
+        pid = os.fork()
+        if pid:
+            os._exit(0 if _has_come(copy.ready, os.pidfd_open(pid)) else _EXIT_LOST)
+    except BaseException:
+        os._exit(_EXIT_LOST)
+    _become(copy, middle)
+    copy.live(False)
+
+
+def _become(copy: _Copy, middle: int | None) -> None:
+    """Returns when the copy is the zygote's child; `middle` pins the parent it has until then."""
+    try:
+        os.write(copy.known, _SAYS)
+        # Only now, because in this session the zygote lets it be.
+        os.setsid()
+        if not copy.shares:
+            os.eventfd_write(copy.ready, 1)
+        os.close(copy.known)
+        copy.separate()
+        if copy.shares:
+            os.eventfd_write(copy.ready, 1)
+        os.close(copy.ready)
+        if middle is not None:
+            _wait(middle)
+            os.close(middle)
+        # Only now, because until then the end of the parent is that of the one in the middle.
+        if not die_with_parent(signal.SIGKILL, copy.zygote):
+            os._exit(_EXIT_LOST)
+    except BaseException:
+        os._exit(_EXIT_LOST)
+
+
+def _has_come(ready: int, process: int) -> bool:
+    """Whether the copy, which `process` pins, says that it is one. It is ended if it does not in time."""
+    if ready in _wait(ready, process, milliseconds=_PATIENCE_MS):
+        return True
+    with suppress(OSError):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    return False
+
+
+def _wait(*descriptors: int, milliseconds: int | None = None) -> list[int]:
+    """Those that can be read."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(milliseconds)]
+
+
+# separation:
+# What a forked copy of a worker shares with it by descriptor, and how the copy is given its own.
+#
+# A fork copies memory, not what is behind descriptors. Left as it is, the copy would read on where the worker has
+# read, keep locks and ports of files and sockets that the worker has closed, and keep whoever waits for the end of a
+# pipe waiting. So in the copy each descriptor becomes what it can be there:
+#
+# - a regular file is opened anew, at the place where it was;
+# - a file in memory, which nobody could open again, is copied;
+# - a pipe or a socket is one whose other end is closed: what it led to belongs to the worker, and ends with it;
+# - the pipes of stdout and stderr lead nowhere, and are known again when the copy gets pipes of its own.
+#
+# Everything else (devices, directories) is shared, as is what cannot be had anew. Must not know why there is a copy.
+# Used by `checkpoint`.
+
+_ACCESS: Final = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | getattr(os, "O_DIRECT", 0)
+"""Of a descriptor's flags: those that a second open of its file is to have."""
+_COPIED: Final = 64 << 20
+"""Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
+_PIECE: Final = 1 << 20
+_MEMORY_FILE: Final = "/memfd:"
+_Copies = dict[tuple[int, int], int]
+"""By the identity of a file in memory, the descriptor that leads to the copy of it."""
+
+
+class Shared(Struct):
+    """What descriptors of a worker lead to that a copy must not share, each by number.
+
+    `outputs`: those that lead to stdout and to stderr; `files`: to regular files; `ends`: to pipes and sockets, of
+    which `lost` are a statement's. `null` and `dead` are open for the copy: what outputs and ends become.
+    """
+
+    outputs: tuple[list[int], list[int]]
+    files: list[int]
+    ends: list[int]
+    lost: int
+    null: int
+    dead: int
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether any is a statement's: its reading would move the copy's place, the copy would hold its port."""
+        return bool(self.files or self.lost)
+
+    def close(self) -> None:
+        """For whoever is not the copy."""
+        os.close(self.null)
+        os.close(self.dead)
+
+
+def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
+    """What a copy of this process would share by descriptor. All that can be is done here and not in the copy.
+
+    Args:
+        spares: two that lead to stdout and stderr.
+        kept: those that are meant for the copy.
+    """
+    places = [_identity(os.fstat(spare)) for spare in spares]
+    found = Shared(outputs=([], []), files=[], ends=[], lost=0, null=-1, dead=-1)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor in kept:
+            continue
+        with suppress(OSError):
+            file = os.fstat(descriptor)
+            if _identity(file) in places:
+                found.outputs[places.index(_identity(file))].append(descriptor)
+            elif stat.S_ISREG(file.st_mode):
+                found.files.append(descriptor)
+            elif stat.S_ISFIFO(file.st_mode) or stat.S_ISSOCK(file.st_mode):
+                found.ends.append(descriptor)
+                found.lost += not is_high(descriptor)
+    found.null, found.dead = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), _dead_end()
+    return found
+
+
+def separate(shared: Shared) -> None:
+    """Gives this process, a forked copy, descriptors of its own."""
+    for source, targets in ((shared.null, shared.outputs[0] + shared.outputs[1]), (shared.dead, shared.ends)):
+        for target in targets:
+            # The channel has closed itself, as in all that is forked.
+            with suppress(OSError):
+                _replace(source, target)
+    shared.close()
+    open_files_anew(shared)
+
+
+def open_files_anew(shared: Shared) -> None:
+    """Gives a copy, also of a copy, its own places in files, and its own files in memory."""
+    copies: _Copies = {}
+    for descriptor in shared.files:
+        with suppress(OSError):
+            _open_anew(descriptor, copies)
+
+
+def give_outputs(shared: Shared, pipes: tuple[int, int]) -> None:
+    """Has what led to stdout and stderr lead to these."""
+    for pipe, descriptors in zip(pipes, shared.outputs, strict=True):
+        for descriptor in descriptors:
+            _replace(pipe, descriptor)
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
+
+
+def _dead_end() -> int:
+    """A socket whose other end is closed: reading finds the end, writing raises BrokenPipeError."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    return ours.detach()
+
+
+def _replace(source: int, target: int) -> None:
+    os.dup2(source, target, inheritable=os.get_inheritable(target))
+
+
+def _open_anew(descriptor: int, copies: _Copies) -> None:
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    path = f"/proc/self/fd/{descriptor}"
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS | os.O_CLOEXEC
+    is_memory = os.readlink(path).startswith(_MEMORY_FILE)
+    fresh = _opened_copy(descriptor, flags, copies) if is_memory else os.open(path, flags)
+    try:
+        os.lseek(fresh, place, os.SEEK_SET)
+        _replace(fresh, descriptor)
+    finally:
+        os.close(fresh)
+
+
+def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
+    """A file in memory that holds the same, and stands for what each descriptor of that file leads to."""
+    source = _identity(os.fstat(descriptor))
+    known = copies.get(source)
+    copy = _copied(descriptor) if known is None else known
+    try:
+        fresh = os.open(f"/proc/self/fd/{copy}", flags)
+    finally:
+        if known is None:
+            os.close(copy)
+    copies[source] = descriptor
+    return fresh
+
+
+def _copied(descriptor: int) -> int:
+    path = f"/proc/self/fd/{descriptor}"
+    fresh = os.memfd_create(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"), os.MFD_CLOEXEC)
+    # Anew, because this one may be open for writing alone.
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size, at = os.fstat(source).st_size, 0
+        while at < size <= _COPIED and (data := os.pread(source, _PIECE, at)):
+            at += os.pwrite(fresh, data, at)
+    finally:
+        os.close(source)
+    return fresh
+
+
+# checkpoint:
+# A checkpoint: a copy of the worker that waits, and from which workers are forked that go on where it is.
+#
+# The copy shares the worker's memory as long as neither writes to it. It has a socket to the host; when that is
+# closed it ends. On it come the descriptors of a worker to be: then the copy is copied once more, and that copy takes
+# the worker's place, with a channel, pipes and a hand-over socket of its own. The checkpoint stays as it is, for the
+# next time.
+#
+# It waits in the middle of its fork, where that can be: what Python and the statements' modules do in a forked
+# process is left to the workers that are restored. So it writes to little memory, and nothing of a statement's runs
+# in it.
+#
+# Not taken where a fork would not do: threads are not copied, and whoever waits for one, or for a lock that it holds,
+# would wait for ever. What a copy cannot have is told: processes, what is behind pipes and sockets, shared memory.
+#
+# What a copy must not do is told by `own_process`; what it shares by descriptor is separated by `separation`; how it
+# comes to be the zygote's child is the business of `forking_off`. Must not know when checkpoints are taken. Used by
+# `main`.
 
 PASSED_TO_TAKE: Final = 2
 """Descriptors of a checkpoint to be: its socket to the host, and the one on which the zygote is told."""

@@ -1,7 +1,6 @@
-"""From a fork of the zygote to a worker: descriptors, limits, environment, import path, then the request loop.
+"""The worker's process around its interpreter: repairs the streams before a statement, ends what a stopped one started.
 
-Everything here happens before anything of the user's runs; whatever fails is reported on the worker socket as
-`Failed`. Must not know what requests there are. Called by `forked` in the forked child.
+Must not know how it came to be a process. Called by `child`.
 """
 
 from __future__ import annotations
@@ -12,23 +11,266 @@ import gc
 import os
 import resource
 import signal
+import site
 import socket
 import sys
 import sysconfig
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ....core.domain import Layer
+from ....core.tokens import counter
+from ....files.safe_open import keep_out
 from ...sandbox.entering import enter
+from ..channel import Channel
 from ..framing import frame
-from ..processes import own_process
-from ..processes.descriptors import close_all_but
-from ..processes.limits import set_limits
-from ..processes.privileges import give_up_reading_others
-from ..processes.system import become_subreaper, die_with_parent
-from ..protocol import Failed, Fork
-from ..statements import streams
-from . import main, site_packages
+from ..guarding.guard import OutsideGuard
+from ..handles.outlines import Outlines
+from ..interpreter import Interpreter, Request
+from ..interpreter import serve as serve_requests
+from ..interrupts import SignalInterrupts
+from ..processes import system
+from ..processes.ending import end_below
+from ..processes.memory import set_limits
+from ..processes.system import (
+    become_subreaper,
+    children_of,
+    close_all_but,
+    die_with_parent,
+    flush_c_streams,
+    give_up_reading_others,
+)
+from ..protocol import CleanUp, Failed, Fork, FromWorker, Started
+from ..statements import executor, output
+from ..statements.executor import OwnPython
+
+if TYPE_CHECKING:
+    from .checkpoint import Coming
+
+
+class Surroundings:
+    """The process as its statements find it, held by `layers`. On `handover` come the descriptors of copies of it."""
+
+    def __init__(
+        self,
+        spares: tuple[int, int],
+        channel: Channel,
+        handover: socket.socket,
+        outlines: Outlines,
+        layers: tuple[Layer, ...],
+    ) -> None:
+        self._spares = spares
+        self._channel = channel
+        self._handover = handover
+        self._outlines = outlines
+        self._layers = layers
+        self._coming: Coming | None = None
+        """A checkpoint that may be on its way."""
+        self._children: frozenset[int] | None = None
+        """The processes that there were when the latest statement began."""
+
+    def prepare(self) -> None:
+        """A statement is about to run."""
+        output.repair(self._spares)
+        output.ensure()
+        self._children = children_of("self")
+
+    def begin(self) -> None:
+        """A replay begins, and the host has read all that was written before."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was written in the replay.
+
+        In this order: the host says so before it reads what was written, so where nothing is left of that, it has.
+        """
+        return output.is_empty(self._spares) and self._channel.idle
+
+    def answering(self, answer: Callable[[Request], FromWorker | None]) -> Callable[[Request], FromWorker | None]:
+        """`answer`, with what has to be done to the process before and after."""
+
+        def answer_all(request: Request) -> FromWorker | None:
+            self._let_come()
+            reply = answer(request)
+            if isinstance(request, CleanUp):
+                self._end_started()
+            return reply
+
+        return answer_all
+
+    def snapshot(self, interpreter: Interpreter) -> Started | None:
+        """Makes a checkpoint. A worker that is restored from it begins here, and says so."""
+        # Late, as the keeper: the zygote loads it when it is ready.
+        from .checkpoint import Restoring, take
+
+        self._let_come()
+        restoring = take(self._handover, self._spares)
+        if not isinstance(restoring, Restoring):
+            self._coming = restoring
+            return None
+        system.take_place()
+        become_subreaper()
+        self._handover.close()
+        self._handover = restoring.handover
+        self._channel.reopen(restoring.channel)
+        self._outlines.reopen(partial(next, iter((restoring.outlines,)), None))
+        interpreter.take_place()
+        return Started(self._layers)
+
+    def _let_come(self) -> None:
+        """Waits until a checkpoint that is on its way is out of reach of what runs next."""
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            coming.wait()
+
+    def _end_started(self) -> None:
+        """Ends what the statement that was stopped has started: nothing of it goes on."""
+        before, now = self._children, children_of("self")
+        if before is None or now is None:
+            return
+        started = now - before
+        if started:
+            end_below(os.getpid(), lambda pid: pid not in before)
+        for pid in started:
+            # Without taking its exit status, which the user's own object may ask for.
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def serve(
+    connection: socket.socket,
+    spares: tuple[int, int],
+    outlines: socket.socket,
+    handover: socket.socket,
+    namespace: dict[str, object],
+    fork: Fork,
+    layers: tuple[Layer, ...],
+) -> NoReturn:
+    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
+
+    `layers` hold the process to the domain of `fork`. On `outlines` outlines are asked for, on `handover` come the
+    descriptors of copies of this process.
+    """
+    output.install()
+    interrupts = SignalInterrupts()
+    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
+    interrupts.install()
+    channel = Channel(connection)
+    if fork.confined and fork.kept_out:
+        keep_out(fork.kept_out)
+    # Ahead of what takes Python's functions as they are now for Python's own.
+    guard = OutsideGuard(
+        own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
+    )
+    outliner = Outlines(partial(next, iter((outlines,)), None))
+    surroundings = Surroundings(spares, channel, handover, outliner, layers)
+    interpreter = Interpreter(
+        namespace,
+        channel,
+        interrupts,
+        guard,
+        count=counter(),
+        cwd=fork.cwd,
+        directories=fork.directories,
+        confined=fork.confined,
+        servers=fork.servers,
+        domain=fork.domain,
+        prepare=surroundings.prepare,
+        flush=flush_c_streams,
+        output=surroundings,
+        python=OwnPython.of_this_process(),
+        forks=True,
+        outliner=outliner,
+    )
+    serve_requests(
+        channel,
+        surroundings.answering(interpreter.answer),
+        interpreter.kept,
+        partial(surroundings.snapshot, interpreter),
+        layers,
+    )
+
+
+# site packages:
+# The project's packages on the import path, and its `.pth` files, in which a line that begins with `import` is code.
+#
+# Python runs these lines whenever it starts, so whoever writes one has a program run. In the sandbox that does no
+# harm. In a worker with the user's own rights they wait until a module is imported that is not found without them:
+# then the user's statement asks for the project's code (an editable installation may be found by such a line alone),
+# and to compute something, or to view a file, never does. Called by `child`.
+
+_CODE: Final = ("import ", "import\t")
+_SUFFIX: Final = ".pth"
+
+
+def add(directory: str, *, with_code: bool) -> None:
+    """Appends the directory and what its `.pth` files name; `with_code` runs their lines of code at once."""
+    if with_code:
+        site.addsitedir(directory)
+        return
+    code: list[str] = []
+    _append(directory)
+    for name in _names(directory):
+        for line in _lines(os.path.join(directory, name)):
+            if line.startswith(_CODE):
+                code.append(line)
+            elif line.strip() and not line.startswith("#"):
+                _append(os.path.join(directory, line.rstrip()))
+    if code:
+        sys.meta_path.append(_Waiting(code))
+
+
+def _names(directory: str) -> Sequence[str]:
+    with suppress(OSError):
+        return sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX) and not name.startswith("."))
+    return ()
+
+
+def _lines(path: str) -> Sequence[str]:
+    with suppress(OSError, ValueError), open(path, encoding="utf-8-sig") as file:
+        return file.read().splitlines()
+    return ()
+
+
+def _append(path: str) -> None:
+    if os.path.isdir(path) and path not in sys.path:
+        sys.path.append(path)
+
+
+class _Waiting(MetaPathFinder):
+    """Runs the lines for the first module that nobody else finds, and looks for it once more."""
+
+    def __init__(self, code: list[str]) -> None:
+        self._code = code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        if not self._code or path is not None:
+            return None
+        code, self._code = self._code, []
+        for line in code:
+            try:
+                exec(line)  # noqa: S102 -- as Python itself does
+            except Exception as error:
+                print(f"{line!r} in a .pth file of the project failed: {error!r}", file=sys.stderr)
+        for finder in sys.meta_path:
+            found = None if finder is self else finder.find_spec(fullname, path, target)
+            if found is not None:
+                return found
+        return None
+
+
+# child:
+# From a fork of the zygote to a worker: descriptors, limits, environment, import path, then the request loop.
+#
+# Everything here happens before anything of the user's runs; whatever fails is reported on the worker socket as
+# `Failed`. Must not know what requests there are. Called by `forked` in the forked child.
 
 _RESERVED: Final = 8
 """Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
@@ -40,7 +282,7 @@ def become_worker(
 ) -> NoReturn:
     """Turns this forked process into a worker that leaves by `os._exit` only."""
     channel = None
-    own_process.take_place()
+    system.take_place()
     try:
         os.setsid()
         become_subreaper()
@@ -55,7 +297,7 @@ def become_worker(
         _set_environment(request.variables)
         namespace = _main_module()
         _set_path(request)
-        main.serve(channel, spares, asks, copies, namespace, request, layers)
+        serve(channel, spares, asks, copies, namespace, request, layers)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             reason = f"{type(error).__name__}: {error}"
@@ -79,7 +321,7 @@ def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], li
         fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
         fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
     )
-    streams.replace(spares)
+    output.replace(spares)
     close_all_but(*spares, *placed)
     return spares, [socket.socket(fileno=each) for each in placed]
 
@@ -111,7 +353,7 @@ def _set_path(request: Fork) -> None:
     sys.path[:] = [request.cwd, *standard]
     for path in request.import_paths:
         if os.path.isdir(path):
-            site_packages.add(path, with_code=request.domain is not None)
+            add(path, with_code=request.domain is not None)
     sys.path += [path for path in ours if path not in sys.path]
 
 

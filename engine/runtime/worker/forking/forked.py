@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from struct import Struct
 from typing import Final, NoReturn
 
@@ -17,9 +18,9 @@ from ....core.domain import Domain
 from ...sandbox.entering import prepare
 from ..framing import FrameBuffer, frame
 from ..processes import program
-from ..processes.proc import is_below
+from ..processes.system import is_below
 from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
-from ..writes import routed
+from ..writes import opening
 from . import child
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
@@ -102,7 +103,7 @@ class ForkedProcess:
         if request.domain is not None:
             prepare(request.domain)
             if isinstance(request, Fork):
-                routed.prepare()
+                opening.prepare()
         try:
             with contextlib.ExitStack() as given:
                 outlines = given.enter_context(self.ask_outlines()).fileno() if isinstance(request, Fork) else -1
@@ -150,3 +151,56 @@ def fork(become: Callable[[], NoReturn]) -> int:
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     return pid
+
+
+# expected:
+# The copies of workers that the zygote was asked to take in and that have not said yet that they are there.
+#
+# Owns the sockets on which they will. Must not know what becomes of children that nobody expects. Used by `zygote`.
+
+
+class ExpectedCopies:
+    """Each by the descriptor of its socket, which is in `poll`."""
+
+    def __init__(self, poll: select.epoll) -> None:
+        self._poll = poll
+        self._copies: dict[int, tuple[socket.socket, ForkedProcess]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._copies)
+
+    def has(self, descriptor: int) -> bool:
+        return descriptor in self._copies
+
+    def add(self, process: ForkedProcess) -> None:
+        known = process.take_known()
+        self._copies[known.fileno()] = known, process
+        self._poll.register(known.fileno(), select.EPOLLIN)
+
+    def take_in(self) -> None:
+        """Has those that have said so be their processes. Does not wait."""
+        for descriptor in readable(self._copies):
+            known, process = self._take(descriptor)
+            process.adopt(known)
+
+    def give_up(self, process: ForkedProcess) -> bool:
+        """Nobody wants that one any more; whether it was expected."""
+        descriptors = [descriptor for descriptor, (_, copy) in self._copies.items() if copy is process]
+        for descriptor in descriptors:
+            known, _ = self._take(descriptor)
+            known.close()
+        return bool(descriptors)
+
+    def _take(self, descriptor: int) -> tuple[socket.socket, ForkedProcess]:
+        self._poll.unregister(descriptor)
+        return self._copies.pop(descriptor)
+
+
+def readable(descriptors: Collection[int]) -> list[int]:
+    """Those of the descriptors from which something can be read now."""
+    if not descriptors:
+        return []
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(0)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import time
@@ -24,11 +25,11 @@ from ....core.domain import Domain
 from ....files.outline import ctags
 from ....files.outline.indentation import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import RECORD_BYTES, Outline, Pieces, Reply, Request, records, request_of
+from ....files.outline.model import LOST, RECORD_BYTES, Outline, Pieces, Reply, Request, records, request_of
 from ...sandbox.entering import enter
-from ..processes.limits import set_limits
-from ..processes.privileges import give_up_reading_others
-from ..processes.system import die_with_parent
+from ..processes.memory import set_limits
+from ..processes.system import die_with_parent, give_up_reading_others
+from .forked import fork
 
 SECONDS: Final = 1.0
 """Of one processor, for one text; then the kernel ends the process."""
@@ -168,3 +169,75 @@ def _by_indentation(request: Request) -> Reply:
 
 
 _MAKERS: Final = {"tree-sitter": _by_grammar, "ctags": _by_ctags, "indentation": _by_indentation}
+
+
+# parsers:
+# The zygote's side of outlines: sockets on which outlines are asked for, and the parser process of each.
+#
+# A process is forked when a socket has something to read that nobody serves, as `inetd` did: who asks knows of no
+# process, and a socket that is not used has none. It ends by itself, or by a text; then the asker is told, and the
+# next request starts another. Must not read what is asked. Used by `zygote`.
+
+
+class Parsers:
+    """The sockets, each with its process while there is one."""
+
+    def __init__(self, poll: select.epoll) -> None:
+        self._poll = poll
+        self._idle: dict[int, socket.socket] = {}
+        self._served: dict[int, socket.socket] = {}
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes that are there."""
+        return set(self._served)
+
+    def ask(self) -> socket.socket:
+        """A socket on which outlines can be asked for. Raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.add(ours)
+        return theirs
+
+    def add(self, connection: socket.socket) -> None:
+        """From now on what is asked on this socket is served."""
+        connection.setblocking(False)
+        self._idle[connection.fileno()] = connection
+        self._poll.register(connection.fileno(), select.EPOLLIN)
+
+    def has(self, descriptor: int) -> bool:
+        return descriptor in self._idle
+
+    def serve(self, descriptor: int) -> None:
+        """There is something to read on a socket that has no process: a request, or its end."""
+        connection = self._idle.pop(descriptor)
+        self._poll.unregister(descriptor)
+        with suppress(OSError):
+            if connection.recv(1, socket.MSG_PEEK):
+                self._fork(connection)
+                return
+        connection.close()
+
+    def ended(self, pid: int, status: int) -> None:
+        """A process was reaped; of another's this does nothing."""
+        connection = self._served.pop(pid, None)
+        if connection is None:
+            return
+        if status:
+            with suppress(OSError):
+                connection.send(LOST)
+        self.add(connection)
+
+    def _fork(self, connection: socket.socket) -> None:
+        parent = os.getpid()
+        try:
+            pid = fork(lambda: _become_parser(connection.fileno(), parent))
+        except OSError:
+            connection.close()
+            return
+        self._served[pid] = connection
+
+
+def _become_parser(connection: int, parent: int) -> NoReturn:
+    # what it needs, the zygote does without until it has nothing else to do
+
+    become_parser(connection, parent)

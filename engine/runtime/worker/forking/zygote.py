@@ -25,19 +25,27 @@ from typing import Final, NoReturn
 from ....core import tokens
 from ....core.tokens import counter
 from ..framing import ProtocolError, to_zygote
-from ..processes.brands import Brand
 from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
 from ..processes.memory import Watch as MemoryWatch
 from ..processes.memory import is_full
-from ..processes.privileges import become_unreadable
-from ..processes.proc import children_of, is_below, session_of
-from ..processes.system import become_subreaper, die_with_parent, give_back_memory, send, take_brand, take_precedence
+from ..processes.system import (
+    Brand,
+    become_subreaper,
+    become_unreadable,
+    children_of,
+    die_with_parent,
+    give_back_memory,
+    is_below,
+    send,
+    session_of,
+    take_brand,
+    take_precedence,
+)
 from ..protocol import Adopt, Died, Execute, Fork, Interrupt, Interrupted, Kill, ToZygote, Watch
 from . import realm
-from .expected import ExpectedCopies, readable
-from .forked import ForkedProcess
-from .parsers import Parsers
-from .stillness import NOT_STILL, STAND_STILL, Stillness
+from .forked import ExpectedCopies, ForkedProcess, readable
+from .outlining import Parsers
+from .realm import NOT_STILL, STAND_STILL, Stillness
 
 LIVES: Final = b"L"
 """First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
@@ -394,11 +402,11 @@ def _load() -> None:
 
 def _load_later() -> None:
     """What the first statement does without: workers that were forked by then load it by themselves."""
-    from ..guarding import unaudited
+    from ..guarding.outside import load as load_unaudited
     from ..keeping import keeper
-    from ..statements import rerun
+    from ..statements import executor
     from . import checkpoint, outlining
 
-    del checkpoint, keeper, outlining, rerun
-    unaudited.load()
+    del checkpoint, keeper, outlining, executor
+    load_unaudited()
     gc.freeze()

@@ -1,15 +1,6 @@
-"""The guard of replays, edits and plan mode: stops what would touch anything outside. Free work is watched.
+"""What a statement sees that is kept from acting outside: an exception for each reason why it may not.
 
-Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
-lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
-history runs again, and for statements in plan mode or of an edit; of others a watch is told each act, and stops none
-(`touching`).
-
-A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added when
-the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the first
-guard: a worker that never replays never pays for it. In a worker a guard that is armed stands before every thread; in a
-process that is not the statement's own, only before the work of its statement, because the others are the host's. What
-the statement has started stays guarded when the guard is disarmed, for as long as it lives.
+Must not know what is stopped, nor by whom. Made by `guard`; who arms that says which refusal it is.
 """
 
 from __future__ import annotations
@@ -23,11 +14,96 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Final
 
-from . import origins, unaudited
-from .outside import STAGED, STOPPED, described, is_bytecode
-from .refusal import Refusal, ReplayEffect, editing, replaying
-from .scratch import is_in
-from .targets import TARGETS
+from . import origins, outside
+from .outside import STAGED, STOPPED, TARGETS, described, is_bytecode
+
+
+class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
+    """Raised in a statement that runs again and would touch something outside; a replay never does."""
+
+
+Refusal = Callable[[str], Exception]
+"""Makes the exception that the statement sees instead of the effect, given what it was kept from."""
+
+
+def replaying(phrase: str) -> Exception:
+    """The refusal of a replay."""
+    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
+
+
+def planning(phrase: str) -> Exception:
+    """The refusal of plan mode."""
+    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
+
+
+def editing(phrase: str) -> Exception:
+    """The refusal of an edit that changes nothing."""
+    return PermissionError(f"an edit without --live changes nothing outside; this statement {phrase}")
+
+
+# scratch:
+# Which acts are on files of the session's scratch directory alone, where nothing is anybody's: no guard stops them.
+#
+# Owns where the audit events of acts on files name their paths. Must not know what a guard is for. Used by `guard`.
+
+_NONE: Final = -1
+_PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "open": ((0, _NONE),),
+    "os.truncate": ((0, _NONE),),
+    "os.mkfifo": ((0, _NONE),),
+    "os.mknod": ((0, _NONE),),
+    "sqlite3.connect": ((0, _NONE),),
+    "sqlite3 ATTACH": ((0, _NONE),),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.mkdir": ((0, 2),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.utime": ((0, 3),),
+    "os.symlink": ((1, 2),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((0, 2), (1, 3)),
+}
+"""By event: the positions of a path and of the descriptor of the directory that it begins at, where it has one."""
+
+
+def is_in(scratch: str, name: str, args: tuple[Any, ...]) -> bool:
+    """Whether the event is about nothing but what is below the directory, links above the last name resolved."""
+    places = _PATHS.get(name)
+    if places is None:
+        return False
+    try:
+        return all(_is_below(scratch, args[path], _NONE if at == _NONE else args[at]) for path, at in places)
+    except (OSError, ValueError, TypeError, IndexError):
+        return False
+
+
+def _is_below(scratch: str, path: Any, directory: int) -> bool:
+    if isinstance(path, int):
+        place = os.readlink(f"/proc/self/fd/{path}")
+    else:
+        place = os.fsdecode(path)
+        if not place.startswith("/"):
+            folder = os.getcwd() if directory == _NONE else os.readlink(f"/proc/self/fd/{directory}")
+            place = os.path.join(folder, place)
+    folder = os.path.realpath(os.path.dirname(place))
+    # A link of the last name leads out of it, perhaps.
+    return f"{folder}/".startswith(scratch) and f"{os.path.realpath(place)}/".startswith(scratch)
+
+
+# guard:
+# The guard of replays, edits and plan mode: stops what would touch anything outside. Free work is watched.
+#
+# Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
+# lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
+# history runs again, and for statements in plan mode or of an edit; of others a watch is told each act, and stops
+# none (`touching`).
+#
+# A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added
+# when the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the
+# first guard: a worker that never replays never pays for it. In a worker a guard that is armed stands before every
+# thread; in a process that is not the statement's own, only before the work of its statement, because the others are
+# the host's. What the statement has started stays guarded when the guard is disarmed, for as long as it lives.
 
 KEPT_STOPS: Final = 5
 """Of what one statement was kept from, so much is told in words, and the rest as a number."""
@@ -113,7 +189,7 @@ class OutsideGuard:
         self.own_process = own_process
         self._turn_off = turn_off
         if own_process:
-            unaudited.install_places(_HOOK.audit)
+            outside.install_places(_HOOK.audit)
         self._armed: Guarded | None = None
         self._rerun: list[Guarded] = []
         self._late: deque[str] = deque(maxlen=_KEPT_LATE)
@@ -212,7 +288,7 @@ class _Hook:
     def __init__(self) -> None:
         self._is_added = False
         self._installed = False
-        self._databases = unaudited.Databases(self.audit)
+        self._databases = outside.Databases(self.audit)
         self.everywhere: Guarded | None = None
         self.scratch = ""
         self.watches: dict[int, Watch] = {}
@@ -228,7 +304,7 @@ class _Hook:
         if not self._installed:
             self._installed = True
             origins.install()
-            unaudited.install(self.audit)
+            outside.install(self.audit)
         self._databases.look()
 
     def audit(self, name: str, args: tuple[Any, ...]) -> None:
@@ -280,7 +356,7 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _touches(name: str, args: tuple[Any, ...]) -> bool:
-    return STOPPED[name](args) or (name == "sqlite3.connect" and unaudited.is_unwatched_connection())
+    return STOPPED[name](args) or (name == "sqlite3.connect" and outside.is_unwatched_connection())
 
 
 _LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))

@@ -1,34 +1,113 @@
-"""Which nodes live, and what they need of their board: ids, names, where their events go, who holds them.
+"""When nodes may change, and the ticks that change them: as steps of their own, or within the statement that asks.
 
-Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because no statement
-could pause it any more. Only a pin holds one, a group that has it as a member, and the execution that made or showed it
-until that ends. Python notices at once that nothing reaches an object, unless it is in a cycle of references: then it
-notices at some later time, another one in each process, and a rebuild would list and tick other handles than there
-were. So the Board has garbage collected wherever a handle may be in it. Must not know what nodes show. Used by the
-Board and by what makes nodes for it.
+Owns whose thread may change nodes: that of the statement that runs, or that of a tick. The rule has this reason: what
+a node shows is on the log as a consequence of a statement or of a tick, and a re-run brings it about by running these
+again. What a thread does comes at a moment that no re-run can repeat; so it may look, and it is refused a change.
+
+Owns also at which times a statement's ticks took place: those that are periodic go by that, so in a re-run they are the
+recorded ones. Must not know phases, nor what a node is. Made and called by the Board.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
-from ....core.ids import ObjId
+from ....core.ids import ExecutionId, ObjId
 from ....files.globs import Glob
 from ....files.group import GroupHandle
+from ....files.looks import Looks
 from ....files.node import NodeBase, NodeContext
 from ....files.outlines import OutlineOf
-from ....files.ticks import TickContext
+from ....files.rendered import NodeChangeError
+from ....files.ticks import TickContext, phases_of
 from ....files.view import ViewHandle
 from ....log.events import Event
-from ....log.events.nodes import NodeMade
+from ....log.events.nodes import NodeMade, StatementTicked
 from ....log.statements import UpdatePayload
-from .ticking import Ticks
+from ..contents import Contents
+
+
+class Ticks:
+    """The ticks of one board. `now` is in seconds since the epoch; at `paths` a tick is about to look."""
+
+    def __init__(self, looks: Looks, now: Callable[[], float], paths: Callable[[], Iterable[str]]) -> None:
+        self._looks = looks
+        self._now = now
+        self._paths = paths
+        self._thread: int | None = None
+        self._execution_id = ExecutionId("")
+        self._round_id = 0
+        self._times: deque[float] = deque()
+        self.tells = True
+        """Whether anybody is told of what the present step changes."""
+
+    def admit(self, what: str) -> None:
+        """Raises NodeChangeError unless the calling thread may change nodes now."""
+        if self._thread != threading.get_ident():
+            raise NodeChangeError(what)
+
+    def begin(self, execution_id: ExecutionId, round_id: int, times: Iterable[float]) -> None:
+        """A statement begins, in the calling thread; in a re-run its ticks took place at these `times`."""
+        self._thread = threading.get_ident()
+        self._execution_id, self._round_id = execution_id, round_id
+        self._times = deque(times)
+        self.tells = True
+
+    def end(self) -> None:
+        """The statement has ended."""
+        self._thread = None
+
+    def step(self, context: TickContext, *, tells: bool) -> tuple[Event, ...]:
+        """A tick between statements, in the calling thread. Where nobody `tells`, nodes change alike."""
+        self.tells = tells
+        self._thread = threading.get_ident()
+        try:
+            return tuple(self._run(context))
+        finally:
+            self._thread = None
+
+    def asked(self, context_at: Callable[[int, float], TickContext]) -> Iterator[Event]:
+        """A tick within the statement that asks for it; events as they happen. Raises NodeChangeError elsewhere.
+
+        `context_at` gives the context of a tick in a Round at a moment.
+        """
+        self.admit("tick")
+        now = self._times.popleft() if self._times else self._now()
+        context = replace(context_at(self._round_id, now), asked=True)
+        yield StatementTicked(
+            execution_id=self._execution_id,
+            round_id=self._round_id,
+            now=now,
+            nodes=sum(node.running for node in (*context.nodes, *context.groups)),
+        )
+        yield from self._run(context)
+
+    def _run(self, context: TickContext) -> Iterator[Event]:
+        self._looks.begin_tick(self._paths)
+        try:
+            yield from phases_of(context)
+        finally:
+            self._looks.end_tick()
+
+
+# live nodes:
+# Which nodes live, and what they need of their board: ids, names, where their events go, who holds them.
+#
+# Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because no
+# statement could pause it any more. Only a pin holds one, a group that has it as a member, and the execution that
+# made or showed it until that ends. Python notices at once that nothing reaches an object, unless it is in a cycle of
+# references: then it notices at some later time, another one in each process, and a rebuild would list and tick other
+# handles than there were. So the Board has garbage collected wherever a handle may be in it. Must not know what nodes
+# show. Used by the Board and by what makes nodes for it.
 
 _CELL: Final = "<module>"
 """What Python calls the code of a cell outside its functions."""
@@ -169,7 +248,7 @@ class LiveNodes:
     def _named(self, made: NodeMade) -> NodeMade:
         node = self.get(made.obj_id)
         name = made.obj_id if node is None else self.name_of(node)
-        return made if name == made.obj_id else replace(made, name=name)
+        return made if name == made.obj_id else with_fields(made, name=name)
 
     def emit(self, event: Event) -> None:
         """Something happened to a node."""
@@ -196,3 +275,42 @@ def _made_at(node: NodeBase) -> tuple[int, ...]:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+
+
+# holding:
+# Which names hold handles, and what those have held until now: in it are the handles that may be out of reach.
+#
+# Must not know nodes: a name's parts are ids of objects. Owned by `namespace`.
+
+
+class Holding:
+    """The names of one namespace, of which `shares` has the parts. `names` are those that hold handles now."""
+
+    def __init__(self, shares: Mapping[str, frozenset[int]]) -> None:
+        self._shares = shares
+        self.names: set[str] = set()
+        self._lost: set[int] = set()
+
+    def note(self, name: str, before: frozenset[int], now: Contents) -> None:
+        """What a name holds now, and which parts it had before."""
+        if name in self.names:
+            self._lost |= before - now.parts
+        (self.names.add if now.handles else self.names.discard)(name)
+
+    def forget(self, name: str, before: frozenset[int]) -> None:
+        """The name is gone; which parts it had."""
+        if name in self.names:
+            self._lost |= before
+            self.names.discard(name)
+
+    def unheld(self, made: Iterable[int]) -> set[int]:
+        """What names have lost since this was last asked, and what was `made`, but for what a name holds now.
+
+        A handle among it is out of the namespace's reach, or held in a way that nobody follows: under a name of two
+        underscores, by a thread, by a library.
+        """
+        lost, self._lost = self._lost.union(made), set()
+        if lost:
+            for name in self.names:
+                lost -= lost & self._shares.get(name, frozenset())
+        return lost

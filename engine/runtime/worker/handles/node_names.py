@@ -5,9 +5,10 @@ Owns what their arguments may be. Must not know what becomes of the nodes. Made 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeVar
 
+from ....context.tail.timeline import Policy
 from ....core.domain import is_inside
 from ....core.ids import ObjId
 from ....core.text import cut_line, printable
@@ -20,9 +21,8 @@ from ....files.rendered import All, Budget, checked_budget
 from ....files.ticks import Frequency
 from ....files.view import ViewHandle
 from ....log.events.nodes import GroupRecomputed, NodeChanged
-from .live_nodes import LiveNodes
-from .shown import Shown
-from .ticking import Ticks
+from .live_nodes import LiveNodes, Ticks
+from .states import Shown
 
 _LAST_LINE: Final = 10**12
 _LONGEST_REASON: Final = 200
@@ -196,3 +196,48 @@ def _schedule(mode: object, freq: object) -> Frequency | None:
     if mode not in {"paused", "running"}:
         raise ValueError(f'mode={mode!r}: "paused" or "running"')
     return None if freq is None and mode == "paused" else checked_freq(freq or "Sync")
+
+
+# policies:
+# Handles as arguments of what would make them so: what the timeline section writes in the place of superseded calls.
+#
+# Must not know which statements made them. Used by the Board.
+
+
+def policies_of(ids: Iterable[str], nodes: LiveNodes, names: Mapping[int, str]) -> dict[str, Policy]:
+    """Those of the handles with these ids that live, by their ids; `names` as the namespace has them."""
+    found = ((obj_id, nodes.get(obj_id)) for obj_id in ids)
+    return {obj_id: _policy(node, names) for obj_id, node in found if node is not None}
+
+
+def _policy(node: NodeBase, names: Mapping[int, str]) -> Policy:
+    members = _members(node, names) if isinstance(node, GroupHandle) else None
+    pos = {"pos": _written(node.pos)} if isinstance(node, ViewHandle) else {}
+    return Policy(
+        name=names.get(id(node), ""),
+        arguments={**pos, "tokens": repr(node.tokens), "lod": str(node.lod), **_policies_schedule(node)},
+        members=members,
+    )
+
+
+def _policies_schedule(node: NodeBase) -> dict[str, str | None]:
+    """A frequency has a handle run, and each kind of handle has a mode that needs no argument."""
+    if not node.running:
+        return {"mode": '"paused"' if isinstance(node, GroupHandle) else None, "freq": None}
+    freq = f'("Periodic", {node.freq[1]:g})' if isinstance(node.freq, tuple) else _written(node.freq or "Sync")
+    return {"mode": None, "freq": freq}
+
+
+def _members(group: GroupHandle, names: Mapping[int, str]) -> tuple[str, ...] | None:
+    written = [_member(each, names) for each in group.members]
+    return None if None in written else tuple(each for each in written if each is not None)
+
+
+def _member(member: object, names: Mapping[int, str]) -> str | None:
+    return _written(member) if isinstance(member, str) else names.get(id(member))
+
+
+def _written(value: str | int) -> str:
+    """As Python, where that is possible in the quotes that the instructions have."""
+    text = repr(value)
+    return f'"{text[1:-1]}"' if isinstance(value, str) and text[0] == "'" and '"' not in text else text

@@ -23,7 +23,7 @@ from ....core.errors import EnvironmentUnavailableError
 from ....files.outline.indentation import outline_by_indentation
 from ....files.outline.languages import language_of
 from ....files.outline.model import LOST, RECORD_BYTES, TIERS, Outline, Pieces, Reply, Request, Tier, records, reply_of
-from ..processes import own_process
+from ..processes import system
 
 _KEPT: Final = 512
 _KEPT_SYMBOLS: Final = 100_000
@@ -116,7 +116,7 @@ class Outlines:
 
     def _asked(self, request: Request) -> Reply | None:
         """The answer; None where there is nobody to ask. A process that died of it has an answer too."""
-        if not own_process.is_own():
+        if not system.is_own():
             return None
         with self._lock:
             self._number += 1

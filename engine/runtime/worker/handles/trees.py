@@ -14,18 +14,23 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import is_
 from typing import Final
 
 import xxhash
 
 from ....core.domain import is_inside
+from ....core.text import printable
+from ....files.globs import Glob, Globbing
 from ....files.revision import CUT
-from ....files.safe_open import is_own, opened_directory
+from ....files.safe_open import is_own, opened_directory, opened_file, pinned_stat
 from ....files.search.globs import alternatives, read_glob
 from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of
+from ....files.sources import FileStamp
 
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000
@@ -285,3 +290,124 @@ class DirectTrees:
         while len(self._trees) > _KEPT:
             del self._trees[next(iter(self._trees))]
         return tree.listing()
+
+
+# files:
+# `files.sources_protocol.Files` for nodes, straight from the operating system. Errors are OSError.
+
+
+class DirectFiles:
+    """Reads what is on disk, with all rights of the process; with `roots`, absolute directories, nothing outside."""
+
+    def __init__(self, roots: tuple[str, ...] | None = None) -> None:
+        self._roots = roots
+
+    def stamp(self, path: str) -> FileStamp:
+        return _stamp(os.stat(path) if self._roots is None else pinned_stat(path, self._roots))
+
+    def read(self, path: str, limit: int) -> bytes:
+        with opened_file(path, self._roots) as file:
+            return file.read(limit)
+
+    @contextmanager
+    def opened(self, path: str) -> Generator[_DirectFile]:
+        with opened_file(path, self._roots) as file:
+            yield _DirectFile(file.fileno())
+
+    def entries(self, path: str, limit: int) -> list[str]:
+        if self._roots is not None:
+            with opened_directory(path, self._roots) as directory:
+                return _names(directory, limit)
+        return _names(path, limit)
+
+
+class _DirectFile:
+    """`files.sources_protocol.OpenFile` on a descriptor."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: Final = descriptor
+
+    def stamp(self) -> FileStamp:
+        return _stamp(os.fstat(self._descriptor))
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, offset)
+
+
+def _stamp(found: os.stat_result) -> FileStamp:
+    return FileStamp(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _names(directory: str | int, limit: int) -> list[str]:
+    with os.scandir(directory) as found:
+        return [f"{entry.name}/" if _is_directory(entry) else entry.name for entry in islice(found, limit)]
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+# globs:
+# Globs as statements write them: which root of the workspace one is below, and what it matches there.
+#
+# A text without a star or another sign is a path: that file, or all files below that directory. Nothing is looked up
+# here, so that a statement that runs again means the same. Used by the Board.
+
+_ESCAPED: Final = re.compile(r"([,}\]])")
+
+
+class Globs:
+    """Makes globs for one board. `roots` are the absolute directories of the workspace, the one for relative paths
+    first."""
+
+    def __init__(self, globbing: Globbing, roots: tuple[str, ...]) -> None:
+        self._globbing = globbing
+        self._roots = roots
+
+    def glob(self, text: str) -> Glob:
+        """The glob that a statement has written.
+
+        Raises:
+            ValueError: it leads out of the workspace, or cannot be read; the sentence says which.
+        """
+        root, below = self._place(text)
+        pattern = below if _MAGIC.search(below) else _of_path(below)
+        try:
+            read_glob(pattern)
+        except ValueError as error:
+            raise ValueError(f"group({text!r}): {error}") from None
+        return self.known(root, pattern, printable(text))
+
+    def known(self, root: str, pattern: str, text: str) -> Glob:
+        """The glob that was made of such a text."""
+        return Glob(self._globbing, root, pattern, text)
+
+    def _place(self, text: str) -> tuple[str, str]:
+        """The root, and the path or pattern from there."""
+        expanded = os.path.expanduser(text)
+        if "\0" in expanded or not expanded.strip() or ".." in expanded.split("/"):
+            raise ValueError(f"group({text!r}): give a path or a glob of the workspace, without '..'")
+        if not expanded.startswith("/"):
+            return self._roots[0], expanded
+        root = next((root for root in self._roots if is_inside(expanded, (root,))), None)
+        if root is None:
+            named = ", ".join(self._roots)
+            raise ValueError(
+                f"group({text!r}): the files of a group are in the workspace, {named}; view() shows others"
+            )
+        return root, expanded[len(root.rstrip("/")) + 1 :] or "**"
+
+
+def _of_path(path: str) -> str:
+    """What matches a file of that path, and all files below a directory of that path."""
+    path = "/".join(segment for segment in path.split("/") if segment not in ("", "."))
+    if not path:
+        return "**"
+    above, _, name = path.rpartition("/")
+    name = _ESCAPED.sub(r"\\\1", name)
+    return f"{above or '.'}/{{{name},{name}/**}}"

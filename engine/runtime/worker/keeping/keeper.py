@@ -17,17 +17,14 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from ....log.past import ValueGroup
-from ..guarding.guard import OutsideGuard
-from ..guarding.refusal import replaying
+from ..guarding.guard import OutsideGuard, replaying
 from ..interrupts import Interrupts
 from ..protocol import KEPT_BYTES, KEPT_GROUPS, Pickled
-from .cloud import mark_again
-from .copies import Copies, Names
 from .loader import Loader
+from .naming import mark_again
 from .pickler import Handles, RunsCodeError, Surroundings
-from .reasons import INTERRUPTED, NO_PROCESS, TOO_MANY, why_not_kept
-from .sinks import OutOfTimeError, TooLargeError
-from .writing import LARGE_BYTES, SMALL_BYTES, GroupWriter
+from .reasons import INTERRUPTED, NO_PROCESS, TOO_MANY, OutOfTimeError, TooLargeError, why_not_kept
+from .writing import LARGE_BYTES, SMALL_BYTES, Copies, GroupWriter, Names
 
 INLINE_SECONDS: Final = 1.0
 """How long all that is pickled in the worker itself may take after one statement."""

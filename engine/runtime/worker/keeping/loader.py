@@ -17,9 +17,19 @@ from typing import Any, Final, Protocol, cast
 from ....core.text import valid_text
 from ..former_names import present
 from . import constructors
-from .cloud import FILLS_CLASS, bases_of, fill_class, is_again, mark_of, put_mark
-from .form import pickle_of
-from .identity import BoundNames, Path, fingerprint, found_at
+from .naming import (
+    FILLS_CLASS,
+    BoundNames,
+    Path,
+    bases_of,
+    fill_class,
+    fingerprint,
+    found_at,
+    is_again,
+    mark_of,
+    pickle_of,
+    put_mark,
+)
 from .pickler import Handles
 from .reasons import NotThereError, why_not_loaded
 

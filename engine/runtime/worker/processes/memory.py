@@ -1,35 +1,14 @@
-"""How much memory a worker or a program and all its processes hold, how many these are, and the watch that finds those
-that are too many or hold too much.
+"""The kernel's limits for what runs below the zygote: bytes of data, open files, and no core dump.
 
-RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files that
-live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
-program runs: anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped out,
-and what memfds hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back when it
-needs them.
-
-PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
-long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so that
-looking takes a tenth of one processor at most.
-
-Processes are counted too, because what forks without end takes the processors long before it has taken the memory, and
-RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes milliseconds.
-
-In a realm the kernel bounds how many there are, and this watch ends a statement that has come to the bound. Whoever
-looks at hundreds of processes that want the processors waits for each of their locks; so these stand still for a look.
-
-What a statement leaves running, a child or a thread, may do all this after it: so a worker that is not alone with one
-thread is looked at between statements too, less often.
-
-Of processes in a domain the watch looks at the scratch directory too.
-
-Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the host
-for paused copies. A little over 300 lines, because all that is counted of processes is counted here.
+Must not know what runs. Called in the forked child, by `child` and by `program`.
 """
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -37,8 +16,88 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ....core.domain import Domain
-from .proc import children_of, read
-from .scratch_size import held
+from .system import children_of, read
+
+
+def set_limits(data_bytes: int, open_files: int) -> None:
+    """Limits this process and all that it starts, for good. A limit that is lower already stays."""
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_DATA, data_bytes)
+    _lower(resource.RLIMIT_NOFILE, open_files)
+
+
+def _lower(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+# scratch size:
+# How much a scratch directory holds.
+#
+# The kernel has no limit for a directory that survives a worker and that the host can read: one for memory ends with
+# the mount, one for a disk is the administrator's. So it is counted. Must not know whose it is. Called by `memory`.
+
+_BLOCK: Final = 512
+_LEAST: Final = 4096
+"""What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
+
+
+def held(directory: str, enough: int, since: float = math.inf) -> int:
+    """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`.
+
+    What has changed `since` that time, in seconds since the epoch, is left out.
+
+    It is above that, too, where a path in it is longer than the kernel takes.
+    """
+    total, waiting = 0, [directory]
+    while waiting and total <= enough:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_ctime < since:  # which nobody can set
+                        total += max(found.st_blocks * _BLOCK, _LEAST)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    if total > enough:
+                        break
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return enough + 1  # or whatever is deeper than a path can be long would not count
+            continue  # it goes while we look
+    return total
+
+
+# memory:
+# How much memory a worker or a program and all its processes hold, how many these are, and the watch that finds those
+# that are too many or hold too much.
+#
+# RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files
+# that live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
+# program runs: anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped
+# out, and what memfds hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back
+# when it needs them.
+#
+# PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
+# long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so
+# that looking takes a tenth of one processor at most.
+#
+# Processes are counted too, because what forks without end takes the processors long before it has taken the memory,
+# and RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes
+# milliseconds.
+#
+# In a realm the kernel bounds how many there are, and this watch ends a statement that has come to the bound. Whoever
+# looks at hundreds of processes that want the processors waits for each of their locks; so these stand still for a
+# look.
+#
+# What a statement leaves running, a child or a thread, may do all this after it: so a worker that is not alone with
+# one thread is looked at between statements too, less often.
+#
+# Of processes in a domain the watch looks at the scratch directory too.
+#
+# Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the
+# host for paused copies. A little over 300 lines, because all that is counted of processes is counted here.
 
 _FULL_LOOK_SECONDS: Final = 0.05
 """Between two looks at whether a realm is full: others wait for a processor until a fork bomb is ended."""
@@ -63,7 +122,7 @@ that are still on their way to the disk."""
 _EVERYTHING: Final = 1 << 62
 _MOST: Final = 2
 """Times its bound a scratch directory is counted where it may be a statement that has filled it."""
-_BLOCK: Final = 512
+
 _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")

@@ -23,11 +23,9 @@ from ....core.domain import is_held
 from ...sandbox.entering import enter
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
-from .descriptors import close_all_but
 from .ending import end_below
-from .limits import set_limits
-from .privileges import give_up_reading_others
-from .system import become_subreaper, die_with_parent
+from .memory import set_limits
+from .system import become_subreaper, close_all_but, die_with_parent, give_up_reading_others
 
 _EXIT_SETUP: Final = 70
 _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)

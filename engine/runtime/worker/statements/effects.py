@@ -1,30 +1,75 @@
-"""What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
+"""The recorded answers of one execution: each question gets its own again, in whatever order a replay asks.
 
-`texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision. Nor
-are `has_answer` and `recalled_file`: a statement that runs in the place of another asks the record so, which is the
-host's, by questions with numbers of their own.
-
-Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used by
-`names`; opened and closed around each statement by `interpreter`.
+Which question comes first is not the same each time where threads ask. Owns which answer is one to which question. Must
+not know how a question is asked. Used by `effects`, which opens one for each statement of a replay.
 """
 
 from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, cast
 
-from ....core.plain_data import clean
+from ....core.plain_data import argument_digest, clean
 from ....core.text import cut_line
-from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, call_title
+from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, ROUTED, TOOLS, call_title
 from ..framing import frame
-from ..guarding.guard import KEPT_STOPS
-from ..guarding.refusal import ReplayEffect
+from ..guarding.guard import KEPT_STOPS, ReplayEffect
 from ..interrupts import Interrupts
 from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
-from .recording import Recording
+
+_WRITING: Final = frozenset((*ROUTED, *(name for name, tool in TOOLS.items() if tool.kind == "edit")))
+
+
+class Recording:
+    """The answers that have not been given again."""
+
+    def __init__(self, answers: Iterable[Answer]) -> None:
+        self._left = {answer.ordinal: answer for answer in answers}
+        self._asked: dict[tuple[str, str], deque[int]] = {}
+        for answer in self._left.values():
+            if answer.question is not None:
+                self._asked.setdefault(answer.question, deque()).append(answer.ordinal)
+
+    def title_at(self, ordinal: int) -> str:
+        """The words of the question with that number, empty where its answer was given or they are not known."""
+        placed = self._left.get(ordinal)
+        return "" if placed is None else placed.title
+
+    def has(self, operation: str, arguments: dict[str, object]) -> bool:
+        """Whether an answer to exactly that is left."""
+        asked = self._asked.get((operation, argument_digest(arguments)), ())
+        return any(ordinal in self._left for ordinal in asked)
+
+    def take(self, question: Ask) -> Answer | None:
+        """The answer to the same question: the one with its number, else the first that is left; None without one."""
+        asked = question.operation, argument_digest(question.arguments)
+        placed = self._left.get(question.ordinal)
+        if placed is not None and placed.question in (asked, None):
+            return self._left.pop(question.ordinal)
+        same = self._asked.get(asked, deque())
+        while same:
+            if (ordinal := same.popleft()) in self._left:
+                return self._left.pop(ordinal)
+        # What is written may hold the time, or what the file held when it was opened to append to. It was written then,
+        # and the answer holds nothing of it, while what was read at another place would be a wrong value.
+        if placed is not None and placed.question is not None and asked[0] == placed.question[0] in _WRITING:
+            return self._left.pop(question.ordinal)
+        return None
+
+
+# effects:
+# What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
+#
+# `texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision.
+# Nor are `has_answer` and `recalled_file`: a statement that runs in the place of another asks the record so, which is
+# the host's, by questions with numbers of their own.
+#
+# Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used
+# by `names`; opened and closed around each statement by `interpreter`.
 
 _TITLE_CHARS: Final = 120
 

@@ -1,31 +1,163 @@
-"""Runs one statement in the namespace, in phases, each of which an interrupt may end.
+"""The alarms of a process, which call a handler of a statement's long after it has ended: what there is, turned off.
 
-Owns compiling, displaying the trailing expression, and the order of the phases. Whatever user code raises becomes part
-of the result. Must not know the host or the nodes. Called by `interpreter`.
+Must not know why. Used by `guard`, in a process that is the statements' own.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import linecache
 import mmap
 import os
+import pickle
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import CodeType
-from typing import Final, Literal, cast
+from operator import itemgetter
+from types import CodeType, ModuleType
+from typing import Final, Literal, NamedTuple, Protocol, cast
 
-from ....core.execution import ExceptionInfo, NamespaceDiff
+from ....core.execution import Ending, ExceptionInfo, NamespaceDiff
 from ....core.text import cut_middle
+from ....log.comparison import bound_names, differences
+from ....log.events import Event
+from ....log.past import ValueGroup
+from ..framing import to_step
+from ..handles.states import BoardReport
 from ..interrupts import Interrupts
-from ..namespaces.namespace import NamespaceWatch
-from ..processes import own_process
-from .failures import describe_failure
-from .own_python import OwnPython
-from .source_lines import SourceLines
-from .value_text import value_text
+from ..namespace import NamespaceWatch
+from ..processes import system
+from ..protocol import Began, BroughtBack, Content, FromWorker, Known, Ran, Repeat, Replay, Replayed, Run, Tick
+from ..writes.touching import Noticed
+from .effects import Transport
+from .output import SourceLines, describe_failure, value_text
+
+_TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+"""`signal.alarm` is the first of them."""
+
+
+def turn_off() -> tuple[str, ...]:
+    """A phrase for each alarm that was set, and is not any more."""
+    phrases: list[str] = []
+    # A handler may be called in between, and raise what it likes.
+    with suppress(Exception):
+        for timer in _TIMERS:
+            seconds, interval = signal.setitimer(timer, 0)
+            if seconds or interval:
+                phrases.append(f"left an alarm to go off in {seconds:.1f} s, which was turned off")
+    return tuple(phrases)
+
+
+# own python:
+# The parts of Python that the worker itself runs on, kept from what statements make of them.
+#
+# A statement may replace `compile`, `isinstance` or `os.getpid` for its own ends, and the worker's code, which finds
+# them in the same modules, would fail from then on at every statement. So what was replaced is put back when the
+# statement has ended, and given to the next one as the last had left it. What is watched: all builtins, what this
+# package uses of the standard library, and a recursion limit that would be too low. What else a statement may break
+# is found out by whoever rebuilds (`runtime.rebuild`). Used by `executor`.
+
+_USED: Final[dict[ModuleType, tuple[str, ...]]] = {
+    builtins: tuple(name for name in vars(builtins) if name != "_"),
+    ast: ("parse", "walk", "Expr", "Expression", "Name", "Constant", "Load"),
+    linecache: ("cache", "getline", "getlines", "checkcache"),
+    os: (
+        "path", "getpid", "stat", "lstat", "fstat", "open", "close", "read", "dup2", "listdir", "set_inheritable",
+        "waitid", "_exit", "fspath", "fsdecode", "fsencode", "pread", "readlink", "access",
+        "fstatvfs", "fork", "memfd_create", "pidfd_open", "pwrite", "waitpid", "getppid", "closerange", "setsid",
+    ),
+    pickle: ("Pickler", "dumps"),
+    signal: ("signal", "setitimer", "getsignal", "set_wakeup_fd", "valid_signals"),
+    sys: ("modules", "_getframe", "exc_info"),
+    threading: ("get_ident", "current_thread", "main_thread", "Lock"),
+    time: ("time", "perf_counter_ns", "monotonic"),
+    traceback: ("TracebackException", "StackSummary"),
+}  # fmt: skip
+"""At least two names of each module, because `itemgetter` gives no tuple for one."""
+_MISSING: Final = object()
+# Bound here, because by the time they are used the builtins may be a statement's.
+_zip: Final = zip
+_Anything: Final = BaseException
+
+
+class _Place(NamedTuple):
+    """One module's names with what they were bound to, and what looks all of them up at once."""
+
+    names: dict[str, object]
+    watched: tuple[str, ...]
+    own: tuple[object, ...]
+    look: Callable[[dict[str, object]], tuple[object, ...]]
+
+
+class OwnPython:
+    """What is there when this is made, of the given modules; of none, nothing is watched."""
+
+    def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
+        self._places = [
+            _Place(vars(module), names, tuple(vars(module)[name] for name in names), itemgetter(*names))
+            for module, names in modules.items()
+        ]
+        self._limit = sys.getrecursionlimit()
+        self._theirs: list[tuple[dict[str, object], str, object]] = []
+        self._their_limit = 0
+
+    @classmethod
+    def of_this_process(cls) -> OwnPython:
+        """All that a worker runs on, as it is now."""
+        return cls(_USED)
+
+    @classmethod
+    def of_nobody(cls) -> OwnPython:
+        """Nothing: in a process that is not the statements' own somebody else may replace what he likes."""
+        return cls({})
+
+    def take_over(self) -> None:
+        """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
+        for place in self._places:
+            try:
+                # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
+                if place.look(place.names) == place.own:
+                    continue
+            except _Anything:
+                pass  # because a name was deleted, or a replacement cannot be compared
+            self._put_back(place)
+        if self._places and sys.getrecursionlimit() < self._limit:
+            self._their_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(self._limit)
+
+    def _put_back(self, place: _Place) -> None:
+        for name, own in _zip(place.watched, place.own):
+            theirs = place.names.get(name, _MISSING)
+            if theirs is not own:
+                self._theirs.append((place.names, name, theirs))
+                place.names[name] = own
+
+    def give_back(self) -> None:
+        """The next statement begins: gives it what the last had made of it."""
+        theirs, self._theirs = self._theirs, []
+        for place, name, value in theirs:
+            if value is _MISSING:
+                place.pop(name, None)
+            else:
+                place[name] = value
+        if self._their_limit:
+            limit, self._their_limit = self._their_limit, 0
+            # It may be too low for where we are.
+            with suppress(RecursionError):
+                sys.setrecursionlimit(limit)
+
+
+# executor:
+# Runs one statement in the namespace, in phases, each of which an interrupt may end.
+#
+# Owns compiling, displaying the trailing expression, and the order of the phases. Whatever user code raises becomes
+# part of the result. Must not know the host or the nodes. Called by `interpreter`.
 
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
@@ -174,7 +306,7 @@ class Executor:
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """A process that the statement forked, and that came back here, must not go on as a second worker."""
-        if own_process.is_own():
+        if system.is_own():
             return
         with suppress(BaseException):
             if error is not None:
@@ -197,3 +329,130 @@ class Executor:
                 return describe_failure(error, traced=traced)
         except BaseException as failure:
             return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")
+
+
+# executed:
+# What the interpreter knows of a statement when it has ended, before it is put into words for the host.
+#
+# Must not know how it is told. Made by `interpreter`, compared by `rerun`.
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A statement that has run, with what its nodes and the guard have to say. `rebound` are injected names."""
+
+    result: Result
+    report: BoardReport
+    stops: tuple[str, ...]
+    noticed: Noticed
+    rebound: tuple[Event, ...]
+
+
+# rerun:
+# A stretch of a history, run again without a word from the host as long as it comes out as it was recorded.
+#
+# Each statement is compared with its record where it ran, by the same function with which the host would
+# (`divergence`). The first that came out differently goes to the host, which names the difference and goes on from
+# there, and so does one that has written anything: what was written, only the host has read. A statement that was
+# kept from an act always comes out differently, and there is nothing to ask: the names that differ are set from its
+# copies, if those came along.
+#
+# An interrupt ends the stretch with the statement that it was meant for, also where that has caught it: whether it
+# was stopped is the host's to say. Must not know how a statement is run. Made by `interpreter`.
+
+
+class Runner(Protocol):
+    """`interpreter.Interpreter`, as far as it is needed here."""
+
+    def answer(self, request: Tick | Known | Content) -> FromWorker | None: ...
+    def execute(self, request: Run) -> Executed: ...
+    def ran(self, request: Run, executed: Executed) -> Ran: ...
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]: ...
+
+
+class Output(Protocol):
+    """Where statements write to."""
+
+    def begin(self) -> None:
+        """A replay begins, and the host has read all that was written before."""
+        ...
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was written in the replay."""
+        ...
+
+
+class Rerun:
+    """What goes through a `Replay`."""
+
+    def __init__(self, runner: Runner, transport: Transport, interrupts: Interrupts, output: Output) -> None:
+        self._runner = runner
+        self._transport = transport
+        self._interrupts = interrupts
+        self._output = output
+
+    def conduct(self, request: Replay) -> Ran | Replayed:
+        """The answer to it."""
+        self._output.begin()
+        for content in request.contents:
+            self._runner.answer(content)
+        for number, packed in enumerate(request.steps):
+            step = to_step(packed)
+            if not isinstance(step, Repeat):
+                self._runner.answer(step)
+                continue
+            ran = self._repeat(number, step)
+            if ran is not None:
+                return ran
+            if self._interrupts.came:
+                return Replayed(number + 1)
+        return Replayed(len(request.steps))
+
+    def _repeat(self, number: int, step: Repeat) -> Ran | None:
+        """The statement's record, where the host has to look at it."""
+        self._transport.send(Began(number))
+        executed = self._runner.execute(step.run)
+        if not self._interrupts.came and self._output.silent and not _prints(step.record):
+            came = _ending(executed, step.record)
+            if not executed.stops and (step.record == came or not differences(step.record, came).phrases):
+                return None
+            if executed.stops and step.copies is not None and _has_bound_no_more(step.record, came):
+                self._bring_back(number, step, step.copies, executed, came)
+                return None
+        return self._runner.ran(step.run, executed)
+
+    def _bring_back(
+        self, number: int, step: Repeat, copies: Sequence[ValueGroup], executed: Executed, came: Ending
+    ) -> None:
+        """Sets what the statement has left otherwise, and what shares objects with that, as `KeptValues` would."""
+        wanted = frozenset(bound_names(step.record.diff)).difference(differences(step.record, came).same)
+        groups = [group for group in copies if not wanted.isdisjoint(group.names)]
+        failures: dict[str, str] = {}
+        if groups or step.record.diff.deleted:
+            self._transport.send(Began(number, loading=True))
+            failures = self._runner.put(groups, step.record.diff.deleted)
+        self._transport.send(BroughtBack(self._runner.ran(step.run, executed), failures))
+
+
+def _prints(record: Ending) -> bool:
+    return bool(record.stdout.total_bytes or record.stderr.total_bytes)
+
+
+def _ending(executed: Executed, record: Ending) -> Ending:
+    """What a statement came to that has written nothing, as the one of the record."""
+    result = executed.result
+    return Ending(
+        status=result.status,
+        value=result.value,
+        exception=result.exception,
+        stdout=record.stdout,  # an empty one has a digest, and the two are to be equal as they are
+        stderr=record.stderr,
+        diff=result.diff,
+    )
+
+
+def _has_bound_no_more(record: Ending, came: Ending) -> bool:
+    """Whether it touched no names but those of the record, of which alone there are copies here."""
+    touched = {*bound_names(came.diff), *came.diff.deleted}
+    return touched.issubset((*bound_names(record.diff), *record.diff.deleted))

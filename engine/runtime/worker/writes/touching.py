@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import xxhash
 
 from ....files.safe_open import LARGEST, Pinned, pinned
-from ..guarding.targets import TARGETS, Target
+from ..guarding.outside import TARGETS, Target
 from ..interrupts import Interrupts
 from ..protocol import TOUCHED_BYTES, TOUCHED_FILES, Touching, TouchingPart
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from engine.cli.output import columns
-from engine.cli.output.columns import aligned
+from engine.cli import output
+from engine.cli.output import aligned
 
 ROWS = [("id", "place", "title"), ("a", "/home/me/project", "a long title of a session"), ("bcd", "/漢字", "é")]
 
@@ -37,6 +37,6 @@ def test_a_wide_character_that_does_not_fit_is_left_out_whole() -> None:
 
 def test_each_cell_is_measured_once_and_ascii_by_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
-    monkeypatch.setattr(columns, "cell_len", lambda text: measured.append(text) or cell_len(text))
+    monkeypatch.setattr(output, "cell_len", lambda text: measured.append(text) or cell_len(text))
     aligned(ROWS, 20, (2, 1))
     assert sorted(measured) == ["/漢字", "é"]

@@ -8,7 +8,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from engine.cli.output.printing import shown, shown_line, visible_json
+from engine.cli.output import shown, shown_line, visible_json
 from engine.core.execution import Captured
 from engine.core.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
 from engine.core.text import visible

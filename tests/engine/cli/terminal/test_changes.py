@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cli.terminal.changes import diff
-from engine.cli.terminal.fragments import painted
+from engine.cli.terminal.rendering import diff, painted
 from engine.core.execution import TextChange
 
 

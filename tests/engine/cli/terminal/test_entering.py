@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.terminal.entering import after_enter
+from engine.cli.terminal.line_editor import after_enter
 
 SENT = None
 

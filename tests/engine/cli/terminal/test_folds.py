@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.terminal.folds import HEAD_LINES, TAIL_LINES, Fold
-from engine.cli.terminal.fragments import painted
+from engine.cli.terminal.rendering import HEAD_LINES, TAIL_LINES, Fold, painted
 
 
 def folded(text: str, size: int, width: int | None = None) -> str:

@@ -6,7 +6,7 @@ import json
 import stat
 from pathlib import Path
 
-from engine.cli.terminal.history import FILE_NAME, LINE_CHARS, READ_BYTES, TypedHistory
+from engine.cli.terminal.line_editor import FILE_NAME, LINE_CHARS, READ_BYTES, TypedHistory
 from engine.log.redaction import Redactor
 
 SECRET = "a-secret-value-9"

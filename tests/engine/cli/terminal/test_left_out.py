@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.highlighting import plain
+from engine.cli.terminal.rendering import painted, plain
 from engine.cli.terminal.transcript import Transcript
 from engine.context.tail.results import REST_LEFT_OUT
 from engine.core.ids import ToolCallId

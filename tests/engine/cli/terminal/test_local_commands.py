@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.greeting import greeting, model_name
-from engine.cli.terminal.local_commands import LOCAL_COMMANDS, local_command_in
+from engine.cli.terminal.interaction import greeting, model_name
+from engine.cli.terminal.line_editor import LOCAL_COMMANDS, local_command_in
+from engine.cli.terminal.rendering import painted
 from engine.context.tail.feed import entered_sentence
 from engine.core.ids import ExecutionId, StatementId
 from engine.log.events.execution import ExecutionFinished

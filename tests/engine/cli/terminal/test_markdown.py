@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.highlighting import python
-from engine.cli.terminal.markdown import shown_markdown
+from engine.cli.terminal.rendering import painted, python, shown_markdown
 from tests.support.examples import examples
 
 COLUMNS = """\

@@ -9,12 +9,10 @@ from typing import cast
 import anyio
 import pytest
 
-from engine.cli.terminal.fragments import Fragment, painted
-from engine.cli.terminal.highlighting import plain
-from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard
+from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard, Pump
 from engine.cli.terminal.permissions import AskingPermissions
-from engine.cli.terminal.pump import Pump
 from engine.cli.terminal.questions import DISMISSED
+from engine.cli.terminal.rendering import Fragment, painted, plain
 from engine.cli.terminal.screen import Below, Screen
 from engine.cli.terminal.transcript import Transcript
 from engine.core.ids import Seq, ToolCallId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.terminal.printed import Printed
+from engine.cli.terminal.screen import Printed
 from engine.core.text import as_printed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.terminal.fragments import painted
 from engine.cli.terminal.questions import asked, subject_shown
+from engine.cli.terminal.rendering import painted
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import Seq, ToolCallId
 from engine.log.permissions import (

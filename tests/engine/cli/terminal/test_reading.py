@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.highlighting import plain
-from engine.cli.terminal.past import last_exchanges
+from engine.cli.terminal.program import last_exchanges
+from engine.cli.terminal.rendering import painted, plain
 from engine.cli.terminal.replies import Plain, Reply
 from engine.cli.terminal.transcript import Reading, Transcript
 from engine.core.execution import Display, ExceptionInfo
@@ -17,7 +16,7 @@ from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.going_back import ReplayBegun
 from engine.log.events.session import DomainEntered, TitleChanged
 from engine.log.permissions import CommandSubject, PermissionQuestion
-from engine.session.publishing.signals import Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
+from engine.session.journal import Item, OutputStreamed, ReasoningStreamed, StatementRerun, TextStreamed
 from tests.engine.cli.terminal.test_transcript import CALL, HELPER, command, finished, printed, shown, statement
 from tests.support.rich_log import rich_items
 

@@ -6,9 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from docs.terminal.scenes import REPLY
-from engine.cli.terminal.fragments import Fragment, painted
+from engine.cli.terminal.rendering import Fragment, joined, painted
 from engine.cli.terminal.replies import Plain, Reply, rendered
-from engine.cli.terminal.wrapping import joined
 
 MARKDOWN = (
     "# Title\n\nSome *words* and `code`.\n\n- one\n- two\n\n```python\ndef f():\n    return 1\n```\n\n"

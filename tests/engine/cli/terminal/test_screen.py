@@ -7,7 +7,7 @@ from unittest import mock
 
 import pyte
 
-from engine.cli.terminal.fragments import Fragment
+from engine.cli.terminal.rendering import Fragment
 from engine.cli.terminal.screen import Screen
 
 

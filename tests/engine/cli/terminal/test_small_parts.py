@@ -6,11 +6,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from engine.cli.terminal.fragments import indented, painted
-from engine.cli.terminal.highlighting import HIGHLIGHTED_CHARS, python
+from engine.cli.terminal.line_editor import Pastes
 from engine.cli.terminal.mentions import with_mentions
-from engine.cli.terminal.pastes import Pastes
 from engine.cli.terminal.questions import answered, asked, chosen, options
+from engine.cli.terminal.rendering import HIGHLIGHTED_CHARS, indented, painted, python
 from engine.core.ids import Seq, ToolCallId
 from engine.log.events.conversation import Attachment
 from engine.log.permissions import CommandSubject, PermissionQuestion, StatementSubject

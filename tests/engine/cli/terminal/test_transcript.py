@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from engine.cli.terminal.fragments import Fragment, painted
-from engine.cli.terminal.highlighting import plain, python
-from engine.cli.terminal.past import SHOWN_LINES, last_exchanges
+from engine.cli.terminal.program import SHOWN_LINES, last_exchanges
+from engine.cli.terminal.rendering import Fragment, painted, plain, python
 from engine.cli.terminal.transcript import Transcript
 from engine.core.execution import Captured, Display, ExceptionInfo, ExecutionStatus, TextChange
 from engine.core.ids import ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
@@ -27,7 +26,7 @@ from engine.log.events.execution import CommandEnded, ExecutionFinished, FileWri
 from engine.log.events.nodes import FileChanged, NodeChanged
 from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
-from engine.session.publishing.signals import Item, OutputStreamed, ReasoningStreamed, TextStreamed
+from engine.session.journal import Item, OutputStreamed, ReasoningStreamed, TextStreamed
 from tests.support.rich_log import events_of, rich_items
 
 CALL, HELPER = ToolCallId("call_1"), ToolCallId("call_2")

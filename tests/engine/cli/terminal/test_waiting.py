@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.waiting import PATIENCE_SECONDS, Waiting
+from engine.cli.terminal.rendering import painted
+from engine.cli.terminal.screen import PATIENCE_SECONDS, Waiting
 from engine.core.ids import ExecutionId, MessageId, StatementId, ToolCallId
 from engine.log.events.conversation import RunStop, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.session.publishing.signals import FilesPutBack, Item, ModelRetried, StatementRerun, TextStreamed
+from engine.session.journal import FilesPutBack, Item, ModelRetried, StatementRerun, TextStreamed
 
 CALL, HELPER = ToolCallId("call_1"), ToolCallId("call_2")
 RUNNING = StatementRecorded(statement_id=StatementId("s"), index=3, source="x", tool_call_id=CALL)

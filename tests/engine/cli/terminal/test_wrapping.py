@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from engine.cli.terminal.fragments import painted
-from engine.cli.terminal.wrapping import divided_at, lines_of, wrap_line, wrapped
+from engine.cli.terminal.rendering import divided_at, lines_of, painted, wrap_line, wrapped
 
 
 def text_of(text: str, width: int, hang: str = "") -> str:

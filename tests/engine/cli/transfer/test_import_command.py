@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.transfer.commands.import_foreign import Wanted, import_foreign
+from engine.cli.transfer.commands import Wanted, import_foreign
 from engine.core.errors import InvalidRequestError
 from engine.log.store.memory import MemoryStore
 from tests.support.commands import Home

@@ -20,8 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.cli.transfer.jsonl_export import export_lines
-from engine.cli.transfer.jsonl_import import import_lines
+from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.clock import Clock
 from engine.core.errors import InvalidRequestError, SessionNotFoundError
 from engine.core.execution import KeptGroup
@@ -36,8 +35,7 @@ from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store_protocol import SessionRow, Store
-from engine.session.policy import Policy
-from engine.session.scopes import STATEMENTS
+from engine.session.policy import STATEMENTS, Policy
 from tests.support.archives import answered, dropped, is_there, kept, values_kept
 from tests.support.examples import examples
 from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
@@ -440,8 +438,8 @@ from pathlib import Path
 from engine.log.store_protocol import SessionRow
 from engine.core.clock import SystemClock
 from engine.log.store.sqlite import SqliteStore
-from engine.cli.transfer.jsonl_export import export_lines
-from engine.cli.transfer.jsonl_import import import_lines
+from engine.cli.transfer.jsonl import export_lines
+from engine.cli.transfer.jsonl import import_lines
 from tests.support.stores import A, B, message
 
 place = Path(sys.argv[2])

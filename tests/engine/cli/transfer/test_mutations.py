@@ -11,8 +11,7 @@ import pytest
 
 from acp_adapter.pump import Pump
 from acp_adapter.wire.negotiation import codec_for
-from engine.cli.transfer.jsonl_export import export_lines
-from engine.cli.transfer.jsonl_import import import_lines
+from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import SessionId

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.cli.transfer.jsonl_export import export_lines
-from engine.cli.transfer.jsonl_import import import_lines
+from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.execution import WORKER_DIED
 from engine.log.event_log import lookup_in
 from engine.log.store.memory import MemoryStore

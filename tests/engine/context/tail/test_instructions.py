@@ -16,7 +16,7 @@ from engine.core.tokens import count
 from engine.core.toolbox import INJECTED
 from engine.runtime.worker.names import InjectedNames
 from engine.session.tools import OPERATIONS, Change, Reading, Workspace, land
-from engine.session.tools.program import Program
+from engine.session.tools.bash import Program
 from tests.support.boards import Desk
 from tests.support.searching import outcome_of
 

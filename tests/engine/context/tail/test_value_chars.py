@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.context.tail.results import VALUE_LEAST, VALUE_SHARE, value_chars
-from engine.runtime.worker.statements.value_text import MOST_ITEMS
+from engine.runtime.worker.statements.output import MOST_ITEMS
 
 TOOLS_PAGE = Path(__file__).parents[4] / "docs" / "tools.md"
 

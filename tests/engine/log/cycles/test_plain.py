@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.transfer.vectors.cycle_rows import stamped
+from engine.cli.transfer.vectors import stamped
 from engine.core.ids import ToolCallId
 from engine.log.cycles import cycles_of, to_json, to_plain
 from engine.log.events import Event

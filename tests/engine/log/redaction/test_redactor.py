@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.core.text import cut_end, cut_line, cut_middle
 from engine.log.redaction import SHORTEST, Redactor
 from engine.log.redaction.spellings import fold
-from engine.runtime.worker.namespaces.summaries import short_repr
+from engine.runtime.worker.sharing import short_repr
 
 SECRETS = {
     "short": "k3y-Ab9z",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.runtime.results import shown_value, value_of
-from engine.runtime.results.completed import SHOWN_CHARS, Completed
+from engine.runtime.results import SHOWN_CHARS, Completed, shown_value, value_of
 
 
 def completed(**fields: object) -> Completed:

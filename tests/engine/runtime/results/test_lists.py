@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from engine.runtime.results.matches import REPR_CHARS, Match, Matches
-from engine.runtime.results.paths import Paths
+from engine.runtime.results import REPR_CHARS, Match, Matches, Paths
 
 
 def many(count: int) -> list[Match]:

@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from engine.log.redaction import NO_SECRETS
+from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.channel import Channel
 from engine.runtime.worker.framing import FrameBuffer, frame
 from engine.runtime.worker.protocol import Answer, Ask, Started, Touching
-from engine.runtime.worker_messages import MessageReader
 
 PATIENCE = 10.0
 

@@ -7,14 +7,13 @@ import pytest
 
 from engine.core.execution import ExceptionInfo
 from engine.log.redaction import NO_SECRETS
+from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.channel import Channel
 from engine.runtime.worker.framing import FrameBuffer, frame
-from engine.runtime.worker.guarding.guard import KEPT_STOPS
-from engine.runtime.worker.guarding.refusal import ReplayEffect
+from engine.runtime.worker.guarding.guard import KEPT_STOPS, ReplayEffect
 from engine.runtime.worker.interrupts import SignalInterrupts
 from engine.runtime.worker.protocol import Answer, Ask
 from engine.runtime.worker.statements.effects import Effects, exception_named
-from engine.runtime.worker_messages import MessageReader
 
 Ends = tuple[socket.socket, Effects]
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from engine.files.safe_open import place_to_write
-from engine.runtime.worker.statements.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
+from engine.runtime.worker.statements.output import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe_failure
 
 
 def raised(source: str) -> BaseException:

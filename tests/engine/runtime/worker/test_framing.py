@@ -12,6 +12,7 @@ from engine.log.events.conversation import RunStop
 from engine.log.events.execution import NamesRebound
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS
+from engine.runtime.control_channel import WORKER_EVENTS, MessageReader
 from engine.runtime.worker.framing import (
     MAX_FRAME,
     FrameBuffer,
@@ -24,7 +25,6 @@ from engine.runtime.worker.framing import (
     to_zygote,
 )
 from engine.runtime.worker.protocol import Answer, Ask, CleanedUp, Died, Kill, Ran, Run, Tick
-from engine.runtime.worker_messages import WORKER_EVENTS, MessageReader
 
 READER = MessageReader(NO_SECRETS)
 

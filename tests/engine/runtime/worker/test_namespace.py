@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runtime.worker.namespaces.summaries import REPR_LIMIT, describe, short_repr
+from engine.runtime.worker.sharing import REPR_LIMIT, describe, short_repr
 from tests.support.watched import Space
 
 

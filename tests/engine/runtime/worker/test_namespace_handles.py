@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.execution import NamespaceDiff
-from engine.runtime.worker.namespaces.namespace import NamespaceWatch
+from engine.runtime.worker.namespace import NamespaceWatch
 from tests.support.boards import Desk
 
 

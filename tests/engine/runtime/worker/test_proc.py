@@ -6,8 +6,8 @@ import os
 import threading
 import time
 
-from engine.runtime.worker.keeping import quiet_fork
-from engine.runtime.worker.processes.proc import children_of, has_children
+from engine.runtime.worker.keeping import writing
+from engine.runtime.worker.processes.system import children_of, has_children
 
 _OF_ANY_KIND = 0x40000000
 """`__WALL` of waitpid."""
@@ -15,7 +15,7 @@ _OF_ANY_KIND = 0x40000000
 
 def test_any_child_counts_until_it_was_reaped_also_one_whose_end_nobody_is_told_of() -> None:
     others = children_of("self")
-    for fork in (os.fork, quiet_fork.fork):
+    for fork in (os.fork, writing.fork):
         pid = fork()
         if pid == 0:
             os._exit(0)
@@ -29,7 +29,7 @@ def test_a_process_that_is_forked_beside_another_is_its_parents_and_knows_its_ow
     us, (reader, writer) = os.getpid(), os.pipe()
     between = os.fork()
     if between == 0:
-        if quiet_fork.can_be_beside() and quiet_fork.fork_beside(lambda: None) is None:
+        if writing.can_be_beside() and writing.fork_beside(lambda: None) is None:
             # Of a thread that is not of this process there is no clock.
             time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident()))
             os.write(writer, b"%d %d" % (os.getppid() == us, os.getpid()))

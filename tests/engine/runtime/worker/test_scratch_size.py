@@ -12,8 +12,7 @@ import pytest
 
 from engine.core.domain import Domain
 from engine.runtime.worker.processes import memory
-from engine.runtime.worker.processes.memory import Watch
-from engine.runtime.worker.processes.scratch_size import held
+from engine.runtime.worker.processes.memory import Watch, held
 
 MUCH = 1 << 40
 BOUND = 1 << 20

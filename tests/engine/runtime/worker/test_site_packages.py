@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.worker.forking import site_packages
+from engine.runtime.worker.forking import child
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def site(tmp_path: Path) -> Generator[Path]:
 
 def test_code_waits_for_a_module_that_is_not_found_without_it(site: Path) -> None:
     (site / "site/.hidden.pth").write_text("import nothing_at_all_of_mine\n")
-    site_packages.add(str(site / "site"), with_code=False)
+    child.add(str(site / "site"), with_code=False)
     importlib.import_module("by_path_of_mine")
     assert not (site / "ran").exists()
     importlib.import_module("by_code_of_mine")
@@ -43,12 +43,12 @@ def test_code_waits_for_a_module_that_is_not_found_without_it(site: Path) -> Non
 
 
 def test_where_it_does_no_harm_it_runs_at_once(site: Path) -> None:
-    site_packages.add(str(site / "site"), with_code=True)
+    child.add(str(site / "site"), with_code=True)
     assert (site / "ran").read_text() == "x"
 
 
 def test_a_line_that_fails_is_said_and_the_others_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (site / "site/broken.pth").write_text("import nothing_at_all_of_mine\n")
-    site_packages.add(str(site / "site"), with_code=False)
+    child.add(str(site / "site"), with_code=False)
     importlib.import_module("by_code_of_mine")
     assert "'import nothing_at_all_of_mine' in a .pth file of the project failed" in capsys.readouterr().err

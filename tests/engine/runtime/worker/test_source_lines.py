@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from engine.runtime.worker.statements.source_lines import NEWEST, SourceLines
+from engine.runtime.worker.statements.output import NEWEST, SourceLines
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import ast
 
-from engine.runtime.worker.touched import names_in
+from engine.runtime.worker.names_used import names_in
 
 
 def test_names_are_told_apart_by_what_is_done_with_them():

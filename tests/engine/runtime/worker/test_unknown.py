@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from engine.runtime.worker.namespaces.reading import LateUses, uses_in
-from engine.runtime.worker.touched import names_in
+from engine.runtime.worker.names_used import LateUses, names_in, uses_in
 from tests.support.watched import Space
 
 FILE = """

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from engine.runtime.worker.statements.value_text import MOST_ITEMS, value_text
+from engine.runtime.worker.statements.output import MOST_ITEMS, value_text
 
 LONG = list(range(3 * MOST_ITEMS))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.execution import TextChange
-from engine.session.tools.changes import SHORT_CHARS, SHORT_LINES, changes_of
+from engine.session.tools.change import SHORT_CHARS, SHORT_LINES, changes_of
 
 FILLER = [f"line {number}\n" for number in range(SHORT_LINES + 100)]
 

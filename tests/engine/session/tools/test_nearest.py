@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from engine.session.tools.nearest import nearest
+from engine.session.tools.edit import nearest
 
 CODE = "class A:\n    def one(self):\n        return 1\n\n    def two(self, value):\n        return value\n"
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runtime.results.written import Written
+from engine.runtime.results import Written
 from engine.session.tools import edit, write
 from engine.session.tools.change import Change
 from engine.session.tools.workspace import Workspace

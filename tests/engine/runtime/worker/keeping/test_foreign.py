@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engine.runtime.worker.keeping.foreign import ForeignCode
+from engine.runtime.worker.keeping.naming import ForeignCode
 from tests.support.keeping import namespace
 
 HARMLESS: tuple[Any, ...] = (

@@ -13,9 +13,8 @@ from weakref import WeakValueDictionary
 import pytest
 
 from engine.log.past import ValueGroup
-from engine.runtime.results.completed import Completed
-from engine.runtime.results.written import Written
-from engine.runtime.worker.keeping.form import header
+from engine.runtime.results import Completed, Written
+from engine.runtime.worker.keeping.naming import header
 from engine.runtime.worker.keeping.reasons import why_not_kept
 from tests.support.keeping import keep, load, moved, namespace, writer
 

@@ -1,1 +1,0 @@
-"""`rewindow export` and `rewindow import`; rows of `cli.COMMANDS`."""

@@ -1,0 +1,503 @@
+"""What a program prints to one stream: its beginning and its end, in constant memory, whatever its length.
+
+Owns the bounds. Must not know where the bytes come from. Fed by `command_run`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import fcntl
+import math
+import os
+import select
+import shlex
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from ..core.domain import Domain
+from ..core.errors import EnvironmentUnavailableError
+from ..core.programs import CommandOutcome, CommandOutput, CommandRequest, ServerRequest
+from ..files.safe_open import search_path
+from ..log.statements import OutputSink
+from .control_channel import DEATH_SECONDS, ControlChannel, Parent, pipe, socket_pair
+from .environment import EnvironmentSpec
+from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
+from .worker.processes.memory import LOOK_SECONDS
+from .worker.protocol import Execute, Finished, FromKeeper, NotStarted
+
+
+class KeptOutput:
+    """Takes bytes as they come, in pieces of any size.
+
+    Args:
+        kept: how many bytes are kept, half of them from the beginning, half from the end.
+        sink: is given what is kept as text, the beginning while it grows and the rest at the end. So it is told of the
+            cut between the two, which is how a piece of a secret that stands there is found.
+        stop_at: bytes after which nothing more is taken.
+    """
+
+    def __init__(self, kept: int, sink: Callable[[str], None], stop_at: int | None = None) -> None:
+        self._tail_room = max(0, kept) // 2
+        self._head_room = max(0, kept) - self._tail_room
+        self._sink = sink
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stop_at = math.inf if stop_at is None else stop_at
+        self._shown = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether `stop_at` is reached."""
+        return self._total >= self._stop_at
+
+    def feed(self, data: bytes) -> None:
+        """Takes a piece."""
+        if self._total + len(data) > self._stop_at:
+            data = data[: int(self._stop_at) - self._total]
+        self._total += len(data)
+        first = data[: self._head_room - len(self._head)]
+        if first:
+            self._head += first
+            self._show(self._decoder.decode(first))
+        self._tail += data[len(first) :][-self._tail_room :] if self._tail_room else b""
+        del self._tail[: max(0, len(self._tail) - self._tail_room)]
+
+    def finish(self) -> CommandOutput:
+        """What was kept."""
+        output = CommandOutput(head=bytes(self._head), tail=bytes(self._tail), total=self._total)
+        self._show(output.text[self._shown :])
+        return output
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._shown += len(text)
+            self._sink(text)
+
+
+# command run:
+# One program from its start to its end: its output, its time, its cancel, and what it is ended by.
+#
+# A program is asked to end (SIGTERM to its group), and after the grace it is killed with all that it started; what is
+# not reported dead then is given up. That is one list of steps with their times, which a time limit, a cancel and a
+# close begin. A program that has printed what a search needs is killed at once, because it leaves nothing half done.
+#
+# Waits on descriptors of its own and never for the environment's turn, because the statement that asked for the
+# program holds that and waits. Must not know the log, nor whether the program runs below the zygote. Used by
+# `connected_environment`.
+
+_CHUNK: Final = 1 << 18
+_READS: Final = 8
+"""Chunks taken from one pipe before others have their turn."""
+
+
+class RunningProgram(ABC):
+    """A program that was started, with all that it starts; `stdout` and `stderr` are the reading ends of its pipes.
+
+    Attributes:
+        ended: how it ended, with everything below it, or why it could not be started, once that is known. What it
+            printed may be waiting in the pipes.
+    """
+
+    def __init__(self, stdout: int, stderr: int) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.ended: CommandOutcome | OSError | None = None
+        self.epoll = select.epoll()
+        for descriptor in (stdout, stderr):
+            os.set_blocking(descriptor, False)
+            self.epoll.register(descriptor, select.EPOLLIN)
+
+    @abstractmethod
+    def serve(self, descriptor: int, events: int) -> None:
+        """Something else than a pipe is ready: sets `ended` when it is the end."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Asks the program and its group to end."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends it with all that it started, whatever they do; `ended` follows."""
+
+    @abstractmethod
+    def give_up(self) -> CommandOutcome:
+        """It should have ended by now: does what is left to do, and says what became of it."""
+
+    @abstractmethod
+    def watch_memory(self) -> None:
+        """It runs for longer than a moment: what it holds with all its own is bounded, where that can be."""
+
+    def close(self) -> None:
+        """Gives everything back, and ends what still runs."""
+        self.epoll.close()
+        for descriptor in (self.stdout, self.stderr):
+            os.close(descriptor)
+
+
+class CommandRun:
+    """One program, from when it was started. `grace` is how many seconds it has to end when it is asked to."""
+
+    def __init__(self, program: RunningProgram, request: CommandRequest, grace: float, output: OutputSink) -> None:
+        self._program = program
+        self._request = request
+        self._grace = grace
+        self._sink: OutputSink | None = output
+        self._streams = {
+            program.stdout: KeptOutput(request.kept_bytes, partial(self._show, "stdout"), request.stop_at),
+            program.stderr: KeptOutput(request.kept_bytes, partial(self._show, "stderr")),
+        }
+        self._began = anyio.current_time()
+        self._steps: list[tuple[float, Callable[[], None]]] = []
+        self._plan((LOOK_SECONDS, program.watch_memory), (request.seconds, self._time_out))
+        self._wait = anyio.CancelScope()
+        self._ending = False
+        self._timed_out = False
+        self._stopped = False
+        self._reason = ""
+        self.finished = anyio.Event()
+        """Set when everything was given back."""
+
+    async def conduct(self) -> CommandOutcome:
+        """Follows the program to its end. When the awaiting task is cancelled, the program is ended first.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        try:
+            try:
+                ended = await self._finish()
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    self._sink = None
+                    if not self._ending:
+                        self._stop()
+                    await self._finish()
+                raise
+            if isinstance(ended, OSError):
+                raise ended
+            return self._outcome(ended)
+        finally:
+            self._program.close()
+            self.finished.set()
+
+    def end(self, reason: str) -> None:
+        """Has the program killed, for a reason in words."""
+        if self._program.ended is None:
+            self._reason = reason
+            self._kill()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> CommandOutcome | OSError:
+        while self._program.ended is None:
+            with anyio.CancelScope(deadline=self._due) as self._wait:
+                await anyio.wait_readable(self._program.epoll.fileno())
+            if self._due <= anyio.current_time():
+                self._steps.pop(0)[1]()
+            self._serve_ready()
+        self._drain()
+        return self._program.ended
+
+    @property
+    def _due(self) -> float:
+        return self._steps[0][0] if self._steps else math.inf
+
+    def _plan(self, *steps: tuple[float, Callable[[], None]]) -> None:
+        """What comes next, each so many seconds from now, in place of what was to come."""
+        now = anyio.current_time()
+        self._steps = sorted(((now + seconds, step) for seconds, step in steps), key=lambda step: step[0])
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self._stop()
+
+    def _stop(self) -> None:
+        self._ending = True
+        self._program.interrupt()
+        self._plan((self._grace, self._kill))
+
+    def _kill(self) -> None:
+        self._ending = True
+        self._program.kill()
+        self._plan((DEATH_SECONDS, self._give_up))
+        self._wait.deadline = self._due
+
+    def _give_up(self) -> None:
+        self._program.ended = self._program.give_up()
+
+    def _serve_ready(self) -> None:
+        for descriptor, events in self._program.epoll.poll(0):
+            if descriptor in self._streams:
+                self._read(descriptor, _READS)
+            else:
+                self._program.serve(descriptor, events)
+
+    def _read(self, descriptor: int, chunks: int) -> None:
+        stream = self._streams[descriptor]
+        with suppress(BlockingIOError):
+            for _ in range(chunks):
+                data = os.read(descriptor, _CHUNK)
+                if not data:
+                    self._program.epoll.unregister(descriptor)
+                    return
+                stream.feed(data)
+                if stream.full and not self._stopped:
+                    self._stopped = True
+                    if self._program.ended is None:
+                        self._kill()
+
+    def _drain(self) -> None:
+        """Takes what was printed before the end. A pipe that somebody else holds has no end, so there is a bound."""
+        for descriptor in self._streams:
+            with suppress(OSError):
+                self._read(descriptor, _READS)
+
+    def _show(self, stream: str, text: str) -> None:
+        if self._sink is not None:
+            self._sink("stdout" if stream == "stdout" else "stderr", text)
+
+    def _outcome(self, ended: CommandOutcome) -> CommandOutcome:
+        by_us = self._timed_out or self._stopped or bool(self._reason)
+        return replace(
+            ended,
+            code=None if by_us else ended.code,
+            signal=None if by_us else ended.signal,
+            timed_out=self._timed_out,
+            stopped=self._stopped,
+            reason=self._reason or ("" if by_us else ended.reason),
+            stdout=self._streams[self._program.stdout].finish(),
+            stderr=self._streams[self._program.stderr].finish(),
+            seconds=anyio.current_time() - self._began,
+        )
+
+
+# variables:
+# The environment variables of workers and of programs: what leads them to the scratch directory, and what keeps
+# programs from asking, paging or running what a statement has left.
+#
+# Pure. Used by `worker_connection`, `forked_program` and `host_program`.
+
+_UNATTENDED: Final = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "EDITOR": "false",
+    "VISUAL": "false",
+    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+}
+"""So that programs do not ask, page, edit or draw: nobody sits in front of them."""
+_SOURCED: Final = ("BASH_ENV", "ENV")
+"""Name files that shells run before anything else."""
+_IN_SCRATCH: Final = {
+    "TMPDIR": (),
+    "TMP": (),
+    "TEMP": (),
+    "PYTHONPYCACHEPREFIX": ("pycache",),
+    "XDG_CACHE_HOME": ("cache",),
+    "MPLCONFIGDIR": ("matplotlib",),
+    "IPYTHONDIR": ("ipython",),
+    "JUPYTER_RUNTIME_DIR": ("jupyter",),
+    "NUMBA_CACHE_DIR": ("numba",),
+    "RUFF_CACHE_DIR": ("ruff",),
+    "MYPY_CACHE_DIR": ("mypy",),
+    "HYPOTHESIS_STORAGE_DIRECTORY": ("hypothesis",),
+    "COVERAGE_FILE": ("coverage",),
+    "npm_config_cache": ("npm",),
+}
+"""Where programs keep what nobody misses, by the variables that say so; the others follow XDG_CACHE_HOME."""
+_OF_PYTEST: Final = "PYTEST_ADDOPTS"
+
+
+def worker_variables(spec: EnvironmentSpec) -> dict[str, str]:
+    """Those of a worker. In a domain, caches and temporary files are in its scratch directory."""
+    return {**spec.variables, **_in_scratch(spec.domain, spec.variables)}
+
+
+def program_variables(spec: EnvironmentSpec, request: CommandRequest) -> dict[str, str]:
+    """Those of a program. In a domain they are as a worker's; outside of one nothing is where a statement can write."""
+    variables = {**spec.variables, **_in_scratch(request.domain, spec.variables)}
+    kept = {name: value for name, value in variables.items() if name not in _SOURCED}
+    return {**kept, **_path(kept, request.distrusted), **_UNATTENDED}
+
+
+def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str, str]:
+    if domain is None:
+        return {}
+    # An option is all that says where pytest keeps its cache; without one it warns, which a project may make an error.
+    cache = shlex.join(("-o", f"cache_dir={os.path.join(domain.scratch, 'pytest')}"))
+    return {
+        **{name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()},
+        _OF_PYTEST: " ".join(filter(None, (given.get(_OF_PYTEST), cache))),
+    }
+
+
+def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[str, str]:
+    """The PATH without places in which a statement may have left a program; empty where there is none."""
+    if not distrusted or "PATH" not in variables:
+        return {}
+    return {"PATH": search_path(variables["PATH"], distrusted)}
+
+
+# forked program:
+# A program below the zygote: asked for, and ended, by way of its keeper (`worker.program`).
+#
+# Owns the descriptors of one keeper. Must not know what the program prints, nor how long it may run. Started by
+# `worker_environment`, conducted by `command_run`; those that are talked to by `server_program`.
+
+_PIPE_BYTES = 1 << 20
+_FORKED_PROGRAM_CHUNK = 65536
+
+
+class ForkedProgram(RunningProgram):
+    """One program, from the request to fork its keeper until `close`."""
+
+    def __init__(self, zygote: Parent, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
+        super().__init__(*pipes)
+        self._zygote = zygote
+        self._control = ControlChannel(zygote, control, self.epoll, "the program")
+        self._report = report
+        self._frames = FrameBuffer()
+
+    @classmethod
+    def start(cls, zygote: Parent, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
+        """Asks for the program and returns at once.
+
+        Raises:
+            EnvironmentUnavailableError: nobody can be asked.
+            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+        """
+        return cls._start(zygote, _execute(spec, request), ())
+
+    @classmethod
+    def start_to_talk(cls, zygote: Parent, spec: EnvironmentSpec, request: ServerRequest) -> tuple[ForkedProgram, int]:
+        """Asks for a program whose stdin is a pipe, and returns at once: the program, and the end to write to.
+
+        Raises as `start`.
+        """
+        with contextlib.ExitStack() as ours:
+            stdin, writer = os.pipe()
+            ours.callback(os.close, writer)
+            try:
+                program = cls._start(zygote, _server(spec, request), (stdin,))
+            finally:
+                os.close(stdin)
+            ours.pop_all()
+            return program, writer
+
+    @classmethod
+    def _start(cls, zygote: Parent, asked: Execute, stdin: tuple[int, ...]) -> ForkedProgram:
+        zygote.ensure()
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                control, report = (socket_pair(ours, theirs) for _ in range(2))
+                pipes = [pipe(ours, theirs) for _ in range(2)]
+                for _, writer in pipes:
+                    with contextlib.suppress(OSError):  # a user may have no more room for pipes
+                        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                zygote.fork([control[1].fileno(), report[1].fileno(), *(writer for _, writer in pipes), *stdin])
+                program = cls(zygote, control[0], report[0], [reader for reader, _ in pipes])
+                ours.pop_all()
+                ours.callback(program.close)
+                program._control.begin(asked)
+            except FrameTooLargeError as error:
+                raise ValueError(f"the program and its input are too long to be sent: {error}") from None
+            except OSError as error:
+                raise EnvironmentUnavailableError(f"no program could be requested: {error}") from error
+            ours.pop_all()
+            return program
+
+    def serve(self, descriptor: int, events: int) -> None:
+        self._control.serve(events)
+        if self._control.death is not None and self.ended is None:
+            self.ended = self._end(self._control.death.reason)
+
+    def interrupt(self) -> None:
+        self._control.interrupt()
+
+    def kill(self) -> None:
+        self._control.end()
+
+    def give_up(self) -> CommandOutcome:
+        # One that is stopped would keep everybody waiting who asks next.
+        if not self._control.forked and self._zygote.stopped:
+            self._zygote.kill()
+        return CommandOutcome(reason=self._control.give_up().reason)
+
+    def watch_memory(self) -> None:
+        self._control.watch_memory(True)
+
+    def close(self) -> None:
+        super().close()
+        self._control.close()
+        self._report.close()
+
+    def _end(self, reason: str) -> CommandOutcome | OSError:
+        """What the keeper reported; without a report, what was seen of its own end."""
+        match self._reported():
+            case Finished(wait_status=status):
+                code = os.waitstatus_to_exitcode(status)
+                return CommandOutcome(code=code) if code >= 0 else CommandOutcome(signal=-code)
+            case NotStarted(number=number, reason=words, about=about):
+                return OSError(number, words, about)
+            case None if not self._control.forked:
+                return OSError(errno.EAGAIN, f"the program was not started: {reason}")
+            case None:
+                return CommandOutcome(reason=reason)
+
+    def _reported(self) -> FromKeeper | None:
+        # The keeper reports before it ends, so all of it is there.
+        with contextlib.suppress(OSError):
+            self._report.setblocking(False)
+            while data := self._report.recv(_FORKED_PROGRAM_CHUNK):
+                self._frames.feed(data)
+        body = self._frames.next()
+        return None if body is None else from_keeper(body)
+
+
+def _execute(spec: EnvironmentSpec, request: CommandRequest) -> Execute:
+    variables = program_variables(spec, request)
+    return _limited(spec, request, variables, request.stdin, merged=request.merged, domain=request.domain)
+
+
+def _server(spec: EnvironmentSpec, request: ServerRequest) -> Execute:
+    return _limited(spec, request, request.variables, None, merged=False)
+
+
+def _limited(
+    spec: EnvironmentSpec,
+    request: CommandRequest | ServerRequest,
+    variables: dict[str, str],
+    stdin: bytes | None,
+    *,
+    merged: bool,
+    domain: Domain | None = None,
+) -> Execute:
+    return Execute(
+        argv=tuple(map(os.fsencode, request.argv)),
+        cwd=os.fsencode(request.cwd),
+        variables=variables,
+        stdin=stdin,
+        merged=merged,
+        data_bytes=spec.limits.data_bytes,
+        open_files=spec.limits.open_files,
+        allow_sudo=spec.allow_sudo,
+        domain=domain,
+    )

@@ -1,0 +1,398 @@
+"""Handles as plain data, and the handles that are made of that again: one row for each type of node.
+
+What a file held is named by its digest and taken from the record of a replay. Where that has it no more, the handle
+says so. Must not know how the data is kept. Used by the Board, for those who keep values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from ....context.tail.section_parts import Surface, line
+from ....core.execution import Display, Location
+from ....core.ids import ObjId
+from ....core.text import more
+from ....files.document import Document, Documents
+from ....files.globs import Glob
+from ....files.group import GroupHandle, glob_state, glob_state_from, group_state
+from ....files.looks import Looks
+from ....files.node import NodeBase, NodeContext
+from ....files.rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, limit_of
+from ....files.revision import Revision, from_text
+from ....files.tails import HandleRow, StandingRender
+from ....files.view import ShownState, ViewHandle, ViewState, view_state
+from ....log.events import Event
+from .live_nodes import LiveNodes
+from .trees import Globs
+
+_TYPE: Final = "type"
+_MEMBERS: Final = "members"
+_SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
+"""Of a digest. That a node is paused tells of a change all the same."""
+
+
+class HandleStates:
+    """What makes the nodes of one board of their states."""
+
+    def __init__(self, nodes: LiveNodes, documents: Documents, looks: Looks, globs: Globs) -> None:
+        self._nodes = nodes
+        self._documents = documents
+        self._looks = looks
+        self._globs = globs
+        self._makers: dict[str, Callable[[str, dict[str, Any]], NodeBase]] = {
+            ViewHandle.obj_type: self._view,
+            GroupHandle.obj_type: self._group,
+        }
+
+    def state_of(self, node: NodeBase) -> dict[str, object]:
+        """All that there is to the node but its id; of a group its members are in it as the nodes that they are."""
+        state = cast("dict[str, object]", msgspec.to_builtins(node.state()))
+        if not isinstance(node, GroupHandle):
+            return state
+        members = [msgspec.to_builtins(glob_state(each)) if isinstance(each, Glob) else each for each in node.held()]
+        return {**state, _MEMBERS: members}
+
+    def node_from(self, obj_id: str, state: object) -> NodeBase:
+        """The living node of that id in that state, which `state_of` gave; a new one where none lives.
+
+        Raises:
+            ValueError: it is no state; nothing was changed.
+        """
+        try:
+            known = msgspec.convert(state, dict[str, Any])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"no state of a handle: {error}") from None
+        make = self._makers.get(str(known.get(_TYPE)))
+        if make is None:
+            raise ValueError("no state of a handle: one of no type that is known")
+        before = self._nodes.get(obj_id)
+        seen = None if before is None else (before.changed, before.running, _shown(before))
+        node = make(obj_id, known)
+        if seen is not None and node is before:
+            was_changed, was_running, shown = seen
+            # The state is of another moment, so whether it was read then says nothing of what was read since.
+            if was_changed or (was_running and not node.running) or shown != _shown(node):
+                node.mark_changed()
+        if node.pinned is not None:
+            self._nodes.pin(node, node.pinned)
+        if self._nodes.get(obj_id) is not node:
+            self._nodes.put_back(node)
+        return node
+
+    def _context(self, obj_id: str) -> NodeContext:
+        return replace(self._nodes.context, mint=partial(_given, ObjId(obj_id)))
+
+    def _view(self, obj_id: str, state: dict[str, Any]) -> NodeBase:
+        wanted = view_state(state)
+        document, revision = self._document_of(wanted)
+        node = self._nodes.get(obj_id)
+        if not isinstance(node, ViewHandle):
+            node = ViewHandle(self._context(obj_id), document, pos="0:0", tokens=All, lod=wanted.lod)
+        read = None if wanted.read is None else self._shown_of(wanted, wanted.read, revision)
+        unread = tuple(self._shown_of(wanted, shown, revision) for shown in wanted.unread[-2:])
+        node.restore(wanted, document, revision, ShownRevisions(read, unread))
+        return node
+
+    def _group(self, obj_id: str, state: dict[str, Any]) -> NodeBase:
+        wanted = group_state({key: value for key, value in state.items() if key != _MEMBERS})
+        if not isinstance(state.get(_MEMBERS), list):
+            raise ValueError("no state of a group: it has no members")
+        node = self._nodes.get(obj_id)
+        if not isinstance(node, GroupHandle):
+            node = GroupHandle(self._context(obj_id), (), tokens=All, lod=wanted.lod, follow=None)
+        node.restore(wanted, [each if isinstance(each, NodeBase) else self._glob(each) for each in state[_MEMBERS]])
+        return node
+
+    def _glob(self, state: object) -> Glob:
+        wanted = glob_state_from(state)
+        glob = self._globs.known(wanted.root, wanted.pattern, wanted.text)
+        contents = {
+            each.path: (each.mark, self._looks.known(glob.path_of(each.path), each.path, each))
+            for each in wanted.contents
+        }
+        shown: dict[str, ShownRevisions] = {}
+        for each in wanted.shown:
+            revision = self._looks.known(glob.path_of(each.path), each.path, each)
+            of_file = shown.setdefault(each.path, ShownRevisions())
+            of_file.displayed(ShownRevision(revision, each.statement))
+            if each.is_read:
+                of_file.mark_read()
+        glob.take(self._looks.known(glob.key, wanted.text, wanted.manifest), contents, shown)
+        return glob
+
+    def _document_of(self, state: ViewState) -> tuple[Document, Revision]:
+        if state.text is not None or state.path is None:
+            document = self._documents.of_text(
+                state.text or "", state.title, state.path, first_line=state.first_line, outside=state.outside
+            )
+            return document, document.current
+        revision = self._looks.known(state.path, state.title, state)
+        document = self._documents.held(state.path, state.title, revision, outside=state.outside)
+        # Views of one file share its revisions; another object would count as another content when it is adopted.
+        return document, document.current if revision.same_as(document.current) else revision
+
+    def _shown_of(self, state: ViewState, shown: ShownState, present: Revision) -> ShownRevision:
+        if shown.is_present:
+            return ShownRevision(present, shown.statement)
+        if shown.text is not None or state.path is None:
+            return ShownRevision(from_text(shown.text or "", shown.first_line), shown.statement)
+        return ShownRevision(self._looks.known(state.path, state.title, shown), shown.statement)
+
+
+def _shown(node: NodeBase) -> dict[str, object]:
+    """What makes a node another one for who has read it. How often it is ticked does not."""
+    return {key: value for key, value in node.GetDigest().items() if key not in _SCHEDULE}
+
+
+def _given(obj_id: ObjId, _: str) -> ObjId:
+    return obj_id
+
+
+# listing:
+# Handles as they are listed: a row for each, and what `ls()` shows of the rows.
+#
+# Must not know which handles there are. Used by the Board, which has them.
+
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Listing:
+    """What `ls()` returns: its repr is the listing."""
+
+    rows: tuple[HandleRow, ...]
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "no handles; view(path) makes one"
+        left = len(self.rows) - _LISTED
+        rest = more(left, "handle") if left > 0 else ""
+        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
+
+
+def row(node: NodeBase, name: str) -> HandleRow:
+    """The row of a handle under that name; nothing about the handle changes."""
+    return HandleRow(
+        name=name,
+        obj_id=node.obj_id,
+        obj_type=node.obj_type,
+        mode=node.mode,
+        freq=shown_frequency(node),
+        lod=node.lod,
+        tokens=node.tokens if isinstance(node.tokens, int) else 0,
+        used_tokens=node.measure().tokens,
+        changed=node.changed,
+        title=node.title,
+        pinned=node.pinned is not None,
+        idle=node.idle,
+        children=tuple(child.obj_id for child in node.children()),
+    )
+
+
+def shown_frequency(node: NodeBase) -> str:
+    """How the node follows its source: "Sync", "Periodic 5s"; empty for a paused one."""
+    freq = node.freq if node.running else None
+    return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""
+
+
+# shown:
+# What one execution is reported to have shown: renders of the handles that it made or called for, and their places.
+#
+# Must not know which handles there are. Used by the Board, which has them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardReport:
+    """What one execution did to nodes: renders for its result, places it looked at, and events, all in order.
+
+    Renders are at the nodes' final states. Locations are absolute paths with the first line shown, counted from 1.
+    """
+
+    displays: tuple[Display, ...] = ()
+    locations: tuple[Location, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A handle that this execution made or showed, and the policy that `show` asked for."""
+
+    node: NodeBase
+    lod: int | None = None
+    tokens: Budget | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is shown at its own policy."""
+        return self.lod is None and self.tokens is None
+
+
+def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display, Location | None]:
+    """What the result of that statement holds of it, and the place in a file that it shows, where it does.
+
+    `is_as_then` is False in a re-run that may see other contents than the statement did: nobody was shown those.
+    """
+    node = entry.node
+    render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
+    if is_as_then:
+        node.mark_displayed(statement, render, entry.lod)
+    budget, lod = node.tokens if entry.tokens is None else entry.tokens, node.lod if entry.lod is None else entry.lod
+    display = _display(node, render, budget, lod, is_own=entry.is_own)
+    if node.path is None or render.first_line is None:
+        return display, None
+    return display, Location(path=node.path, line=render.first_line)
+
+
+def looked_at(node: NodeBase, tokens: int | None) -> Display:
+    """What the node shows at its own policy, within `tokens`; nothing about it changes."""
+    own = node.measure()
+    if tokens is None or own.tokens <= tokens:
+        return _display(node, own, node.tokens, node.lod, is_own=True)
+    return _display(node, node.Render(None, tokens), tokens, node.lod, is_own=False)
+
+
+def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, is_own: bool) -> Display:
+    return Display(
+        obj_id=node.obj_id,
+        title=node.title,
+        text=render.text,
+        tokens=render.tokens,
+        budget=budget if isinstance(budget, int) else 0,
+        lod=lod,
+        first_line=render.first_line,
+        last_line=render.last_line,
+        lines=node.line_count,
+        state=node.document_state,
+        freq="" if node.idle else shown_frequency(node),
+        revision=node.fingerprint,
+        digest=render.digest,
+        given=not is_own,
+    )
+
+
+# surfaces:
+# What of the nodes stands in the tail by itself: groups, the important ones first, and what is pinned.
+#
+# Important is what is pinned, then what has changed since a model read it, then what a statement used last. Must not
+# know how much room there is. Used by the Board.
+
+_KEPT: Final = 4
+"""Smaller renders of one node."""
+_NAMED: Final = 8
+"""Handles of statements that came out differently, in one heading."""
+Diverged = Mapping[str, tuple[int, ...]]
+"""The numbers of statements that came out differently when they ran again, by the ids of their handles."""
+Standing = Mapping[str, StandingRender]
+"""What results of the View show, by the ids of nodes."""
+
+
+class Smaller:
+    """Renders of nodes within less than their own budgets, which one tail after the other asks for where room is short.
+
+    Kept for as long as the node shows the same, the latest few of each.
+    """
+
+    def __init__(self) -> None:
+        self._kept: WeakKeyDictionary[NodeBase, tuple[RenderedView, dict[int, str]]] = WeakKeyDictionary()
+
+    def within(self, node: NodeBase, own: RenderedView) -> Callable[[int], str]:
+        """What renders a node, which now shows `own`, within so many tokens."""
+        kept = self._kept.get(node)
+        if kept is None or kept[0] is not own:
+            kept = self._kept[node] = own, {}
+        texts = kept[1]
+
+        def render(room: int) -> str:
+            limit = min(room, limit_of(node.tokens))
+            if limit not in texts:
+                if len(texts) == _KEPT:
+                    texts.clear()
+                texts[limit] = node.Render(tokens=limit).text
+            return texts[limit]
+
+        return render
+
+
+def group_surfaces(
+    nodes: LiveNodes, names: Mapping[int, str], standing: Standing, diverged: Diverged, smaller: Smaller
+) -> tuple[Surface, ...]:
+    """The groups that no other group shows, and those that are pinned.
+
+    One that holds a handle of a statement that came out differently says so, also where a result shows it.
+    """
+    found = [node for node in nodes.all() if isinstance(node, GroupHandle)]
+    inner = {id(child) for group in found for child in group.children()}
+    shown = [group for group in found if id(group) not in inner or group.pinned is not None]
+    shown.sort(key=lambda group: (group.pinned is not None, group.changed, group.last_touched), reverse=True)
+    return tuple(_group(group, names, standing, _differing(group, names, diverged), smaller) for group in shown)
+
+
+def _group(
+    group: GroupHandle, names: Mapping[int, str], standing: Standing, differing: str, smaller: Smaller
+) -> Surface:
+    surface = _surface(group, _name(group, names), "group of ", standing, smaller)
+    if not differing:
+        return surface
+    return replace(surface, heading=f"{surface.heading[:-1]}; {differing})", shown_in=0)
+
+
+def _differing(group: GroupHandle, names: Mapping[int, str], diverged: Diverged) -> str:
+    """Which of what is in the group is of statements that came out differently; empty for none."""
+    if not diverged:
+        return ""
+    found: dict[str, str] = {}
+    waiting: list[NodeBase] = [group]
+    while waiting:
+        node = waiting.pop()
+        if node.obj_id not in found:
+            numbers = diverged.get(node.obj_id, ())
+            said = f"{_name(node, names)} of statement {', '.join(map(str, numbers))}"
+            found[node.obj_id] = said if numbers else ""
+            waiting += reversed(node.children())
+    named = [text for text in found.values() if text]
+    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"came out differently when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
+
+
+def pin_surfaces(
+    nodes: LiveNodes, names: Mapping[int, str], standing: Standing, smaller: Smaller
+) -> tuple[Surface, ...]:
+    """The pinned nodes that are no groups, the one that was used last first."""
+    found = [node for node in nodes.all() if node.pinned is not None and not isinstance(node, GroupHandle)]
+    found.sort(key=lambda node: node.last_touched, reverse=True)
+    return tuple(_surface(node, _name(node, names), "", standing, smaller) for node in found)
+
+
+def _name(node: NodeBase, names: Mapping[int, str]) -> str:
+    return names.get(id(node), node.obj_id)
+
+
+def _surface(node: NodeBase, name: str, what: str, standing: Standing, smaller: Smaller) -> Surface:
+    own = node.measure()
+    reason = "" if node.pinned is None else f"; pinned: {node.pinned}" if node.pinned else "; pinned"
+    return Surface(
+        obj_id=node.obj_id,
+        name=name,
+        heading=f"{name} ({what}{node.title}{reason})",
+        text=own.text,
+        render=smaller.within(node, own),
+        shown_in=_shown_in(own, standing.get(node.obj_id)),
+    )
+
+
+def _shown_in(own: RenderedView, standing: StandingRender | None) -> int:
+    """The index of the statement whose result shows the node; 0 for none.
+
+    Where it is of the same content at another policy, and no smaller, it counts: whoever gives a node fewer tokens is
+    not to pay for a second render of it, for as long as the first one stands.
+    """
+    if standing is None:
+        return 0
+    is_enough = standing.is_old_policy and own.tokens <= standing.tokens
+    return standing.statement if is_enough or standing.digest == own.digest else 0

@@ -1,0 +1,298 @@
+"""What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
+
+A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds classes
+by their marks wherever they are in the process; here they are found by namespace, so only the marks are shared. A class
+that a rebuild has made anew has another mark than it had in the process before, and one that says so.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
+from typing import Any, Final, cast
+from uuid import uuid4
+
+import xxhash
+from cloudpickle import cloudpickle
+
+from .reasons import NotThereError
+
+_LIBRARY: Final[Any] = cloudpickle
+
+CloudPickler: Final[type[pickle.Pickler]] = _LIBRARY.Pickler
+REDUCERS: Final[tuple[Mapping[type, Callable[[Any], Any]], ...]] = tuple(_LIBRARY.Pickler.dispatch_table.maps)
+"""By type, its own and those that are registered with `copyreg`, which change."""
+BUILTIN_TYPES: Final = cast(
+    "tuple[type, ...]", (*map(type, (None, ..., NotImplemented)), *_LIBRARY._BUILTIN_TYPE_NAMES)
+)
+"""Types that can be had from `types` or by `type()` alone."""
+
+FILLS_CLASS: Final = (_LIBRARY.__name__, _LIBRARY._class_setstate.__name__)
+"""What pickles call by these names is `fill_class` here."""
+_AGAIN: Final = "again-"
+_OF_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
+
+
+def is_imported(value: object) -> bool:
+    """Whether a function or class is found in a module other than `__main__`; its reducers act by the same answer."""
+    return bool(_LIBRARY._should_pickle_by_reference(value))
+
+
+def reduced(pickler: pickle.Pickler, value: object) -> Any:
+    """What cloudpickle makes of a function or class."""
+    return _LIBRARY.Pickler.reducer_override(pickler, value)
+
+
+def function_state(function: FunctionType) -> tuple[dict[str, object], dict[str, object]]:
+    """What is set on a function after it was made: its attributes, and the rest."""
+    return _LIBRARY._function_getstate(function)
+
+
+def completed(kind: type, arguments: tuple[Any, ...], state: Any) -> tuple[tuple[Any, ...], Any]:
+    """The arguments of a class's constructor and its state, with what cloudpickle leaves out of them."""
+    members = vars(kind)
+    if issubclass(kind, Enum):
+        return arguments, state
+    if "__slots__" in members and not (issubclass(kind, tuple) and "__orig_bases__" in members):
+        # A class gets its slots when it is made, or never; a NamedTuple makes its own.
+        maker, name, bases, keywords, *rest = arguments
+        arguments = (maker, name, bases, {**keywords, "__slots__": members["__slots__"]}, *rest)
+    attributes, others = state
+    inherited = {name: value for base in reversed(kind.__mro__[1:]) for name, value in vars(base).items()}
+    own = {
+        name: value
+        for name, value in members.items()
+        if name[:2] != "__" and name[:5] != "_abc_" and name not in attributes and inherited.get(name, kind) is value
+    }
+    return arguments, ({**attributes, **own}, others)
+
+
+def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The mark among the arguments of a class's constructor, and these without it."""
+    # In those of classes and of enums alike it is the last but one; without it nothing is looked up.
+    *others, mark, extra = arguments
+    return mark, (*others, None, extra)
+
+
+def bases_of(make: object, arguments: tuple[Any, ...]) -> tuple[type, ...]:
+    """The base classes among the arguments of a class's constructor."""
+    return arguments[0 if make is _LIBRARY._make_skeleton_enum else 2]
+
+
+def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
+    """Gives a class what its copy has. One that lives already, and was filled by another run, loses the rest."""
+    members = dict(cast("Mapping[str, object]", vars(kind)))
+    for name, value in members.items() if Enum not in kind.__mro__ else ():
+        is_own = name[:2] != "__" and name[:5] != "_abc_" and type(value) not in _OF_SLOTS
+        if is_own and name not in state[0]:
+            type.__delattr__(kind, name)
+    return _LIBRARY._class_setstate(kind, state)
+
+
+def mark_again(kind: Any) -> None:
+    """Gives a class that a rebuild has made a mark which says so, if it has none: those of its copies from before are
+    not known here."""
+    marks = _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS
+    # Another metaclass may have code of the statements' for being looked up.
+    if type(kind).__hash__ is type.__hash__ and type(kind).__eq__ is type.__eq__ and kind not in marks:
+        marks[kind] = _AGAIN + uuid4().hex
+
+
+def is_again(mark: str) -> bool:
+    """Whether a class with this mark was made by a rebuild, so that an earlier mark may be of the same."""
+    return mark.startswith(_AGAIN)
+
+
+def put_mark(kind: Any, mark: str) -> None:
+    """Has the class written with that mark from now on."""
+    _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS[kind] = mark
+
+
+# identity:
+# How a pickle names the functions and classes of statements, so that loading finds the living ones again.
+#
+# What the namespace binds is kept by its name wherever another name's value holds it: an instance by its class, a
+# table of functions by theirs. So what is loaded has the class that the namespace has, and `isinstance` holds for old
+# and new. A class that is loaded by value takes the place of the living one under its name only where it is another:
+# the same definition, told by `fingerprint`, is filled in place, and old instances stay its instances.
+#
+# Must not know pickles. Used by `pickler` and `loader`.
+
+_MISSING: Final = object()
+Path = tuple[str, ...]
+
+
+class BoundNames:
+    """Under which names the namespace binds functions and classes, as it is during one go over it."""
+
+    def __init__(self, namespace: Mapping[str, object]) -> None:
+        self._namespace = namespace
+        self._found: dict[int, str] | None = None
+
+    def path_of(self, value: Any) -> Path | None:
+        """The names under which `value`, a function or a class, is found; its own name is preferred."""
+        path = tuple(cast(str, value.__qualname__).split("."))
+        if found_at(self._namespace, path) is value:
+            return path
+        if self._found is None:
+            # A copy, because threads of the user's may bind names meanwhile; the first of several names counts.
+            items = tuple(dict(self._namespace).items())
+            self._found = {id(bound): name for name, bound in reversed(items) if is_named(bound)}
+        name = self._found.get(id(value))
+        return None if name is None else (name,)
+
+
+def is_named(value: object) -> bool:
+    """Whether it is a function or a class: what others hold by the name that it is bound to."""
+    return type(value) is FunctionType or issubclass(type(value), type)
+
+
+def found_at(namespace: Mapping[str, object], path: Path) -> object:
+    """What is bound there: a name, then attributes of classes, looked up without calling anything. None if nothing."""
+    found = namespace.get(path[0], _MISSING)
+    for name in path[1:]:
+        if not issubclass(type(found), type):
+            return None
+        found = type.__dict__["__dict__"].__get__(found).get(name, _MISSING)
+    return None if found is _MISSING else found
+
+
+def fingerprint(kind: type) -> str:
+    """xxh3 hex over what a definition makes of a class: its name, the names of its bases, its functions' code."""
+    state = xxhash.xxh3_64(repr((kind.__qualname__, [base.__qualname__ for base in kind.__bases__])).encode())
+    for name, member in sorted(vars(kind).items()):
+        if type(member) is FunctionType:
+            state.update(name.encode("utf-8", "replace"))
+            _add_code(state, member.__code__)
+    return state.hexdigest()
+
+
+def _add_code(state: Any, code: CodeType) -> None:
+    state.update(code.co_code)
+    state.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode("utf-8", "replace"))
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            _add_code(state, constant)
+        elif not isinstance(constant, frozenset):
+            # The order of a set is not that of the next process.
+            state.update(repr(constant).encode("utf-8", "replace"))
+
+
+# foreign:
+# Whether pickling an object calls code of the user's: such an object is never pickled in the worker itself.
+#
+# `__reduce__` and its kin may hang, act, print, exit or change the namespace. What Python, numpy, pandas and this
+# package bring is taken for harmless; so is C code, whose methods cannot be told apart. It is a rule of thumb about
+# whose code runs, not a boundary: what passes for harmless still runs within a limit. Used by `pickler`.
+
+_HARMLESS: Final = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "cloudpickle", __name__.partition(".")[0]))
+"""Top-level modules. `__main__` and the project's own are not among them."""
+_ASKED: Final = (
+    "__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__getattribute__",
+    "__getattr__", "__class__", "__dict__",
+)  # fmt: skip
+"""What pickling looks up on an object, or on a class where that is a metaclass."""
+_ASKED_OF_CONTAINERS: Final = ("__iter__", "items")
+_ASKED_OF_METACLASSES: Final = ("__iter__", "__hash__", "__eq__", "__instancecheck__", "__subclasscheck__")
+_IN_C: Final = (
+    BuiltinFunctionType, ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType,
+    MethodWrapperType, WrapperDescriptorType,
+)  # fmt: skip
+_HEAP_TYPE: Final = 1 << 9
+"""Of a type's flags: it was made by Python code, or asked to count as such."""
+_MRO: Final = type.__dict__["__mro__"]
+
+
+class ForeignCode:
+    """Answers for the types met in one go; a type may be changed before the next."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[type, bool] = {}
+
+    def runs_for(self, kind: type) -> bool:
+        """Whether pickling an object of this type calls code of the user's."""
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = _runs(kind)
+        return known
+
+
+def _runs(kind: type) -> bool:
+    if _is_users(copyreg.dispatch_table.get(kind)):
+        return True
+    mro = cast("tuple[type, ...]", _MRO.__get__(kind))
+    # Only built-in containers hand over their elements by iterating.
+    contains = any(base is not object and not base.__flags__ & _HEAP_TYPE for base in mro)
+    more = _ASKED_OF_METACLASSES if type in mro else _ASKED_OF_CONTAINERS if contains else ()
+    return any(_is_users_on(mro, name) for name in (*_ASKED, *more))
+
+
+def _is_users_on(mro: tuple[type, ...], name: str) -> bool:
+    for base in mro:
+        members = type.__dict__["__dict__"].__get__(base)
+        if name in members:
+            # What a library does to its own classes in C, or by decorators, is not taken apart.
+            return not _is_harmless(members.get("__module__")) and _is_users(members[name])
+    return False
+
+
+def _is_harmless(module: object) -> bool:
+    return type(module) is str and module.partition(".")[0] in _HARMLESS
+
+
+def _is_users(member: Any) -> bool:
+    kind = cast("type[object]", type(member))
+    if member is None or kind in _IN_C:
+        return False
+    if kind is FunctionType:
+        return not _is_harmless(member.__module__)
+    if kind in (classmethod, staticmethod):
+        return _is_users(member.__func__)
+    return True
+
+
+# form:
+# What stands ahead of the pickle of a group: a mark, the version of Python, and whether there is code in it.
+#
+# A pickle without code can be read by any version of Python; one with code only by that which wrote it. Used by
+# `pickler` and `loader`.
+
+_MARK: Final = b"RWV\x01"
+"""The last byte counts the forms."""
+SIZE: Final = len(_MARK) + 3
+
+
+def header(*, has_code: bool) -> bytes:
+    """The bytes ahead of a pickle that this Python has written; SIZE of them."""
+    return _MARK + bytes((*sys.version_info[:2], has_code))
+
+
+def pickle_of(data: bytes) -> memoryview:
+    """The pickle after the header.
+
+    Raises:
+        NotThereError: this Python cannot read it.
+    """
+    if data[: len(_MARK)] != _MARK or len(data) <= SIZE:
+        raise NotThereError("it was kept by another version of Rewindow, or its copy is damaged")
+    *version, has_code = data[len(_MARK) : SIZE]
+    if has_code and version != [*sys.version_info[:2]]:
+        theirs, ours = (".".join(map(str, each)) for each in (version, sys.version_info[:2]))
+        raise NotThereError(f"it holds code of Python {theirs}, which Python {ours} cannot run")
+    return memoryview(data)[SIZE:]

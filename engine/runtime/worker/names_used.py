@@ -1,0 +1,344 @@
+"""Which names a statement uses otherwise than to read from them: only so may it change what nobody can compare.
+
+Reading is: to show a value, to take an attribute or an item of it, to compare or compute with it, and to give it to one
+of the builtins below. What a plain name is bound to is used where that name is used. Everything else is use: a method
+call, an argument, an assignment to a part, and whatever a function or class in the statement does. To go through a
+value is reading unless it is an iterator, or a file. Works on the syntax tree alone; which functions of the user's a
+statement runs, `touched` finds. Used by `namespace`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Container, Iterable
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final
+
+from msgspec import Struct
+
+_READERS: Final = frozenset((
+    "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",
+    "issubclass", "len", "print", "repr", "round", "str", "type",
+))  # fmt: skip
+"""Builtins that change none of their arguments, and return nothing of which a part is theirs."""
+_COUNTERS: Final = frozenset(("all", "any", "bytes", "sum"))
+"""The same, but they go through an argument."""
+_TAKERS: Final = frozenset((
+    "dict", "enumerate", "frozenset", "list", "max", "min", "reversed", "set", "sorted", "tuple", "zip",
+))  # fmt: skip
+"""Builtins that go through their arguments, and return what is in them."""
+_BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "locals", "setattr", "vars"))
+"""Builtins that reach values by texts."""
+
+
+_LOOKED_UP: Final = _READERS | _COUNTERS | _TAKERS
+
+
+class Uses(Struct, frozen=True):
+    """What the statement may do with names.
+
+    Attributes:
+        changed: it may change any part of the value.
+        stored: it changes the value itself, by setting an attribute or an item, and no part of it.
+        read: it does neither.
+        consumed: it goes through the value, whatever else.
+    """
+
+    changed: frozenset[str]
+    stored: frozenset[str]
+    read: frozenset[str]
+    consumed: frozenset[str]
+
+
+class LateUses:
+    """How a statement uses the names in it, found when somebody asks: of few statements anybody does.
+
+    Args:
+        tree: the statement; it may be changed afterwards.
+        names: all that it binds, deletes or takes the value of.
+        namespace: where a builtin of the names above counts as replaced, as it is before the statement runs.
+    """
+
+    def __init__(self, tree: ast.Module, names: frozenset[str], namespace: Container[object]) -> None:
+        self._statements = tree.body.copy()
+        self._names = names
+        self._replaced = frozenset(filter(namespace.__contains__, _LOOKED_UP))
+        self._found: Uses | None = None
+
+    @property
+    def found(self) -> Uses:
+        if self._found is None:
+            self._found = uses_in(self._statements, self._names, self._replaced)
+        return self._found
+
+
+def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
+    """How the statements use the names in them: all that they bind, delete or take the value of.
+
+    A builtin of the names above that is in `replaced` is any function.
+    """
+    if names & _BY_NAME:
+        return Uses(names, frozenset(), frozenset(), names)
+    reading = _Reading(replaced)
+    reading.all(statements)
+    changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
+    stored = reading.closed(reading.stored) - changed
+    return Uses(changed, stored, names - changed - stored, consumed)
+
+
+class _Reading:
+    def __init__(self, replaced: Container[object]) -> None:
+        self._replaced = replaced
+        self._aliases: dict[str, set[str]] = {}
+        self.used: set[str] = set()
+        self.stored: set[str] = set()
+        self.consumed: set[str] = set()
+
+    def closed(self, names: set[str]) -> frozenset[str]:
+        """`names`, and those of which one of them may be a part."""
+        found = set(names)
+        waiting = list(found)
+        while waiting:
+            fresh = self._aliases.get(waiting.pop(), set()) - found
+            found |= fresh
+            waiting += fresh
+        return frozenset(found)
+
+    def all(self, statements: Iterable[ast.stmt]) -> None:
+        for statement in statements:
+            _STATEMENTS.get(type(statement), _Reading.use)(self, statement)
+
+    def assign(self, node: ast.Assign) -> None:
+        self._bind(node.targets, self.parts(node.value))
+
+    def assign_annotated(self, node: ast.AnnAssign) -> None:
+        self._bind([node.target], self.parts(node.value))
+
+    def assign_in_place(self, node: ast.AugAssign) -> None:
+        self._store(node.target)
+        self.used |= self.parts(node.value)
+
+    def loop(self, node: ast.For) -> None:
+        self._go_through(node.target, node.iter)
+        self.all([*node.body, *node.orelse])
+
+    def branch(self, node: ast.If | ast.While) -> None:
+        self.parts(node.test)
+        self.all([*node.body, *node.orelse])
+
+    def with_(self, node: ast.With) -> None:
+        for item in node.items:
+            self.use(item)
+        self.all(node.body)
+
+    def try_(self, node: ast.Try) -> None:
+        handled = (each for handler in node.handlers for each in handler.body)
+        self.all([*node.body, *handled, *node.orelse, *node.finalbody])
+
+    def delete(self, node: ast.Delete) -> None:
+        self._bind(node.targets, set())
+
+    def use(self, node: ast.AST) -> set[str]:
+        self.used.update(name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+        return set()
+
+    def _bind(self, targets: Iterable[ast.expr], parts: set[str]) -> None:
+        for target in targets:
+            match target:
+                case ast.Name(id=name):
+                    self._aliases.setdefault(name, set()).update(parts)
+                case ast.Tuple(elts=inner) | ast.List(elts=inner):
+                    self.consumed |= parts
+                    self._bind(inner, parts)
+                case ast.Starred(value=value):
+                    self._bind([value], parts)
+                case _:
+                    self._store(target)
+                    self.used |= parts
+
+    def _store(self, target: ast.expr) -> None:
+        if isinstance(target, (ast.Attribute, ast.Subscript)) and isinstance(target.value, ast.Name):
+            self.stored.add(target.value.id)
+            self.parts(target)
+        else:
+            self.used |= self.parts(target)
+
+    def parts(self, node: ast.expr | None) -> set[str]:
+        """Names of which the expression's value may be, or hold, a part."""
+        return _EXPRESSIONS.get(type(node), _Reading.use)(self, node) if node else set()
+
+    def name(self, node: ast.Name) -> set[str]:
+        return {node.id}
+
+    def of_value(self, node: ast.Attribute) -> set[str]:
+        return self.parts(node.value)
+
+    def item(self, node: ast.Subscript) -> set[str]:
+        self.parts(node.slice)
+        return self.parts(node.value)
+
+    def named(self, node: ast.NamedExpr) -> set[str]:
+        parts = self.parts(node.value)
+        self._bind([node.target], parts)
+        return parts
+
+    def of_all(self, node: ast.expr) -> set[str]:
+        return self._of(_expressions(node))
+
+    def none(self, node: ast.expr) -> set[str]:
+        self.of_all(node)
+        return set()
+
+    def leaf(self, node: ast.expr) -> set[str]:
+        del node
+        return set()
+
+    def either(self, node: ast.IfExp) -> set[str]:
+        self.parts(node.test)
+        return self._of([node.body, node.orelse])
+
+    def compare(self, node: ast.Compare) -> set[str]:
+        searched = [right for right, operator in zip(node.comparators, node.ops, strict=True) if _searches(operator)]
+        self._consumed(searched)
+        return self.none(node)
+
+    def unpack(self, node: ast.Starred) -> set[str]:
+        return self._consumed([node.value])
+
+    def _of(self, nodes: Iterable[ast.expr | None]) -> set[str]:
+        return set[str]().union(*map(self.parts, nodes))
+
+    def _consumed(self, nodes: Iterable[ast.expr]) -> set[str]:
+        parts = self._of(nodes)
+        self.consumed |= parts
+        return parts
+
+    def call(self, node: ast.Call) -> set[str]:
+        name = node.func.id if isinstance(node.func, ast.Name) and not node.keywords else ""
+        if name in self._replaced:
+            return self.use(node)
+        if name in _TAKERS:
+            return self._consumed(node.args)
+        if name in _COUNTERS:
+            self._consumed(node.args)
+        elif name in _READERS:
+            self._of(node.args)
+        else:
+            self.use(node)
+        return set()
+
+    def _go_through(self, target: ast.expr, source: ast.expr) -> None:
+        self._bind([target], self._consumed([source]))
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> set[str]:
+        for each in node.generators:
+            self._go_through(each.target, each.iter)
+            self._of(each.ifs)
+        return self._of([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+
+def _searches(operator: ast.cmpop) -> bool:
+    return isinstance(operator, (ast.In, ast.NotIn))
+
+
+def _expressions(node: ast.expr) -> list[ast.expr]:
+    return [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+
+
+_STATEMENTS: Final[dict[type[ast.stmt], Callable[[_Reading, Any], object]]] = {
+    ast.Expr: _Reading.of_value,
+    ast.Assign: _Reading.assign,
+    ast.AnnAssign: _Reading.assign_annotated,
+    ast.AugAssign: _Reading.assign_in_place,
+    ast.For: _Reading.loop,
+    ast.If: _Reading.branch,
+    ast.While: _Reading.branch,
+    ast.With: _Reading.with_,
+    ast.Try: _Reading.try_,
+    ast.Delete: _Reading.delete,
+    **dict.fromkeys(
+        (ast.Import, ast.ImportFrom, ast.Pass, ast.Break, ast.Continue, ast.Global), lambda _reading, _node: None
+    ),
+}
+_EXPRESSIONS: Final[dict[type[ast.expr], Callable[[_Reading, Any], set[str]]]] = {
+    ast.Name: _Reading.name,
+    ast.Attribute: _Reading.of_value,
+    ast.Subscript: _Reading.item,
+    ast.NamedExpr: _Reading.named,
+    ast.IfExp: _Reading.either,
+    ast.Compare: _Reading.compare,
+    ast.Starred: _Reading.unpack,
+    ast.Call: _Reading.call,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), _Reading.comprehension),
+    **dict.fromkeys((ast.BinOp, ast.BoolOp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Slice), _Reading.of_all),
+    **dict.fromkeys((ast.UnaryOp, ast.JoinedStr, ast.FormattedValue), _Reading.none),
+    ast.Constant: _Reading.leaf,
+}
+
+
+# touched:
+# Which names of a namespace a statement may touch: those in its source, and those its functions use in turn.
+#
+# Works on the syntax tree and on code objects; what code a value holds, `contents` has found. Must not know what is
+# done with the names. Used by `namespace`.
+
+_LONGEST_CODE: Final = 4096
+"""Characters of a text that is searched for names."""
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+
+
+class TreeNames(Struct, frozen=True):
+    """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
+
+    `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as
+    `x += y` may. `quoted` are words in its shorter texts, which may be for `globals()`, `getattr` or `exec`.
+    """
+
+    used: frozenset[str]
+    bound: frozenset[str]
+    loaded: frozenset[str]
+    quoted: frozenset[str]
+
+
+def names_in(tree: ast.AST) -> TreeNames:
+    """The names in the tree, found on one way through it."""
+    bound: set[str] = set()
+    loaded: set[str] = set()
+    quoted: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and len(node.value) <= _LONGEST_CODE:
+                quoted.update(_IDENTIFIER.findall(node.value))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            loaded.add(node.target.id)
+    return TreeNames(frozenset(bound | loaded), frozenset(bound), frozenset(loaded), frozenset(quoted))
+
+
+@lru_cache(maxsize=4096)
+def names_of_code(code: CodeType) -> frozenset[str]:
+    """Names that code and what is defined in it use: globals, attributes, and modules to import."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= names_of_code(constant)
+    return frozenset(found)
+
+
+def reachable(names: Iterable[str], uses: Callable[[str], Iterable[str]], namespace: Container[object]) -> set[str]:
+    """`names` that are bound, and whatever bound names the user's code behind them uses.
+
+    Args:
+        uses: the global names that code in the value of a name uses.
+    """
+    found: set[str] = set()
+    waiting = [name for name in names if name in namespace]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [used for used in uses(name) if used not in found and used in namespace]
+    return found

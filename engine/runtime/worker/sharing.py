@@ -1,0 +1,414 @@
+"""Values in a few characters, for namespace diffs: bounded in time and size whatever the value is.
+
+Calls `repr` of user objects, so callers run it under the statement's interrupt flag and time limit; what raises there
+becomes part of the summary. Must not know about names. Used by `namespace`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import compress, islice
+from operator import not_
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.execution import ChangeInfo, NamespaceDiff, TypeInfo
+from ...core.text import ELLIPSIS, cut_line, valid_text
+from ...files.node import NodeBase
+from .contents import Allowance, Contents, behind, contents_again, contents_of, parts_of
+from .keeping.naming import BoundNames, is_named
+from .names_used import Uses
+
+REPR_LIMIT: Final = 80
+"""Characters of a short repr."""
+_ITEMS: Final = 6
+_DEPTH: Final = 3
+_TITLE: Final = 32
+_INTEGER_BITS: Final = 256
+_WHOLE: Final = 1_000
+"""Elements of a buffer or another container whose own repr is asked for; it would be made whole, only to be cut."""
+_ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
+
+ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
+"""Immutable types whose equality is that of their content."""
+FIXED: Final = frozenset((*ATOMS, BuiltinFunctionType, ModuleType))
+"""Types whose values a statement does not mutate in place."""
+
+
+def describe(value: object) -> TypeInfo:
+    """Type name, repr without addresses, and size: elements of a container, bytes of an array or buffer."""
+    return TypeInfo(type_name=type(value).__name__, short_repr=short_repr(value), size=_size(value))
+
+
+def _size(value: object) -> int | None:
+    if type(value) in (str, bytes, bytearray, list, tuple, dict, set, frozenset):
+        return len(cast("list[object]", value))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is getattr(numpy, "ndarray", None):
+        return int(cast(Any, value).nbytes)
+    return None
+
+
+def short_repr(value: object) -> str:
+    """At most `REPR_LIMIT` characters; a failing repr says so."""
+    try:
+        text = _bounded(value, _DEPTH)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return cut_line(valid_text(_ADDRESS.sub(f"at 0x{ELLIPSIS}", text)), REPR_LIMIT)
+
+
+def _bounded(value: object, depth: int) -> str:
+    kind = type(value)
+    # Not by `isinstance`, which asks the object for its class.
+    if NodeBase in kind.__mro__:
+        return _node(cast(NodeBase, value))
+    if kind is str or kind is bytes:
+        text = cast(str, value)
+        return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
+    if kind is int and cast(int, value).bit_length() > _INTEGER_BITS:
+        return f"<int of {cast(int, value).bit_length()} bits>"
+    if kind in _BRACKETS:
+        return _container(cast("Iterable[object]", value), kind, depth)
+    if kind is dict:
+        return _mapping(cast("dict[object, object]", value), depth)
+    if (kind.__module__, kind.__name__) in _ENDLESS and len(cast("list[object]", value)) > _WHOLE:
+        return f"<{kind.__name__} of {len(cast('list[object]', value))} elements>"
+    shape = getattr(value, "shape", None) if kind.__module__ not in ("builtins", "__main__") else None
+    return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else repr(value)
+
+
+_BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
+
+
+_ENDLESS: Final = frozenset((
+    ("builtins", "bytearray"), ("builtins", "dict_keys"), ("builtins", "dict_values"), ("builtins", "dict_items"),
+    ("array", "array"), ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
+    ("collections", "defaultdict"), ("collections", "ChainMap"), ("collections", "UserDict"),
+    ("collections", "UserList"), ("collections", "UserString"), ("builtins", "mappingproxy"),
+))  # fmt: skip
+"""Module and name, because most of them are not imported: types whose repr is as long as what they hold."""
+
+
+def _node(node: NodeBase) -> str:
+    """What of its state can change. The content shown is the beginning of its digest."""
+    shown = str(node.GetDigest().get("revision", ""))[:8]
+    title = cut_line(node.title, _TITLE)
+    return f"<{node.obj_type} {title} {node.mode} lod={node.lod} tokens={node.tokens!r} {shown}".rstrip() + ">"
+
+
+def _container(value: Iterable[object], kind: type, depth: int) -> str:
+    first, last = _BRACKETS[kind]
+    if not depth:
+        return f"{first}{ELLIPSIS}{last}"
+    items = [_bounded(item, depth - 1) for item in islice(value, _ITEMS)]
+    count = len(cast("list[object]", value))
+    if kind is set and not count:
+        return "set()"
+    inner = ", ".join((*items, ELLIPSIS) if count > _ITEMS else items) + ("," if kind is tuple and count == 1 else "")
+    return f"frozenset({first}{inner}{last})" if kind is frozenset else f"{first}{inner}{last}"
+
+
+def _mapping(value: dict[object, object], depth: int) -> str:
+    if not depth:
+        return f"{{{ELLIPSIS}}}"
+    items = [f"{_bounded(k, depth - 1)}: {_bounded(v, depth - 1)}" for k, v in islice(value.items(), _ITEMS)]
+    return "{" + ", ".join((*items, ELLIPSIS) if len(value) > _ITEMS else items) + "}"
+
+
+# known:
+# What is known of a name from one statement to the next, and the difference as it is found. Used by `namespace`.
+#
+# `Known` is a Struct though it holds a live object, because every statement makes some, as `contents.found` says.
+
+
+class Known(Struct, frozen=True):
+    """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
+
+    A digest that is empty is that of nothing: the value was not walked. `is_named`: it is a function or a class, which
+    copies of other values may hold by this name. `is_open`: it may have more parts than are known.
+    """
+
+    identity: int
+    reference: object
+    info: TypeInfo
+    contents: Contents
+    is_named: bool = False
+    is_open: bool = False
+
+    @property
+    def digest(self) -> str | None:
+        """What the log gets: None where it does not cover all."""
+        return None if self.contents.gap else self.contents.digest
+
+    def may_be_changed(self, name: str, uses: Uses) -> bool:
+        """Whether a statement that touched the name may have changed what cannot be told of it."""
+        contents = self.contents
+        if name not in uses.read and name not in uses.stored:
+            return True
+        if name in uses.stored and (contents.large or self.identity in contents.gaps):
+            return True
+        if name in uses.consumed and not contents.large:
+            return True
+        # To read from an object of the user's may run any code of its class.
+        return type(self.reference) in contents.classes
+
+
+INTERRUPTED: Final = "its examination was interrupted"
+ALLOWANCE: Final = 200_000
+"""Objects walked for one statement at most: about half a second."""
+
+
+class Found:
+    """The difference as far as it is known."""
+
+    __slots__ = (
+        "added",
+        "allowance",
+        "before",
+        "changed",
+        "deleted",
+        "digests",
+        "dirty",
+        "examined",
+        "loose",
+        "spread",
+        "unbound",
+        "unknown",
+    )
+
+    def __init__(self) -> None:
+        self.allowance = Allowance(ALLOWANCE)
+        self.before: dict[str, Known] = {}
+        """What was known of names, first of all."""
+        self.added: dict[str, TypeInfo] = {}
+        self.changed: dict[str, ChangeInfo] = {}
+        self.unknown: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self.digests: dict[str, str] = {}
+        self.examined: set[str] = set()
+        self.dirty: set[int] = set()
+        """Parts that have changed, or may have, or are no longer where they were."""
+        self.loose: set[int] = set()
+        """Parts that cannot be told, and may have changed."""
+        self.spread: set[str] = set()
+        """Names of which that holds for some part."""
+        self.unbound: frozenset[int] = frozenset()
+        """Functions and classes that names have let go, with what is in those: copies that hold them by such a name
+        would hold another one."""
+
+    def diff(self) -> NamespaceDiff:
+        return NamespaceDiff(
+            added=self.added,
+            changed=self.changed,
+            deleted=tuple(sorted(self.deleted)),
+            digests=self.digests,
+            unknown={name: why for name, why in self.unknown.items() if name not in self.changed},
+            deep=True,
+        )
+
+
+def unexamined(value: object) -> Known:
+    """What is known of a value before, or without, looking at it."""
+    info = TypeInfo(type_name=type(value).__name__, short_repr=ELLIPSIS)
+    parts = frozenset((id(value),))
+    return Known(id(value), value, info, Contents(digest="", gap=INTERRUPTED, parts=parts, gaps=parts))
+
+
+def left_open(known: Known) -> Known:
+    """The same where an interrupt kept the value from being examined: `parts` is not all that it has."""
+    contents = known.contents
+    return replace(known, contents=replace(contents, gap=contents.gap or INTERRUPTED, digest=""), is_open=True)
+
+
+def learned(value: object, allowance: Allowance) -> Known:
+    """What is to be known of a value."""
+    return Known(id(value), value, describe(value), contents_of(value, allowance), is_named(value))
+
+
+def looked_again(known: Known, allowance: Allowance) -> Known:
+    """What is under the name now, described anew where it is not the same."""
+    contents = contents_again(known.reference, known.contents, allowance)
+    if contents == known.contents:
+        return known
+    if not contents.digest:
+        contents = replace(contents, parts=contents.parts | known.contents.parts)
+    info = describe(known.reference) if contents.digest != known.contents.digest else known.info
+    return replace(known, info=info, contents=contents, is_open=False)
+
+
+def change_of(before: Known, after: Known, mutated: bool) -> ChangeInfo:
+    return ChangeInfo(
+        before=before.info,
+        after=after.info,
+        before_digest=before.digest,
+        after_digest=after.digest,
+        mutated=mutated,
+    )
+
+
+# sharing:
+# Which names share mutable objects: found by comparing the ids of the parts of their values.
+#
+# What is kept under a name of its own, a node or a function or class that the namespace binds, joins nobody who holds
+# it. A class that is bound nowhere any more is kept with each of its instances, and joins them. Must not know how
+# values are kept. Used by `namespace`.
+
+_REACHED: Final = 1_000_000
+"""Objects looked at to find out what a large value shares."""
+
+_FEW: Final = 16
+"""Names whose groups are found by looking at all names for each; the table of their parts costs more than that."""
+
+
+def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
+    """Names of which some part is one of `parts`. The loop over all names runs in C."""
+    return list(compress(shares, map(not_, map(parts.isdisjoint, shares.values()))))
+
+
+def groups_of(names: Iterable[str], shares: Mapping[str, frozenset[int]]) -> tuple[tuple[str, ...], ...]:
+    """`names` with all that share parts with them, over any number of steps, divided so that groups share nothing.
+
+    Args:
+        names: where to begin; each must be in `shares`, or is a group of its own.
+        shares: the parts of each name that has any.
+    """
+    wanted = sorted(set(names))
+    near = _scanned(shares) if len(wanted) <= _FEW else _indexed(shares)
+    groups: list[tuple[str, ...]] = []
+    found: set[str] = set()
+    for name in wanted:
+        if name not in found:
+            group = _group(name, shares, near)
+            found |= group
+            groups.append(tuple(sorted(group)))
+    return tuple(groups)
+
+
+def _group(
+    name: str, shares: Mapping[str, frozenset[int]], near: Callable[[frozenset[int]], Iterable[str]]
+) -> set[str]:
+    group = {name}
+    parts = shares.get(name, frozenset[int]())
+    while parts:
+        joined = set(near(parts)) - group
+        parts = frozenset[int]().union(*(shares[other] for other in joined))
+        group |= joined
+    return group
+
+
+def _scanned(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
+    """Who has some of these parts, by looking at all names: quick for one group, and quadratic for all."""
+    return lambda parts: sharing_with(parts, shares)
+
+
+def _indexed(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
+    """The same by a table of all parts, in which each part is looked up once."""
+    holders: dict[int, list[str]] = {}
+    for name, parts in shares.items():
+        for part in parts:
+            holders.setdefault(part, []).append(name)
+    return lambda parts: (name for part in parts for name in holders.pop(part, ()))
+
+
+class Neighbours:
+    """Which names may share parts with a value too large to be walked whole.
+
+    Whatever became a part of it, or was taken from it, did so in a statement that touched both names, or the large one
+    and another that is a neighbour already. So who was never touched together with it shares nothing with it.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}
+        self._together: set[str] = set()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """These names are touched by one statement."""
+        self._together = set(names)
+        for large, near in self._of.items():
+            if large in self._together or not near.isdisjoint(self._together):
+                near.update(self._together)
+
+    def note(self, name: str, *, cut: bool) -> None:
+        """Whether the value of the name is too large now."""
+        if cut and name not in self._of:
+            self._of[name] = set(self._together)
+        elif not cut and self._of:
+            self._of.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        self._of.pop(name, None)
+
+    def of(self, name: str) -> set[str]:
+        return self._of.get(name, set())
+
+    def around(self, names: set[str]) -> set[str]:
+        """Large values near to `names`, and what is near to those of them that are large."""
+        found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
+        return found.union(*(self._of[name] for name in names & self._of.keys()))
+
+    def around_any(self, names: Collection[str]) -> list[str]:
+        """Large values that are among `names`, or near to one of them."""
+        return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]
+
+
+def kept_groups(
+    names: Collection[str],
+    known: Mapping[str, Known],
+    shares: Mapping[str, frozenset[int]],
+    apart: Mapping[str, Known],
+    neighbours: Neighbours,
+    namespace: Mapping[str, object],
+) -> tuple[tuple[str, ...], ...]:
+    """`names`, with all that must be kept together with them, in groups that share nothing.
+
+    Args:
+        known: what is known of every name.
+        shares: the parts of each that has any.
+        apart: those of which `may_be_apart` is true.
+    """
+    if not any(name in shares for name in names):  # which is said without a look at all other names
+        return tuple((name,) for name in sorted(set(names)))
+    is_apart = _kept_apart(namespace)
+    kept = {**shares, **{name: _kept_parts(each, is_apart) for name, each in apart.items()}}
+    for name in neighbours.around_any(names):
+        # Quicker than a walk, but no more than ids. What is larger still is too large to be kept, with whatever.
+        if name in kept:
+            kept[name] |= behind(known[name].reference, _REACHED)
+    return groups_of(names, kept)
+
+
+def may_be_apart(known: Known) -> bool:
+    """Whether the value may be kept with other parts than are known: some under a name of its own, or further ones."""
+    return (
+        known.is_open
+        or bool(known.contents.named or known.contents.classes)
+        or NodeBase in type(known.reference).__mro__
+    )
+
+
+def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
+    """Whether a node, function or class is kept under a name of its own, and not with what holds it."""
+    bound = BoundNames(namespace)
+
+    def apart(value: object) -> bool:
+        return NodeBase in type(value).__mro__ or bound.path_of(value) is not None
+
+    return apart
+
+
+def _kept_parts(known: Known, apart: Callable[[object], bool]) -> frozenset[int]:
+    if NodeBase in type(known.reference).__mro__:
+        return frozenset()
+    if known.is_open:
+        return known.contents.parts | behind(known.reference, _REACHED)
+    if known.contents.named or not all(map(apart, known.contents.classes)):
+        return parts_of(known.reference, apart)
+    return known.contents.parts

@@ -1,0 +1,312 @@
+"""The worker's three standard streams: nothing to read, and output that is in the pipe as soon as it was written.
+
+Owns what `sys.stdout`, `sys.stderr`, `sys.stdin` and `input` are in statements, and repairs descriptors that a
+statement closed. Must not know who reads the pipes. Called by `child` and, before each statement, by `main`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import linecache
+import os
+import sys
+import traceback
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fcntl import ioctl
+from itertools import islice
+from termios import FIONREAD
+from types import CodeType
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, cast
+from weakref import ref
+
+from ....core.execution import ExceptionInfo
+from ....core.text import DOTS, cut_middle
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_NO_KEYBOARD = "nobody is at the keyboard of a statement; ask the user in your reply instead of calling input()"
+
+
+class _Pipe(io.FileIO):
+    """An unbuffered descriptor that takes everything it is given, also when a signal interrupts the write."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        view = memoryview(data).cast("B")
+        total = len(view)
+        while view:
+            view = view[super().write(view) or 0 :]
+        return total
+
+
+def replace(spares: tuple[int, int]) -> None:
+    """Puts /dev/null on 0 and copies of the pipes in `spares` on 1 and 2."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in enumerate((null, *spares)):
+        os.dup2(source, target)
+    if null > 2:  # noqa: PLR2004 -- the standard streams
+        os.close(null)
+
+
+def repair(spares: tuple[int, int]) -> None:
+    """The same, for those of the three that a statement closed."""
+    if all(_is_open(descriptor) for descriptor in range(3)):
+        return
+    with suppress(OSError):
+        for target, source in enumerate((None, *spares)):
+            if source is not None and not _is_open(target):
+                os.dup2(source, target)
+        if not _is_open(0):
+            # The lowest free descriptor is taken, so it is 0.
+            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def is_empty(spares: tuple[int, int]) -> bool:
+    """Whether nothing is in the pipes of stdout and stderr that the host has not read."""
+    return all(_waiting(descriptor) == 0 for descriptor in spares)
+
+
+def _waiting(descriptor: int) -> int:
+    # A pipe tells at either end how much is in it.
+    number = array("i", (0,))
+    ioctl(descriptor, FIONREAD, number)
+    return number[0]
+
+
+def install() -> None:
+    """Gives Python its streams on 0, 1 and 2. Unbuffered, so that children's and C code's output keeps its place."""
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
+    sys.stdout = sys.__stdout__ = _text(1, "backslashreplace")
+    sys.stderr = sys.__stderr__ = _text(2, "backslashreplace")
+    builtins.input = no_input
+
+
+def ensure() -> None:
+    """Replaces streams that a statement closed or set to None; others that a statement put there stay."""
+    if _unusable(sys.stdout):
+        sys.stdout = _text(1, "backslashreplace")
+    if _unusable(sys.stderr):
+        sys.stderr = _text(2, "backslashreplace")
+
+
+def _unusable(stream: object) -> bool:
+    try:
+        return bool(getattr(stream, "closed", stream is None))
+    except Exception:
+        return True
+
+
+def _text(descriptor: int, errors: str) -> io.TextIOWrapper:
+    pipe = _Pipe(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(pipe, encoding="utf-8", errors=errors, write_through=True)  # pyright: ignore[reportArgumentType] -- unbuffered, as under `python -u`
+
+
+def no_input(_prompt: object = "", /) -> NoReturn:
+    """What `input` is in statements."""
+    raise EOFError(_NO_KEYBOARD)
+
+
+# value text:
+# The text of a statement's value: its repr, with long containers elided as IPython elides them.
+#
+# Of a built-in container the first `MOST_ITEMS` items are shown, wherever it stands in the value, and an ellipsis
+# marks the rest. Only exact built-in types are looked into: any other object decides by its own repr. May run user
+# code (a repr), so whatever that raises is raised. Called by `executor`.
+
+MOST_ITEMS: Final = 1_000
+"""Items of one container that are shown, as in IPython."""
+_DEEPEST: Final = 20
+"""Containers in containers that are looked into; deeper ones show their own repr."""
+
+_BRACKETS: Final[dict[type, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    dict: ("{", "}"),
+}
+
+
+def value_text(value: object) -> str:
+    """The repr of the value; of a container with more than `MOST_ITEMS` items the first of them."""
+    return _elided(value, _DEEPEST) if _is_long(value, _DEEPEST, [MOST_ITEMS * 10], set()) else repr(value)
+
+
+def _kind(value: object) -> type:
+    return type(value)
+
+
+def _is_long(value: object, depth: int, room: list[int], above: set[int]) -> bool:
+    """Whether anything in the value is too long; looks at `room` containers at most, and leaves cycles to repr."""
+    if _kind(value) not in _BRACKETS or depth == 0 or room[0] <= 0 or id(value) in above:
+        return False
+    room[0] -= 1
+    items = cast("list[object]", value)
+    if len(items) > MOST_ITEMS:
+        return True
+    inner: Iterable[object] = cast("dict[object, object]", value).values() if _kind(value) is dict else items
+    above.add(id(value))
+    found = any(_is_long(each, depth - 1, room, above) for each in inner)
+    above.discard(id(value))
+    return found
+
+
+def _elided(value: object, depth: int, above: tuple[int, ...] = ()) -> str:
+    if _kind(value) not in _BRACKETS or depth == 0 or not value:
+        return repr(value)
+    opening, closing = _BRACKETS[_kind(value)]
+    if id(value) in above:
+        return f"{opening}{DOTS}{closing}"
+    above = (*above, id(value))
+    items = cast("list[object]", value)
+    if _kind(value) is dict:
+        pairs = islice(cast("dict[object, object]", value).items(), MOST_ITEMS)
+        shown = [f"{_elided(key, depth - 1, above)}: {_elided(each, depth - 1, above)}" for key, each in pairs]
+    else:
+        shown = [_elided(each, depth - 1, above) for each in islice(items, MOST_ITEMS)]
+    if len(items) > MOST_ITEMS:
+        shown.append(DOTS)
+    comma = "," if _kind(value) is tuple and len(items) == 1 else ""
+    return f"{opening}{', '.join(shown)}{comma}{closing}"
+
+
+# failures:
+# Exceptions of user code as recorded values: bounded, from the user's first frame on, with notes and chained causes.
+#
+# Calls `str` and `repr` of user exceptions, so callers run it under the statement's interrupt flag. Must not know how
+# the exception came about. Used by `executor`.
+
+MESSAGE_LIMIT: Final = 4096
+TRACEBACK_LIMIT: Final = 16384
+"""Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
+_FRAMES: Final = 2000
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
+"""The package that the worker runs on."""
+_LABEL: Final = "<statement "
+
+
+def describe_failure(error: BaseException, *, traced: bool = True) -> ExceptionInfo:
+    """Type, message and traceback; whatever the exception's own methods raise becomes part of the message.
+
+    Where nobody will read the traceback it need not be `traced`, which takes longer than most statements.
+    """
+    message = cut_middle(_message(error), MESSAGE_LIMIT)
+    return ExceptionInfo(
+        type=type(error).__name__,
+        message=message,
+        traceback=cut_middle(_traceback(error), TRACEBACK_LIMIT) if traced else "",
+    )
+
+
+def _traceback(error: BaseException) -> str:
+    report = traceback.TracebackException(type(error), error, error.__traceback__, limit=_limit(error), compact=True)
+    _strip(report, set())
+    return "".join(report.format())
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:
+        return f"<its str() raised {type(failure).__name__}>"
+
+
+def _limit(error: BaseException) -> int | None:
+    depth, step = 0, error.__traceback__
+    while step is not None:
+        depth, step = depth + 1, step.tb_next
+    # A negative limit keeps the last frames: of a runaway recursion the end is enough.
+    return -_FRAMES if depth > _FRAMES else None
+
+
+def _strip(report: traceback.TracebackException, done: set[int]) -> None:
+    """Leaves out our own frames before the user's first, and after the statement's last with all that we called."""
+    if id(report) in done:
+        return
+    done.add(id(report))
+    frames = list(report.stack)
+    first = next((i for i, frame in enumerate(frames) if not _is_ours(frame)), len(frames))
+    own = max((i for i, frame in enumerate(frames) if frame.filename.startswith(_LABEL)), default=first)
+    last = next((i for i, frame in enumerate(frames) if i > own and _is_ours(frame)), len(frames))
+    report.stack[:] = frames[first:last]
+    for chained in (report.__cause__, report.__context__, *(report.exceptions or ())):
+        if chained is not None:
+            _strip(chained, done)
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_OURS)
+
+
+# source lines:
+# The sources of statements, where tracebacks and `inspect` look for them, for as long as these may ask.
+#
+# A session runs statements for days, and few of them leave anything that a traceback could go through: a function, a
+# class's methods, an exception that is kept. So a source stays while it is among the newest, or while some code of
+# its statement is alive. Must not know what statements do. Used by `executor`.
+
+NEWEST: Final = 256
+"""So many sources stay whatever becomes of their code, which may go on as a copy of it."""
+_LOOKS: Final = 2
+"""Older sources that are looked at for each new one: with one, nothing would ever be gained on those that come; with
+two there are, in the long run, at most as many that nothing needs as there are that something does."""
+_Entry = tuple[int, None, list[str], str]
+
+
+class _Kept(NamedTuple):
+    """What the cache has of a statement, and the code that may be in a traceback: its own and its functions'."""
+
+    entry: _Entry
+    codes: list[ref[CodeType]]
+
+
+class SourceLines:
+    """Those of one namespace's statements. Others, and whoever else uses Python's cache of lines, are let alone."""
+
+    def __init__(self) -> None:
+        self._cache = linecache.cache
+        self._newest: deque[_Kept] = deque()
+        self._older: deque[_Kept] = deque()
+
+    def show(self, source: str, label: str) -> None:
+        """A statement begins, which tracebacks will call `label`."""
+        entry = (len(source), None, source.splitlines(keepends=True), label)
+        self._cache[label] = entry
+        self._newest.append(_Kept(entry, []))
+        if len(self._newest) > NEWEST:
+            self._older.append(self._newest.popleft())
+        for _ in range(min(_LOOKS, len(self._older))):
+            self._look()
+
+    def compiled(self, *codes: CodeType) -> None:
+        """The statement that began last was compiled to these."""
+        self._newest[-1].codes.extend(ref(each) for code in codes for each in _with_defined(code))
+
+    def _look(self) -> None:
+        kept = self._older.popleft()
+        label = kept.entry[-1]
+        if any(code() is not None for code in kept.codes):
+            self._older.append(kept)
+        elif self._cache.get(label) is kept.entry:  # else another statement has the label by now
+            del self._cache[label]
+
+
+def _with_defined(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_defined(constant)

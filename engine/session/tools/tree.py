@@ -1,0 +1,561 @@
+"""An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
+
+Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
+asks or what is recorded. Made by the modules beside it, done by `session.acts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from ...files.safe_open import Place, opened_directory, sync_directory
+from .landing import identity_of, replace_file
+from .seen import stale
+from .workspace import Workspace
+
+SINCE: Final = "the change was asked for"
+Hold = Callable[[str], None]
+"""As the argument of `landing.land`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeAct:
+    """What is to be done.
+
+    Args:
+        paths: absolute and real, of the names that are changed.
+        do: does it, durably; blocks. Raises OSError, ESTALE where a name is another file's by now.
+        put: likewise, but with a copy of that content for the last name, where that is protected: whoever has the file
+            open, or another name for it, would go on writing what was allowed.
+        becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
+            it is to have; None where it will be gone.
+        source: absolute and real, of what comes to have the last of these names; "" where that is new.
+        detail: what the names do not say of it, for whoever is asked.
+        is_minor: it goes with a file that the same statement has written.
+        makes: it makes a directory, which is minor in one that the same statement has made.
+        protected: why one of the names is protected, as `Protection.why`.
+    """
+
+    paths: tuple[str, ...]
+    do: Callable[[], None]
+    put: Callable[[bytes, Hold], None] | None = None
+    becomes: tuple[tuple[str, str | None], ...] = ()
+    source: str = ""
+    detail: str = ""
+    is_minor: bool = False
+    makes: bool = False
+    protected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as it was looked at: its real place, links above it resolved, why that is protected, and the state of what
+    has it, if any."""
+
+    path: str
+    protected: str
+    state: os.stat_result | None
+
+    @property
+    def is_file(self) -> bool:
+        return self.state is not None and stat.S_ISREG(self.state.st_mode)
+
+    @property
+    def is_directory(self) -> bool:
+        return self.state is not None and stat.S_ISDIR(self.state.st_mode)
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What tells whether it is the same; of a directory, whatever is in it."""
+        assert self.state is not None
+        if self.is_directory:
+            return self.state.st_dev, self.state.st_ino
+        return *identity_of(self.state), self.state.st_ctime_ns
+
+
+def protected_of(*names: Name) -> str:
+    """Why one of the names is protected; empty for none."""
+    return next(filter(None, (name.protected for name in names)), "")
+
+
+def carried_protected(workspace: Workspace, name: Name, becomes: Iterable[tuple[str, str | None]]) -> str:
+    """The same of what an act on a directory carries along: by the names of its files, and by what was found in it."""
+    below = workspace.protection.holds_below(name.path) if name.is_directory else ""
+    return below or next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
+
+
+def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
+    """The name at the path, which need not be there.
+
+    Args:
+        follows: a link of that name stands for what it leads to.
+        changes: it is to be made, removed or given to something else.
+
+    Raises:
+        OSError: it lies outside the workspace, its directory is missing or may not be written.
+        ValueError: the path holds a NUL character.
+    """
+    with workspace.to_write(workspace.absolute(path), follows=follows) as target:
+        place = target.place
+        if place.missing:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if changes:
+            place.check_folder()
+        return Name(place.path, target.protected, _state(place))
+
+
+def free(workspace: Workspace, path: str) -> Name:
+    """The same for a name that must not be there yet; else FileExistsError."""
+    name = name_at(workspace, path)
+    if name.state is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    return name
+
+
+def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
+    """The same for a name that has to be there."""
+    name = name_at(workspace, path, follows=follows, changes=changes)
+    if name.state is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return name
+
+
+@contextlib.contextmanager
+def again(workspace: Workspace, name: Name) -> Generator[Place]:
+    """The place of the name, for the act on it; what was done to its directory is durable afterwards.
+
+    Raises OSError (ESTALE) where it is not as it was looked at, or has become protected.
+    """
+    with workspace.to_write(name.path, follows=False) as target:
+        place, state = target.place, _state(target.place)
+        now = Name(place.path, target.protected, state)
+        is_moved = place.path != name.path or place.missing or (state is None) != (name.state is None)
+        if is_moved or (now.protected and not name.protected):
+            raise stale(f"the place of {workspace.shown(name.path)}", SINCE, None, b"")
+        if state is not None and now.identity != name.identity:
+            raise stale(workspace.shown(name.path), SINCE, None, b"")
+        yield place
+        sync_directory(place.directory)
+
+
+def _state(place: Place) -> os.stat_result | None:
+    if place.missing:
+        return None
+    try:
+        return os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def pinned(place: Place) -> Generator[str]:
+    """A path that leads to what has the name now, also when the name is something else's a moment later."""
+    pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+    try:
+        yield f"/proc/self/fd/{pin}"
+    finally:
+        os.close(pin)
+
+
+# chmod:
+# `os.chmod`: the permission bits of a file or a directory.
+
+_PERMISSIONS: Final = 0o777
+_MINOR: Final = 0o755
+"""A file that may be written by its owner alone is nobody's surprise."""
+
+
+class ChmodArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`mode` are permission bits; a link stands for what it leads to."""
+
+    path: str
+    mode: int
+
+
+def chmod(workspace: Workspace, arguments: ChmodArguments) -> TreeAct:
+    """The act that changes them. Raises as `name_at`, and PermissionError for bits that run a program as its owner."""
+    if arguments.mode & ~_PERMISSIONS:
+        raise PermissionError(errno.EPERM, "only the bits that chmod names u, g and o are set here", arguments.path)
+    name = there(workspace, arguments.path, follows=True, changes=False)
+    is_minor = not arguments.mode & ~_MINOR
+    assert name.state is not None
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(name),
+        do=lambda: _change(workspace, name, arguments.mode),
+        detail=f"{_spelled(name.state.st_mode)} -> {_spelled(arguments.mode)}",
+        is_minor=is_minor,
+    )
+
+
+def _spelled(mode: int) -> str:
+    return f"{stat.filemode(mode)[1:]} ({stat.S_IMODE(mode):o})"
+
+
+def _change(workspace: Workspace, name: Name, mode: int) -> None:
+    with again(workspace, name) as place, pinned(place) as path:
+        os.chmod(path, mode)
+
+
+# link:
+# `os.link`: a further name for a file, which from then on has the same content under both.
+
+
+class LinkArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is the new name of what has the name `source`; links are not followed."""
+
+    path: str
+    source: str
+
+
+def link(workspace: Workspace, arguments: LinkArguments) -> TreeAct:
+    """The act that links it. Raises as `free`, and FileNotFoundError without a source."""
+    source, name = there(workspace, arguments.source, changes=False), free(workspace, arguments.path)
+    becomes = ((name.path, source.path),) if source.is_file else ()
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(source, name),
+        do=lambda: _link(workspace, source, name),
+        put=partial(_put, workspace, source, name) if name.protected and source.is_file else None,
+        becomes=becomes,
+        source=source.path,
+    )
+
+
+def _put(workspace: Workspace, source: Name, name: Name, data: bytes, hold: Hold) -> None:
+    assert source.state is not None
+    with again(workspace, source), again(workspace, name) as new:
+        replace_file(new, data, None, workspace, stat.S_IMODE(source.state.st_mode), hold=hold)
+
+
+def _link(workspace: Workspace, source: Name, name: Name) -> None:
+    with again(workspace, source) as old, again(workspace, name) as new:
+        os.link(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False)
+
+
+# mkdir:
+# `os.mkdir`: a new directory.
+
+
+class MkdirArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`mode` are permission bits, of which the umask takes some away."""
+
+    path: str
+    mode: int
+
+
+def mkdir(workspace: Workspace, arguments: MkdirArguments) -> TreeAct:
+    """The act that makes it. Raises as `free`."""
+    name = free(workspace, arguments.path)
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(name),
+        do=lambda: _mkdir(workspace, name, arguments.mode & 0o777),
+        makes=True,
+    )
+
+
+def _mkdir(workspace: Workspace, name: Name, mode: int) -> None:
+    with again(workspace, name) as place:
+        os.mkdir(place.name, mode, dir_fd=place.directory)
+
+
+# mkfifo:
+# `os.mkfifo`: a new named pipe.
+
+
+class MkfifoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`mode` are permission bits, of which the umask takes some away."""
+
+    path: str
+    mode: int
+
+
+def mkfifo(workspace: Workspace, arguments: MkfifoArguments) -> TreeAct:
+    """The act that makes it. Raises as `free`."""
+    name = free(workspace, arguments.path)
+    return TreeAct(
+        paths=(name.path,), protected=protected_of(name), do=lambda: _mkfifo(workspace, name, arguments.mode & 0o777)
+    )
+
+
+def _mkfifo(workspace: Workspace, name: Name, mode: int) -> None:
+    with again(workspace, name) as place:
+        os.mkfifo(place.name, mode, dir_fd=place.directory)
+
+
+# remove:
+# `os.remove`: removes a file, a link or a pipe. What a file held is kept by whoever records it.
+
+
+class RemoveArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is that of the name; a link is not followed."""
+
+    path: str
+
+
+def remove(workspace: Workspace, arguments: RemoveArguments) -> TreeAct:
+    """The act that removes it. Raises as `name_at`, and IsADirectoryError."""
+    name = there(workspace, arguments.path)
+    if name.is_directory:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), arguments.path)
+    becomes = ((name.path, None),) if name.is_file else ()
+    return TreeAct(
+        paths=(name.path,), protected=protected_of(name), do=lambda: _remove(workspace, name), becomes=becomes
+    )
+
+
+def _remove(workspace: Workspace, name: Name) -> None:
+    with again(workspace, name) as place:
+        os.unlink(place.name, dir_fd=place.directory)
+
+
+# rename:
+# `os.rename` and `os.replace`: another name for a file or a directory, in the place of a file that has it.
+
+_IN_PARTS: Final = "its files have to be written one by one, because {}"
+MOST_FILES: Final = 5_000
+"""So many files of a directory are kept track of."""
+
+
+class RenameArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`source` is given the name `path`; links are not followed."""
+
+    path: str
+    source: str
+
+
+def rename(workspace: Workspace, arguments: RenameArguments) -> TreeAct:
+    """The act that renames it.
+
+    Raises as `name_at`, FileNotFoundError without a source, IsADirectoryError or NotADirectoryError where only one is a
+    directory, and OSError (EFBIG) for a directory with more than `MOST_FILES` files.
+    """
+    source, target = there(workspace, arguments.source), name_at(workspace, arguments.path)
+    if target.protected and source.is_directory:
+        raise OSError(errno.EXDEV, _IN_PARTS.format(target.protected), arguments.path)
+    if target.state is not None and source.is_directory != target.is_directory:
+        kind, number = (NotADirectoryError, errno.ENOTDIR) if source.is_directory else (IsADirectoryError, errno.EISDIR)
+        raise kind(number, os.strerror(number), arguments.path)
+    becomes = tuple(_becomes(source, target))
+    return TreeAct(
+        paths=(source.path, target.path),
+        protected=protected_of(source, target) or carried_protected(workspace, source, becomes),
+        do=lambda: _rename(workspace, source, target),
+        put=partial(_put_renamed, workspace, source, target) if target.protected and source.is_file else None,
+        becomes=becomes,
+        source=source.path,
+    )
+
+
+def _becomes(source: Name, target: Name) -> Iterator[tuple[str, str | None]]:
+    if source.is_file:
+        yield source.path, None
+        yield target.path, source.path
+    elif target.is_file:
+        yield target.path, None
+    if source.is_directory:
+        for count, path in enumerate(_files_below(source.path)):
+            if count == MOST_FILES:
+                sentence = f"it has more than {MOST_FILES:,} files, which are not kept track of; bash() can rename it"
+                raise OSError(errno.EFBIG, sentence, source.path)
+            yield path, None
+            yield target.path + path.removeprefix(source.path), path
+
+
+def _files_below(path: str) -> Iterator[str]:
+    for folder, _, names in os.walk(path):
+        for name in names:
+            found = os.path.join(folder, name)
+            if stat.S_ISREG(os.lstat(found).st_mode):
+                yield found
+
+
+def _put_renamed(workspace: Workspace, source: Name, target: Name, data: bytes, hold: Hold) -> None:
+    assert source.state is not None
+    with again(workspace, source) as old, again(workspace, target) as new:
+        replace_file(new, data, target.state, workspace, stat.S_IMODE(source.state.st_mode), hold=hold)
+        os.unlink(old.name, dir_fd=old.directory)
+
+
+def _rename(workspace: Workspace, source: Name, target: Name) -> None:
+    with again(workspace, source) as old, again(workspace, target) as new:
+        os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
+
+
+# rmdir:
+# `os.rmdir`: removes an empty directory.
+
+
+class RmdirArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is that of the directory."""
+
+    path: str
+
+
+def rmdir(workspace: Workspace, arguments: RmdirArguments) -> TreeAct:
+    """The act that removes it. Raises as `name_at`, and OSError where it is none or not empty."""
+    name = there(workspace, arguments.path)
+    if not name.is_directory:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), arguments.path)
+    with opened_directory(name.path, workspace.roots) as directory:
+        if os.listdir(directory):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), arguments.path)
+    return TreeAct(paths=(name.path,), protected=protected_of(name), do=lambda: _rmdir(workspace, name))
+
+
+def _rmdir(workspace: Workspace, name: Name) -> None:
+    with again(workspace, name) as place:
+        os.rmdir(place.name, dir_fd=place.directory)
+
+
+# rmtree:
+# `shutil.rmtree`: removes a directory with all that is in it, as one act. What its files held is kept by whoever
+# records it.
+
+
+class RmtreeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is that of the directory; a link is not followed."""
+
+    path: str
+
+
+def rmtree(workspace: Workspace, arguments: RmtreeArguments) -> TreeAct:
+    """The act that removes it.
+
+    Raises as `name_at`, NotADirectoryError, PermissionError where something in it may not be removed, and OSError
+    (EFBIG) where it holds more than `MOST_FILES` names.
+    """
+    name = there(workspace, arguments.path)
+    if not name.is_directory:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), arguments.path)
+    found = dict(_entries(name.path, None))
+    becomes = tuple(
+        (os.path.join(name.path, path), None) for path, state in found.items() if stat.S_ISREG(state.st_mode)
+    )
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(name) or carried_protected(workspace, name, becomes),
+        do=lambda: _rmtree(workspace, name, found),
+        becomes=becomes,
+    )
+
+
+def _entries(top: str, directory: int | None) -> Iterator[tuple[str, os.stat_result]]:
+    """What is in the directory at `top`, which begins at `directory`: paths below it and their states, links as such.
+
+    Raises before anything is removed what would keep it from being removed as a whole.
+    """
+    count = 0
+    for folder, folders, files, descriptor in os.fwalk(top, onerror=_raise, dir_fd=directory):
+        if not os.access(".", os.W_OK | os.X_OK, dir_fd=descriptor, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+        for each in (*folders, *files):
+            count += 1
+            if count > MOST_FILES:
+                sentence = f"it holds more than {MOST_FILES:,} names, which are not kept track of; bash() can remove it"
+                raise OSError(errno.EFBIG, sentence, top)
+            yield os.path.relpath(os.path.join(folder, each), top), os.lstat(each, dir_fd=descriptor)
+
+
+def _rmtree(workspace: Workspace, name: Name, found: dict[str, os.stat_result]) -> None:
+    with again(workspace, name) as place:
+        now = dict(_entries(place.name, place.directory))
+        if _identities(now) != _identities(found):
+            raise stale(workspace.shown(name.path), SINCE, None, b"")
+        shutil.rmtree(place.name, dir_fd=place.directory)
+
+
+def _identities(found: dict[str, os.stat_result]) -> dict[str, tuple[int, ...]]:
+    return {path: Name(path, "", state).identity for path, state in found.items()}
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+# symlink:
+# `os.symlink`: a new symbolic link, which may lead anywhere: what is opened by it is looked at where it leads.
+
+
+class SymlinkArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`path` is the link, `target` what it holds."""
+
+    path: str
+    target: str
+
+
+def symlink(workspace: Workspace, arguments: SymlinkArguments) -> TreeAct:
+    """The act that makes it. Raises as `free`."""
+    name = free(workspace, arguments.path)
+    return TreeAct(
+        paths=(name.path,), protected=protected_of(name), do=lambda: _symlink(workspace, name, arguments.target)
+    )
+
+
+def _symlink(workspace: Workspace, name: Name, target: str) -> None:
+    with again(workspace, name) as place:
+        os.symlink(target, place.name, dir_fd=place.directory)
+
+
+# utime:
+# `os.utime`: the times at which a file was last read and changed.
+
+_SECOND: Final = 10**9
+_MOST: Final = 2**63
+"""64 bits hold the years 1677 to 2262."""
+
+
+class UtimeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`times` are those of access and of change, in nanoseconds since the epoch; None for now."""
+
+    path: str
+    times: tuple[int, int] | None
+    follows: bool = True
+
+
+def utime(workspace: Workspace, arguments: UtimeArguments) -> TreeAct:
+    """The act that sets them. Raises as `name_at`, and OSError (EOVERFLOW) for times that 64 bits do not hold."""
+    if not all(-_MOST <= each < _MOST for each in arguments.times or ()):
+        raise OSError(errno.EOVERFLOW, os.strerror(errno.EOVERFLOW), arguments.path)
+    name = there(workspace, arguments.path, follows=arguments.follows, changes=False)
+    return TreeAct(
+        paths=(name.path,),
+        protected=protected_of(name),
+        do=lambda: _set(workspace, name, arguments.times),
+        detail=_said(arguments.times),
+        is_minor=True,
+    )
+
+
+def _said(times: tuple[int, int] | None) -> str:
+    if times is None:
+        return "read and changed now"
+    read, changed = map(_moment, times)
+    return f"read {read}, changed {changed}"
+
+
+def _moment(nanoseconds: int) -> str:
+    return f"{datetime.fromtimestamp(nanoseconds // _SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _set(workspace: Workspace, name: Name, times: tuple[int, int] | None) -> None:
+    # Of what is set nothing reads before it was set, so the name is compared as it was.
+    how: dict[str, Any] = {} if times is None else {"ns": times}
+    with again(workspace, name) as place:
+        if name.is_file or name.is_directory:
+            with pinned(place) as path:
+                os.utime(path, **how)
+        else:
+            os.utime(place.name, **how, dir_fd=place.directory, follow_symlinks=False)
