@@ -24,7 +24,7 @@ from engine.core.tokens import count
 from engine.files.outline.indentation import IndentationOutliner
 from engine.files.paging import PAGE
 from engine.runtime.worker.handles.board import Board
-from engine.runtime.worker.handles.files import DirectFiles
+from engine.runtime.worker.handles.trees import DirectFiles
 
 LINE = b"2026-11-22 08:00:00 INFO worker[%09d] handled a request in 12 ms, status 200, path /api/v1/items\n"
 AT_ONCE = 10_000

@@ -24,7 +24,7 @@ from serving import serve
 from engine.core.tokens import count
 from engine.files.outline.indentation import IndentationOutliner
 from engine.runtime.worker.handles.board import Board
-from engine.runtime.worker.handles.files import DirectFiles
+from engine.runtime.worker.handles.trees import DirectFiles
 
 LINES = "".join(f"def function_{number}(value):\n    return value + {number}\n\n" for number in range(100))
 

@@ -284,7 +284,9 @@ def test_an_interrupt_at_the_question_ends_the_process_and_deletes_nothing(home:
             seen = b""
             while b"[y/N]" not in seen:
                 assert select.select([process.stdout], [], [], SECONDS)[0]
-                seen += os.read(process.stdout.fileno(), 1000)
+                read = os.read(process.stdout.fileno(), 1000)
+                assert read, f"it ended after {seen!r}"
+                seen += read
             process.send_signal(signal.SIGINT)
             assert process.wait(SECONDS) == 130
         finally:

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
-
 import msgspec
 import pytest
 
-import engine.session.tools
-import engine.session.tools.tree
 from engine.core.toolbox import FILES, INJECTED, REQUIRED, ROUTED, TOOLS, VIEWS, call_title, tool_named
 from engine.log.cycles.views import GROUPS
 from engine.session.tools import OPERATIONS
-
-SHARED = {
-    "change",
-    "changes",
-    "landing",
-    "nearest",
-    "program",
-    "reading",
-    "restoring",
-    "seen",
-    "stale",
-    "workspace",
-}
-"""Modules of several tools, and what puts files back."""
-SERVERS = {"mcp_http_client", "mcp_listing", "mcp_source", "mcp_transports"}
-"""What makes tools of the MCP servers that an editor names."""
-
 
 OF_ROUTED_WRITES = ("write", "mode")
 """An argument that no statement gives: it comes with what other code opens."""
@@ -82,13 +61,6 @@ def test_a_title_can_be_made_of_what_has_to_be_given(name: str) -> None:
     required = {each.name: f"<{each.name}>" for each in row.parameters if each.default is REQUIRED}
     assert "<" in call_title(name, required)
     assert "{" not in call_title(name, {each.name: "given" for each in row.parameters})
-
-
-def test_there_is_no_module_without_a_row() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(engine.session.tools.__path__)}
-    assert modules - SHARED - SERVERS - {"tree"} == set(TOOLS)
-    of_the_tree = {module.name for module in pkgutil.iter_modules(engine.session.tools.tree.__path__)}
-    assert of_the_tree - {"act"} == set(ROUTED)
 
 
 def test_no_tool_takes_the_name_of_another_injected_name() -> None:
