@@ -16,7 +16,7 @@ import typer
 from ..core.errors import EngineError
 from ..core.installation import __version__
 from .commands import COMMANDS
-from .output import ExitCode, abandon_output, complaint, exit_code_lines
+from .complaints import ExitCode, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
 Examples:

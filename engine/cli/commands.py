@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from .output import exit_code_lines
+from .complaints import exit_code_lines
 
 _SHOW_EXAMPLES: Final = """\b
 Examples:

@@ -29,7 +29,8 @@ from ..session.past.branch_diff import diff as compare
 from ..session.past.requests import EDIT_MODES, ReplayReport
 from ..session.progress import Progress, with_progress
 from ..session.session import Session
-from .output import chosen, find, print_json, redactor, settings, store
+from .complaints import chosen
+from .output import find, print_json, redactor, settings, store
 
 
 def diff(

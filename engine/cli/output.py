@@ -11,8 +11,7 @@ import re
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -21,7 +20,7 @@ from ..core.clock import SystemClock
 from ..core.errors import InvalidRequestError, SessionNotFoundError
 from ..core.ids import SessionId
 from ..core.settings import Settings, hidden_names, load_settings
-from ..core.text import ELLIPSIS, cut_line, first_line, printable, visible
+from ..core.text import ELLIPSIS, cut_line, first_line, printable
 from ..log.redaction import Redactor, redact_json, write_json
 from ..log.secrets import redactor_of
 from ..log.store import open_store
@@ -60,42 +59,6 @@ def _fitted(text: str, cells: int, width: int) -> str:
 
 def _cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
-
-
-# exit codes:
-# The exit codes of `rewindow` with what each means: the one table, for `--help`, the documentation and the commands.
-#
-# Must not know how a command ended. Read by the command line and by whoever carries out a prompt.
-
-
-class ExitCode(IntEnum):
-    """How a command ended. Codes above 128 are 128 and the number of the signal, as in shells."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NO_MODEL = 3
-    STOPPED = 4
-    HANGUP = 129
-    INTERRUPTED = 130
-    TERMINATED = 143
-
-
-MEANINGS: Final = {
-    ExitCode.DONE: "done; with -p, the prompt was answered",
-    ExitCode.FAILED: "an error, or a statement of yours failed",
-    ExitCode.USAGE: "wrong usage",
-    ExitCode.NO_MODEL: "the prompt needs a model, and none is set up",
-    ExitCode.STOPPED: "refused, or stopped by a limit",
-    ExitCode.HANGUP: "the terminal is gone",
-    ExitCode.INTERRUPTED: "cancelled (Ctrl-C)",
-    ExitCode.TERMINATED: "terminated (SIGTERM)",
-}
-
-
-def exit_code_lines() -> str:
-    """Return the table as lines for a help text."""
-    return "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
 
 # opened:
@@ -178,17 +141,6 @@ def check_formats(as_json: bool, as_lines: bool) -> None:
         raise typer.BadParameter("--json prints one document, --jsonl a line for each row; give one of them")
 
 
-# output:
-# The end of a command whose output nobody takes any more. Must not know any command.
-
-
-def abandon_output() -> None:
-    """Throws away what is not written yet, because the interpreter would try to write it at exit, and complain."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
-
-
 # printing:
 # Text and figures as every command prints them: nothing in a session can control the terminal that it is shown on.
 #
@@ -230,31 +182,3 @@ def _is_path(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-# complaints:
-# How an error reads on the command line: one rule for all of them, which hold for errors of the engine as well.
-#
-# A complaint is a line that begins with the program's name. A single sentence has no full stop at its end, as is
-# usual there; of several each has one. Called by all commands.
-
-Choice = TypeVar("Choice", bound=str)
-_SHOWN_CHARS: Final = 60
-
-
-def complaint(error: object) -> str:
-    """The line, without a newline at its end."""
-    text = visible(str(error))
-    sentence = text.removesuffix(".")
-    is_single = ". " not in sentence and not sentence.endswith(".")
-    return f"rewindow: {sentence if is_single else text}"
-
-
-def chosen(option: str, given: str, choices: Collection[Choice]) -> Choice:
-    """The choice that `given` is. Raises typer.BadParameter where it is none of these two or more."""
-    for choice in choices:
-        if choice == given:
-            return choice
-    *most, last = choices
-    shown = cut_line(visible(given), _SHOWN_CHARS)
-    raise typer.BadParameter(f"{option} must be {', '.join(most)} or {last}, not {shown!r}")

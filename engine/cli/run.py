@@ -12,7 +12,8 @@ import typer
 from ..core.errors import EngineError
 from ..core.settings import load_settings
 from ..core.text import cut_line
-from .output import chosen, working_directory
+from .complaints import chosen
+from .output import working_directory
 
 if TYPE_CHECKING:
     from .terminal.one_prompt import OnePrompt

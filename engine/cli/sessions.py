@@ -22,19 +22,8 @@ from ..log.store import DATABASE
 from ..log.store.locks import owners
 from ..log.store_protocol import SessionRow
 from ..session.directories import Scratch, alike, sweep
-from .output import (
-    aligned,
-    check_formats,
-    complaint,
-    find,
-    print_json_rows,
-    print_rows,
-    redactor,
-    settings,
-    shown,
-    size,
-    store,
-)
+from .complaints import complaint
+from .output import aligned, check_formats, find, print_json_rows, print_rows, redactor, settings, shown, size, store
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""

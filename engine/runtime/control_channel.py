@@ -17,6 +17,7 @@ from ..log.events import EVENTS, UNSTAMPED, Event
 from ..log.events.codec import UndecodableEventError
 from ..log.events.codec import decode as decode_event
 from ..log.redaction import Redactor, redact_event, redact_struct
+from .realm import Realm
 from .worker.channel import EXIT_CHANNEL_LOST
 from .worker.framing import FrameBuffer, ProtocolError, decode, decoder_of, frame, from_zygote
 from .worker.protocol import (
@@ -32,7 +33,7 @@ from .worker.protocol import (
     Kill,
     Watch,
 )
-from .zygote import Realm, Zygote
+from .zygote import Zygote
 
 
 class Death(Struct, frozen=True):

@@ -12,7 +12,8 @@ import ctypes
 import os
 from typing import Final
 
-from .worker.processes.system import become_unreadable, read
+from .worker.processes.brands import read
+from .worker.processes.system import become_unreadable
 
 _ENV_START: Final = 47
 """Of the fields of /proc/self/stat after the command, with the end right behind it: field 50 of proc(5)."""

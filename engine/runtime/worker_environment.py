@@ -13,14 +13,15 @@ import anyio.to_thread
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.programs import CommandRequest
-from . import zygote
+from . import realm
 from .checkpoints import PausedWorker
 from .connected_environment import ConnectedEnvironment
 from .control_channel import Parent
 from .environment import EnvironmentSpec
 from .programs import ForkedProgram
+from .realm import Realm
 from .worker_connection import WorkerConnection
-from .zygote import Realm, Zygote
+from .zygote import Zygote
 
 
 class WorkerEnvironment(ConnectedEnvironment):
@@ -59,7 +60,7 @@ class WorkerEnvironment(ConnectedEnvironment):
             return
         if self.pid is None:
             raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
-        await zygote.hold(self.pid, domain, places)
+        await realm.hold(self.pid, domain, places)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
         """See the port."""

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cli import EXAMPLES
 from engine.cli.commands import COMMANDS
-from engine.cli.output import MEANINGS, ExitCode
+from engine.cli.complaints import MEANINGS, ExitCode
 from engine.cli.terminal.one_prompt import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text(encoding="utf-8")

@@ -45,7 +45,8 @@ from ...session.journal import (
 )
 from ...session.session import Session
 from ...session.tickets import TurnEnd
-from ..output import ExitCode, print_json, shown_line, visible_json
+from ..complaints import ExitCode
+from ..output import print_json, shown_line, visible_json
 from .keyboard import Pump
 from .mentions import with_mentions
 from .permissions import NobodyToAsk

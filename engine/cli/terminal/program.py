@@ -28,7 +28,8 @@ from ...runtime.zygote import Zygote
 from ...session.host import Host
 from ...session.lifecycle.registry import SAID_IN_SESSION, Sessions
 from ...session.session import Session
-from ..output import ExitCode, abandon_output, shown
+from ..complaints import ExitCode, abandon_output
+from ..output import shown
 from . import rendering
 from .one_prompt import OnePrompt
 from .rendering import Fragment, shown_markdown

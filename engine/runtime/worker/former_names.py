@@ -19,7 +19,7 @@ _FIRST_NAMES: Final = {
         "tool_values.server_answer": "ServerAnswer",
         "tool_values.server_help": "ToolHelp ResourceHelp ServerHelp",
         "tool_values.written": "Written",
-        "tool_values": "Placed",
+        "tool_values": "",
     },
     "runtime.worker.names": {"worker.server_modules": "ServerTool ServerModule"},
     "runtime.worker.guarding.guard": {"worker.guarding.refusal": "ReplayEffect"},

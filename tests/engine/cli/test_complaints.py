@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import engine.cli
-from engine.cli.output import chosen, complaint
+from engine.cli.complaints import chosen, complaint
 from engine.core.errors import InvalidRequestError
 
 

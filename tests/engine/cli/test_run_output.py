@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.cli.output import ExitCode
+from engine.cli.complaints import ExitCode
 from engine.cli.terminal.one_prompt import FORMATS, PromptResult
 from tests.support.commands import Home
 from tests.support.scripts import Gate, scripted

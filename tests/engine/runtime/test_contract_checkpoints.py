@@ -23,7 +23,7 @@ from engine.core.ids import ExecutionId
 from engine.log.events.nodes import RevisionAdopted
 from engine.log.past import CheckpointNews, PastExecution, PastRevision, PastStep, PastTick, Restored, RestorePlan
 from engine.runtime.control_channel import DEATH_SECONDS
-from engine.runtime.worker.processes.system import children_of
+from engine.runtime.worker.processes.brands import children_of
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.environments import PATIENCE, Bench, contents, ended_otherwise, kept, opened, past, refuse, until
 from tests.support.workers import gone, processes_in, running, shared_zygote

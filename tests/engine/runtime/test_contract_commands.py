@@ -15,7 +15,7 @@ from engine.core.programs import CommandRequest
 from engine.log.redaction import NO_SECRETS
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.environment import Environment, EnvironmentSpec
-from engine.runtime.worker.processes.system import stat_of
+from engine.runtime.worker.processes.brands import stat_of
 from tests.support.environments import Bench, until
 
 pytestmark = pytest.mark.anyio

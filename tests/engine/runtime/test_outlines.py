@@ -19,7 +19,7 @@ from engine.files.outline.languages import language_of
 from engine.files.outline.model import Outline
 from engine.runtime.sandbox import entering, seccomp
 from engine.runtime.worker.handles.outlines import Outlines
-from engine.runtime.worker.processes.system import children_of
+from engine.runtime.worker.processes.brands import children_of
 from engine.runtime.zygote import Zygote
 from tests.support.workers import bench, shared_zygote
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engine.log.past import RestorePlan
-from engine.runtime.worker.processes.system import brand_of
+from engine.runtime.worker.processes.brands import brand_of
 from engine.runtime.zygote import Zygote
 from tests.support.environments import PATIENCE, contents, ended_otherwise, until
 from tests.support.workers import bench, processes_in, running, shared_zygote

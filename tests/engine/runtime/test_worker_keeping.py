@@ -21,7 +21,7 @@ WorkerBench = Bench[WorkerEnvironment]
 SETUP = """
 import os, sys, threading, time
 from importlib import import_module
-own = next(name for name in sys.modules if name.endswith("worker.keeping.copies"))
+own = next(name for name in sys.modules if name.endswith("worker.keeping.writing"))
 import_module(own).CODE_SECONDS = {seconds}
 del own
 class Coded:

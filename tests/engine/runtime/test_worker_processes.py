@@ -428,6 +428,7 @@ LOADED = [
     "runtime.worker.names_used",
     "runtime.worker.namespace",
     "runtime.worker.processes",
+    "runtime.worker.processes.brands",
     "runtime.worker.processes.ending",
     "runtime.worker.processes.memory",
     "runtime.worker.processes.program",

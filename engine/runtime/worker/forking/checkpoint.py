@@ -41,7 +41,8 @@ from ....core.text import plural
 from ..framing import frame
 from ..keeping import writing
 from ..keeping.pickler import is_high, keep_high
-from ..processes.system import become_subreaper, block_signals, children_of, die_with_parent, set_blocked
+from ..processes.brands import children_of
+from ..processes.system import become_subreaper, block_signals, die_with_parent, set_blocked
 from ..protocol import FromCheckpoint, NotTaken, Paused
 
 _SAYS: Final = b"C"

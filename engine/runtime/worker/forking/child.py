@@ -35,16 +35,10 @@ from ..interpreter import Interpreter, Request
 from ..interpreter import serve as serve_requests
 from ..interrupts import SignalInterrupts
 from ..processes import system
+from ..processes.brands import children_of
 from ..processes.ending import end_below
 from ..processes.memory import set_limits
-from ..processes.system import (
-    become_subreaper,
-    children_of,
-    close_all_but,
-    die_with_parent,
-    flush_c_streams,
-    give_up_reading_others,
-)
+from ..processes.system import become_subreaper, close_all_but, die_with_parent, flush_c_streams, give_up_reading_others
 from ..protocol import CleanUp, Failed, Fork, FromWorker, Started
 from ..statements import executor, output
 from ..statements.executor import OwnPython

@@ -18,7 +18,7 @@ from ....core.domain import Domain
 from ...sandbox.entering import prepare
 from ..framing import FrameBuffer, frame
 from ..processes import program
-from ..processes.system import is_below
+from ..processes.brands import is_below
 from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
 from ..writes import opening
 from . import child

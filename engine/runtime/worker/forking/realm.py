@@ -24,17 +24,15 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from ...sandbox import kernel, mounts
+from ..processes.brands import pids, read, stat_of
 from ..processes.memory import most_tasks
 from ..processes.system import (
     become_subreaper,
     become_unreadable,
     close_all_but,
     die_with_parent,
-    pids,
-    read,
     seize,
     set_free,
-    stat_of,
     take_precedence,
 )
 from .forked import fork

@@ -25,19 +25,16 @@ from typing import Final, NoReturn
 from ....core import tokens
 from ....core.tokens import counter
 from ..framing import ProtocolError, to_zygote
+from ..processes.brands import Brand, children_of, is_below, session_of
 from ..processes.ending import end_all, end_all_but, end_alone, end_below, end_left_behind, end_tree
 from ..processes.memory import Watch as MemoryWatch
 from ..processes.memory import is_full
 from ..processes.system import (
-    Brand,
     become_subreaper,
     become_unreadable,
-    children_of,
     die_with_parent,
     give_back_memory,
-    is_below,
     send,
-    session_of,
     take_brand,
     take_precedence,
 )

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
 from ..guarding.guard import OutsideGuard
+from ..processes.brands import children_of
 from ..processes.ending import end_below, end_tree
-from ..processes.system import become_subreaper, children_of, die_with_parent
+from ..processes.system import become_subreaper, die_with_parent
 from . import pickler
 from .naming import SIZE, BoundNames, ForeignCode, header
 from .pickler import GroupPickler, RunsCodeError, Sink, Surroundings

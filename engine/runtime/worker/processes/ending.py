@@ -43,7 +43,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
-from .system import Brand, Stat, brand_of, host_is_dead, latest_pid, pids, stat_of
+from .brands import Brand, Stat, brand_of, host_is_dead, latest_pid, pids, stat_of
 
 _PASSES: Final = 50
 """Passes without a new member that are enough where process ids are given all the time."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ....core.domain import Domain
-from .system import children_of, read
+from .brands import children_of, read
 
 
 def set_limits(data_bytes: int, open_files: int) -> None:

@@ -33,7 +33,7 @@ from weakref import WeakValueDictionary
 
 from ....files.revision import digest_of
 from ..processes import system
-from ..processes.system import children_of, pids
+from ..processes.brands import children_of, pids
 from ..protocol import RecalledFile
 
 _NAME: Final = "rewindow-open"

@@ -12,15 +12,15 @@ from typing import Final
 
 import pytest
 
+from engine.runtime.worker.processes.brands import Brand, brand_of, host_is_dead, own_brand
 from engine.runtime.worker.processes.ending import end_left_behind, left_behind
-from engine.runtime.worker.processes.system import Brand, brand_of, host_is_dead, own_brand
 
 ROOT: Final = str(Path(__file__).parents[3])
 SECONDS: Final = 30
 BRANDED: Final = f"""
 import sys, time
 sys.path.insert(0, {ROOT!r})
-from engine.runtime.worker.processes.system import own_brand
+from engine.runtime.worker.processes.brands import own_brand
 from engine.runtime.worker.processes.system import take_brand
 take_brand(own_brand(3))
 print("branded", flush=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from engine.runtime.worker.processes import ending
+from engine.runtime.worker.processes.brands import Stat, stat_of
 from engine.runtime.worker.processes.ending import end_below, end_tree
-from engine.runtime.worker.processes.system import Stat, stat_of
 from tests.support.environments import PATIENCE
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ ZOMBIES = 40
 LEFT_TO_A_ZYGOTE = f"""
 import os, signal, socket, time
 from engine.runtime.worker.forking import zygote
-from engine.runtime.worker.processes.system import children_of
+from engine.runtime.worker.processes.brands import children_of
 
 def ended_children():
     for _ in range({ZOMBIES}):

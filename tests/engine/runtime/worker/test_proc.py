@@ -7,7 +7,7 @@ import threading
 import time
 
 from engine.runtime.worker.keeping import writing
-from engine.runtime.worker.processes.system import children_of, has_children
+from engine.runtime.worker.processes.brands import children_of, has_children
 
 _OF_ANY_KIND = 0x40000000
 """`__WALL` of waitpid."""
