@@ -1,1 +1,1 @@
-"""The editor side: process streams, JSON-RPC and the shapes of the Agent Client Protocol."""
+"""The editor side: an agent that speaks the Agent Client Protocol (ACP) on its standard streams."""

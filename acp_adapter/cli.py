@@ -1,7 +1,7 @@
-"""`rewindow-acp`: reads the command line, takes the protocol's streams, starts the zygote, serves.
+"""The command `rewindow-acp`: reads the command line, takes the protocol's streams, starts the zygote, serves.
 
-The order matters and start-up time counts: nothing heavy is imported before the zygote runs, because it starts up in
-parallel on another core.
+The order matters, because an editor waits for the start: nothing heavy is imported before the zygote runs, which starts
+up in parallel on another core.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from acp_adapter.rpc.stdio import divert
+from acp_adapter.jsonrpc.stdio import divert
 
 DESCRIPTION = """\
 A coding agent for editors that speak the Agent Client Protocol (ACP). An editor starts it and talks to it on standard
@@ -29,13 +29,13 @@ Every option can also be set by the variable in parentheses, or in a config file
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the agent until its client leaves; returns the exit code: 0, or 2 for what cannot be used."""
+    """Run the agent until its client leaves; return the exit code: 0, or 2 for invalid arguments or settings."""
     overrides = _parse(arguments) if arguments else {}
-    gc.disable()  # because imports make much that lives on and no garbage; see `_collect_garbage`
-    # Because looking for pydantic's plugins reads the metadata of every package there is, and none is wanted here.
+    gc.disable()  # because imports make objects that stay, and no garbage; see `_collect_garbage`
+    # Because pydantic reads the metadata of every installed package to find plugins, and we use none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     read_fd, write_fd = divert()
-    from engine import Zygote, load_settings  # only now, because `divert` comes before everything that could print
+    from engine import Zygote, load_settings  # after `divert`, because imports may print
     from engine.core.errors import InvalidRequestError
 
     try:
@@ -43,15 +43,15 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidRequestError as error:
         return _refused(error)
     zygote = Zygote.spawn()
-    import logging  # from here on the zygote starts up beside us
+    import logging  # from here on the zygote starts up in parallel
 
     import anyio
 
-    from acp_adapter.serving import serve_descriptors
+    from acp_adapter.server import serve_descriptors
     from engine import Host, without_secrets
 
     try:
-        # Without a model too, because an editor shows what a prompt is answered, and not what we wrote as we ended.
+        # Start even without a model: editors show the answer to a prompt, but not the stderr of an agent that exited.
         host = Host(settings, os.environ, zygote=zygote, must_have_model=False)
     except InvalidRequestError as error:
         zygote.close()
@@ -70,13 +70,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _collect_garbage() -> None:
-    """Once everything is loaded: what is there now lives on, and is not looked at again."""
+    """Turn garbage collection on when everything is loaded, without scanning the objects that exist now."""
     gc.freeze()
     gc.enable()
 
 
 def _refused(error: Exception) -> int:
-    from engine import redactor_of  # of no stage, because nothing is started
+    from engine import redactor_of  # only needed here
 
     sys.stderr.write(f"rewindow-acp: {redactor_of(os.environ).redact(str(error))}\n")
     return 2

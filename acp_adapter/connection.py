@@ -1,74 +1,93 @@
-"""What is known about one client, and what it has open: the state behind the handlers.
+"""The state of one client: its capabilities, its documents, and its open sessions.
 
-Owns the conversations of a connection, and the version of the protocol that it speaks. Must not know how messages
-travel, nor any method. Made by `serving`; handlers reach it through their context.
+Knows nothing of messages and methods. Made by `server`; handlers (`methods`) reach it through their context. Also
+decides when the adapter's modules are loaded (STAGES).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_adapter import stages
-from acp_adapter.documents import Documents
-from acp_adapter.errors import RESOURCE_NOT_FOUND
-from acp_adapter.rpc.errors import Code, ProtocolError
-from acp_adapter.rpc.methods import Context, Method
-from acp_adapter.wire.negotiation import Negotiation
+from acp_adapter.editor_files import Documents, EditorFiles
+from acp_adapter.jsonrpc.dispatch import Context, Method
+from acp_adapter.jsonrpc.messages import Code, ProtocolError
 from engine import Host, SessionId
 
-if TYPE_CHECKING:  # of the session stage
+if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation
     from acp_adapter.requests import Initialize, OpenSession
     from engine import ModelSetup, Session, Sessions
 
+RESOURCE_NOT_FOUND: Final = -32002
+AUTH_REQUIRED: Final = -32000
+"""Error codes of ACP, in addition to those of JSON-RPC."""
+
+Stage = Literal["answering", "session", "prompt"]
+"""The engine's stages of start-up (`engine.Host.prepare`)."""
+
+STAGES: Final[dict[Stage, tuple[str, ...]]] = {
+    "answering": ("v1.handshake",),
+    "session": ("conversation", "v1.sessions"),
+    "prompt": ("v1.updates", "v1.content", "v1.client"),
+}
+"""Modules to load before `initialize` is read, after its answer, and after the answer to the first `session/new`.
+
+An editor waits for these two answers. So each module is loaded while the editor is not waiting, but before it is
+needed. `v1.documents` is missing, because few clients send document notifications.
+"""
+
+
+def load(stage: Stage) -> None:
+    """Import the adapter's modules of a stage."""
+    for name in STAGES[stage]:
+        import_module(f"acp_adapter.{name}")
+
 
 class Connection:
-    """One client's state. Its sessions are served by `tasks`; `when_ready` is called once, after the last stage."""
+    """One client's state. Its sessions run in `tasks`; `when_ready` is called once, after the last stage."""
 
     def __init__(self, host: Host, tasks: TaskGroup, when_ready: Callable[[], None]) -> None:
-        self.codec = Negotiation()
         self._host = host
         self._tasks = tasks
         self._when_ready = when_ready
-        self._is_initialized = False
-        self._prepared: set[stages.Stage] = set()
+        self._client: Initialize | None = None
+        """The client's capabilities; None before `initialize`."""
+        self._prepared: set[Stage] = set()
         self._conversations: dict[str, Conversation] = {}
         self.documents: Final = Documents()
-        """What the client says of what it has open; the same for all sessions."""
-        self._reads_files = self._writes_files = False
+        """The client's open documents, the same for all sessions."""
         self._changing = anyio.Lock()
 
-    # --- the handshake, and what is loaded when -----------------------------------------------------------------------
+    # --- handshake and loading ----------------------------------------------------------------------------------------
 
     def admit(self, method: Method[Any, Any, Any]) -> None:
-        """Raises ProtocolError (invalid request) for a method that has to wait for `initialize`."""
-        if method.needs_initialization and not self._is_initialized:
+        """Raise ProtocolError (invalid request) if the method must wait for `initialize`."""
+        if method.needs_initialization and self._client is None:
             raise ProtocolError(Code.INVALID_REQUEST, "call initialize first")
 
-    def initialize(self, introduced: Initialize) -> None:
-        """Notes that the client has introduced itself, and what it speaks. May be repeated until a session is open.
+    def initialize(self, client: Initialize) -> None:
+        """Store the client's capabilities. It may call this again until it opens a session.
 
         Raises:
-            ProtocolError: invalid request, afterwards.
+            ProtocolError: invalid request, if a session is open.
         """
         if self._conversations:
             raise ProtocolError(Code.INVALID_REQUEST, "initialize cannot be repeated while a session is open")
-        self._is_initialized = True
-        self.codec.choose(introduced.version, terminals=introduced.terminals)
-        self._reads_files, self._writes_files = introduced.reads_files, introduced.writes_files
+        self._client = client
 
-    async def prepare(self, stage: stages.Stage) -> None:
-        """Loads what a later stage needs, ahead of need, once."""
+    async def prepare(self, stage: Stage) -> None:
+        """Load the modules of a later stage, once."""
         if stage in self._prepared:
             return
         self._prepared.add(stage)
         self._host.prepare(stage)
-        stages.load(stage, self.codec.codec.package)
+        load(stage)
         if stage == "prompt":
             self._when_ready()
             self._host.warm_up()
@@ -77,7 +96,7 @@ class Connection:
 
     @property
     def model_setup(self) -> ModelSetup | None:
-        """What a person has to do before the model can be used; None where there is nothing."""
+        """What the user must set up before the model can be used; None if nothing."""
         return self._host.model_setup
 
     @property
@@ -86,29 +105,28 @@ class Connection:
         return self._host.sessions
 
     async def adopt(self, opening: Awaitable[Session], context: Context[Connection, Any]) -> Conversation:
-        """Registers a session once it is open: prompts may come. It is shown when the response of `context` is out.
+        """Register a session once it is open, so it can take prompts. Updates start after the response of `context`.
 
-        What opens a session is not cancelled half-way, because the store would go on holding one that nobody has.
+        Opening is shielded from cancellation: otherwise the store would keep a session locked that no client has.
         """
-        from acp_adapter.conversation import Conversation  # of the session stage
-        from acp_adapter.editor_files import EditorFiles
+        from acp_adapter.conversation import Conversation  # session stage
 
         session: Session | None = None
         with anyio.CancelScope(shield=True):
             session = await opening
         assert session is not None
-        codec = self.codec.codec
+        client = self._client
         files = EditorFiles(
             session.session_id,
             self.documents,
             context.peer,
-            codec,
             session.spelled,
             redactor=self._host.redactor,
-            reads=self._reads_files,
-            writes=self._writes_files,
+            reads=client is not None and client.reads_files,
+            writes=client is not None and client.writes_files,
         )
-        conversation = Conversation(session, context.peer, codec, files)
+        terminals = client is not None and client.terminals
+        conversation = Conversation(session, context.peer, files, terminals=terminals)
         self._conversations[session.session_id] = conversation
         context.after_response(partial(conversation.start, self._tasks))
         context.after_response(partial(self.prepare, "prompt"))
@@ -116,29 +134,28 @@ class Connection:
         return conversation
 
     async def reopen(
-        self, wanted: OpenSession, context: Context[Connection, Any], *, is_replayed: bool
+        self, request: OpenSession, context: Context[Connection, Any], *, is_replayed: bool
     ) -> Conversation:
-        """The conversation of a session of the store, which may be open on this connection already.
+        """Return the conversation of a stored session, which may already be open on this connection.
 
-        One that is open and idle is closed first where it is to go on in other directories, or with other MCP servers;
-        and one that has become read-only, so that it goes on with what was kept.
-        `is_replayed`: what was shown of it is shown again first. If that fails or is cancelled, a session that was not
-        open before is not open afterwards.
+        An open, idle session is closed first if it shall continue in other directories or with other MCP servers. So
+        is a session that became read-only: it then continues from its log. With `is_replayed`, the history is sent
+        first. If that fails or is cancelled, a session that was not open before is closed again.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
             SessionBusyError: it is open and busy, and cannot be moved.
-            InvalidRequestError: it cannot go on there.
+            InvalidRequestError: it cannot continue there.
         """
-        # One at a time, so that a second request for the same session finds what the first has opened.
+        # One at a time, so that a second request for the same session finds the one that the first has opened.
         async with self._changing:
-            conversation = self.find(wanted.session_id)
+            conversation = self.find(request.session_id)
             if conversation is not None and not conversation.is_open:
                 await conversation.closed()
                 conversation = None
             if conversation is not None and (
                 conversation.session.is_read_only
-                or conversation.session.would_move(wanted.cwd, wanted.directories, wanted.servers)
+                or conversation.session.would_move(request.cwd, request.directories, request.servers)
             ):
                 await self.close(conversation)
                 conversation = None
@@ -146,7 +163,9 @@ class Connection:
                 if is_replayed:
                     await conversation.replay()
                 return conversation
-            opening = self.sessions.load(SessionId(wanted.session_id), wanted.cwd, wanted.directories, wanted.servers)
+            opening = self.sessions.load(
+                SessionId(request.session_id), request.cwd, request.directories, request.servers
+            )
             conversation = await self.adopt(opening, context)
             if is_replayed:
                 await self._replay(conversation)
@@ -158,7 +177,7 @@ class Connection:
         try:
             await conversation.replay()
         except BaseException:
-            # The client is told that it is not open, so prompts that came meanwhile are not shown either.
+            # The response says that the session is not open, so updates of prompts sent meanwhile are dropped too.
             conversation.give_up()
             await self.close(conversation)
             raise
@@ -166,11 +185,11 @@ class Connection:
     # --- finding and closing ------------------------------------------------------------------------------------------
 
     def find(self, session_id: str) -> Conversation | None:
-        """The open conversation of this id, if there is one."""
+        """Return the open conversation with this id, if there is one."""
         return self._conversations.get(session_id)
 
     def conversation(self, session_id: str) -> Conversation:
-        """The open conversation of this id.
+        """Return the open conversation with this id.
 
         Raises:
             ProtocolError: resource not found.
@@ -183,7 +202,7 @@ class Connection:
         return conversation
 
     async def close(self, conversation: Conversation) -> None:
-        """Cancels what runs, waits until its prompts are answered, and frees the session. May be called twice."""
+        """Cancel its turn, wait until its prompts are answered, and free the session. May be called twice."""
         await conversation.close(partial(self._release, conversation.session.session_id))
 
     async def _release(self, session_id: SessionId) -> None:
@@ -193,12 +212,12 @@ class Connection:
             self._conversations.pop(session_id, None)
 
     async def delete(self, session_id: str) -> None:
-        """Closes a session where it is open on this connection, and removes it from the store.
+        """Close a session if it is open on this connection, and remove it from the store.
 
         Raises:
-            SessionInUseError: another process has it.
+            SessionInUseError: another process has it open.
         """
-        # One at a time, because the store would tell a second request that the session is in use by the first.
+        # One at a time: for a second request the store would report the session as in use, by the first.
         async with self._changing:
             conversation = self.find(session_id)
             if conversation is not None:
@@ -206,7 +225,7 @@ class Connection:
             await self.sessions.delete(SessionId(session_id))
 
     async def client_left(self) -> None:
-        """Cancels what runs, because nobody will read more than its end."""
+        """Cancel all turns, because the client will read no more."""
         for conversation in self._conversations.values():
             conversation.session.cancel()
             conversation.give_up()

@@ -1,43 +1,59 @@
-"""An open session as the editor sees it: the engine's session, the pump that shows it, its unanswered prompts.
+"""An open session as the editor sees it: the engine's session, its pump, unanswered prompts, permission requests.
 
-Must not know the protocol's shapes, which are the codec's, nor other sessions, which are the connection's.
+Knows no shape of the protocol (`v1`) and no other session (`connection`). Made by the connection.
 
-What waits for what. A client must not get an update for a session whose id it has not been told, and whatever happens
-after a session is open must be shown to it. So the subscription begins at once, when the session is opened, and the
-pump begins to send when the response that names the session is out (`start`). In between, which is long where a load
-shows the whole history, prompts may come already, because a client that loads knows the id: they run, and what they
-publish waits in the subscription. A prompt is answered when its turn has ended, its last event is durable, and the pump
-has sent everything up to it; a question for permission is asked when everything before it was sent. Both therefore wait
-for `start`. If it will not come, because the request failed or the client left, `give_up` ends these waits.
+Order. A client must not get an update for a session before the response that names it, and it must get every update
+after the session opened. So the subscription starts when the session opens, and the pump starts to send when the
+response is out (`start`). In between, which takes long if a load sends a long history, prompts may already come,
+because a client that loads knows the id. They run, and their events wait in the subscription. A prompt is answered
+when its turn has ended, its last event is durable, and the pump has sent everything up to it. A permission is
+requested when everything before it was sent. Both therefore wait for `start`. If `start` will not come, because the
+request failed or the client left, `give_up` ends these waits.
 
-Whether anything is shown is the state of the pump (waiting, sending, over). Whether the session can be used is the
-state here: open, closing from when somebody asks for it, closed when its prompts are answered and it is free to be
-opened again. The two are independent: a session may be closed while the response that opens it is on its way.
+State. The pump's state (waiting, sending, over) says whether updates are sent. The state here says whether the session
+can be used: open, closing once a close is requested, closed when its prompts are answered and it can be opened again.
+The two are independent: a session may close while the response that opened it is still on its way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum, auto
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 
+from acp_adapter import v1
 from acp_adapter.editor_files import EditorFiles
-from acp_adapter.permissions import EditorPermissions
+from acp_adapter.jsonrpc.dispatch import Remote
+from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultError, Json, RemoteError
 from acp_adapter.pump import Pump
-from acp_adapter.rpc.methods import Remote
-from acp_adapter.wire.codec import Codec, Json
-from engine import Session, Ticket, TurnEnd
-from engine.core.errors import SessionReadOnlyError
+from acp_adapter.requests import MODE, Prompt, option_id
+from acp_adapter.shown import Facts
+from engine import (
+    MODES,
+    OPTIONS,
+    PermissionAnswer,
+    PermissionQuestion,
+    Seq,
+    Session,
+    Ticket,
+    TurnEnd,
+    cut_line,
+)
+from engine.core.errors import InvalidRequestError, SessionReadOnlyError
 from engine.log.events import UNSTAMPED
-from engine.log.events.conversation import Attachment, PromptKind
 from engine.log.events.going_back import HeadMoved, Rewound
+
+REQUEST_PERMISSION: Final = "session/request_permission"
+_ECHO_CHARS: Final = 60
+"""Limit of a client's text in an error message."""
 
 
 class State(Enum):
-    """Whether a session can be used; it only ever moves on."""
+    """Whether a session can be used. It only changes in this order."""
 
     OPEN = auto()
     CLOSING = auto()
@@ -47,40 +63,40 @@ class State(Enum):
 class Conversation:
     """Binds a session to the connection that opened it."""
 
-    def __init__(self, session: Session, peer: Remote, codec: Codec, files: EditorFiles) -> None:
+    def __init__(self, session: Session, peer: Remote, files: EditorFiles, *, terminals: bool) -> None:
+        """`terminals`: the client draws terminals for commands."""
         self.session = session
         self._files = files
         self._peer = peer
-        self._codec = codec
         self._state = State.OPEN
         self._unanswered: set[Ticket] = set()
         self._changed = anyio.Event()
-        self._pump = Pump(session.subscribe(), codec, session, self._send)
-        session.attach(EditorPermissions(session.session_id, session, peer, codec, self._pump.sent), files)
+        self._pump = Pump(session.subscribe(), session, self._send, terminals=terminals)
+        session.attach(EditorPermissions(session.session_id, session, peer, self._pump.sent), files)
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
+    # --- updates ------------------------------------------------------------------------------------------------------
 
     async def start(self, tasks: TaskGroup) -> None:
-        """Begins to show what happens in the session; only after the response that names it. Not to be repeated."""
+        """Start to send updates. Call this once, after the response that names the session."""
         if self._state is State.CLOSED:
             return
         tasks.start_soon(self._pump.run)
-        await self._send(self._codec.updates.commands_update())
+        await self._send(v1.updates.commands_update())
 
     async def connect(self) -> None:
-        """Begins to connect the session's MCP servers, and waits for none."""
+        """Start to connect the session's MCP servers, without waiting for them."""
         self.session.connect()
 
     def give_up(self) -> None:
-        """Has nobody wait for `start`, which may not come: the request that opened this failed, or the client left."""
+        """End all waits for `start`, because the request that opened the session failed, or the client left."""
         self._pump.give_up()
 
     async def replay(self) -> None:
-        """Shows again everything that was shown, once each, whatever happens meanwhile."""
+        """Send the history: every update exactly once, even if new events are published meanwhile."""
         await self._pump.replay(self.session.events)
 
     async def show_finished(self) -> None:
-        """Shows what the opening has finished of a rewind that was cut off, where nothing else is shown again."""
+        """Report a rewind that was interrupted by a crash and finished while opening, if no history is sent."""
         finished = [event for event in self.session.settled if isinstance(event, Rewound | HeadMoved)]
         if any(isinstance(event, Rewound) for event in finished):
             await self._pump.show(finished)
@@ -90,20 +106,20 @@ class Conversation:
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
-    def accept(self, said: Sequence[str | Attachment], wanted: PromptKind | None) -> Ticket:
-        """Takes a prompt the moment its line is read. Raises SessionBusyError, SessionReadOnlyError."""
-        ticket = self.session.accept(said, wanted)
+    def accept(self, prompt: Prompt) -> Ticket:
+        """Take a prompt while its line is read. Raises SessionBusyError, SessionReadOnlyError."""
+        ticket = self.session.accept(prompt.content, prompt.kind)
         self._files.user_acted()
         self._unanswered.add(ticket)
         return ticket
 
     async def ended(self, ticket: Ticket) -> TurnEnd:
-        """Waits until the prompt's turn is over and everything that belongs to it was sent.
+        """Wait until the prompt's turn has ended and all its updates were sent.
 
-        A client that gives up waiting cancels this prompt; it still ends in an orderly way, as cancelled.
+        Cancelling the wait cancels the prompt, which still ends normally, as cancelled.
 
         Raises:
-            EngineError: the turn could not be carried out or recorded.
+            EngineError: the turn could not run or could not be recorded.
         """
         end = TurnEnd("cancelled", None, UNSTAMPED)
         try:
@@ -121,24 +137,43 @@ class Conversation:
 
     async def _end(self, ticket: Ticket) -> TurnEnd:
         end = await ticket.end()
-        # A session that has become read-only will never publish what it could not commit.
+        # A session that became read-only never publishes the events that it could not commit.
         with suppress(SessionReadOnlyError):
             await self.session.durable(end.seq)
             await self._pump.sent(end.seq)
             await self._pump.caught_up()
         return end
 
+    # --- options ------------------------------------------------------------------------------------------------------
+
+    def set_option(self, requested: str, value: str | bool) -> None:
+        """Set an option, even during a turn; `requested` is its id as the client was offered it.
+
+        Raises:
+            InvalidRequestError: the id or the value was not offered; the message lists those that were.
+        """
+        offered = {MODE: (MODE, [*MODES])}
+        offered.update((option_id(name), (name, [*choices])) for name, (_, _, choices) in OPTIONS.items())
+        if requested not in offered:
+            shown = cut_line(repr(requested), _ECHO_CHARS)
+            raise InvalidRequestError(f"there is no option {shown}; the options are {', '.join(offered)}")
+        name, choices = offered[requested]
+        if isinstance(value, bool) or value not in choices:
+            shown = "a boolean" if isinstance(value, bool) else cut_line(repr(value), _ECHO_CHARS)
+            raise InvalidRequestError(f"{requested} cannot be {shown}; it is one of {', '.join(choices)}")
+        self.session.set_option(name, value)
+
     # --- the end ------------------------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has begun to close it."""
+        """Whether no close was requested."""
         return self._state is State.OPEN
 
     async def close(self, release: Callable[[], Awaitable[None]]) -> None:
-        """Cancels what runs, waits until its prompts are answered, and has `release` free the session.
+        """Cancel the turn, wait until the prompts are answered, and call `release` to free the session.
 
-        May be called twice; both return when it is closed.
+        May be called twice; both calls return when the session is closed.
         """
         if self._state is not State.OPEN:
             await self.closed()
@@ -146,7 +181,7 @@ class Conversation:
         self._move(State.CLOSING)
         self.session.begin_close()
         try:
-            # A client that gives up waiting must not leave a session that can neither be used nor opened again.
+            # Otherwise a cancelled request would leave a session that can neither be used nor opened again.
             with anyio.CancelScope(shield=True):
                 await self._until(lambda: not self._unanswered)
                 await release()
@@ -155,7 +190,7 @@ class Conversation:
             self._move(State.CLOSED)
 
     async def closed(self) -> None:
-        """Waits until it is closed."""
+        """Wait until the session is closed."""
         await self._until(lambda: self._state is State.CLOSED)
 
     def _move(self, state: State) -> None:
@@ -166,6 +201,32 @@ class Conversation:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             await self._changed.wait()
+
+
+class EditorPermissions:
+    """Requests permission from the user of the editor, for the engine.
+
+    Waits until everything before the question was sent, because the user decides by what is on the screen. An answer
+    that is not clearly an approval is a rejection: an unknown option, an error, a client that does not know the
+    method.
+    """
+
+    def __init__(
+        self, session_id: str, facts: Facts, peer: Remote, wait_until_sent: Callable[[Seq], Awaitable[None]]
+    ) -> None:
+        self._session_id = session_id
+        self._facts = facts
+        self._peer = peer
+        self._wait_until_sent = wait_until_sent
+
+    async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        """Return the user's answer. Cancelling the wait withdraws the question."""
+        await self._wait_until_sent(question.seq)
+        params = v1.client.permission_params(self._session_id, question, self._facts)
+        try:
+            return await self._peer.request(REQUEST_PERMISSION, params, v1.client.permission_answer)
+        except (RemoteError, InvalidResultError, ConnectionClosedError):
+            return PermissionAnswer(outcome="rejected")

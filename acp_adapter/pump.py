@@ -1,30 +1,31 @@
-"""Carries what a session publishes to the editor: in order, merged, and never faster than an editor can draw.
+"""Sends a session's events and signals to the editor: in order, merged, never faster than an editor can draw.
 
-The first piece of a stream goes out at once; pieces that follow within a frame are joined. Knows when everything up to
-an event was sent, which is what a prompt's response has to wait for, and what a replay goes up to. One per open
-session. Must not know the protocol: what is sent for an event is written by the connection's codec.
+The first piece of a stream goes out at once; pieces that follow within a frame are joined. The pump knows when
+everything up to an event was sent: a prompt's response waits for that, and a replay ends there. One pump for each open
+session, owned by its conversation. Knows no shape of the protocol; `v1.updates` writes the updates.
 
-The pump owns what has been shown (`wire.shown`) and what is being streamed (`streams`). `run` and `replay` share one
-lock, so that a replay begins and ends between two batches: it translates the log from its start up to the last event
-that was sent, adds what is being streamed, and leaves what has been shown at the state it ends with. Whatever is on
-the log and not sent yet comes through `run` afterwards, so nothing is missing and nothing comes twice.
+The pump owns the state shown so far (`shown.Shown`) and the streams that have no event yet (`Streams`). `run` and
+`replay` share a lock, so a replay starts and ends between two batches. It translates the log from its start to the last
+event that was sent, adds the open streams, and stores the state it ends with. Events after that go through `run`
+later. So no event is missing, and none is sent twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, cast
 
 import anyio
+from msgspec.structs import replace
 
-from acp_adapter.facts import Facts
-from acp_adapter.streams import Streams
-from acp_adapter.wire.codec import Codec, Json
-from acp_adapter.wire.shown import Shown
+from acp_adapter import v1
+from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.shown import Facts, Shown
 from engine import (
     FilesPutBack,
     Item,
+    MessageId,
     ModelRetried,
     OutputStreamed,
     ReasoningStreamed,
@@ -32,51 +33,59 @@ from engine import (
     StatementRerun,
     Subscription,
     TextStreamed,
+    ToolCallId,
+    between,
     path_of,
+    printed_text,
 )
 from engine.log.events import AnyEvent, Event
+from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
+from engine.log.events.execution import CommandEnded, ExecutionFinished
 from engine.log.events.session import ConfigChanged, ModeChanged, TitleChanged
 
 FRAME_SECONDS: Final = 1 / 60
+LIVE_OUTPUT_CHARS: Final = 4_096
+"""Limit of one stream while its statement runs: longer output is cut in the middle. The result has all of it."""
 _OF_ALL_BRANCHES: Final = (ModeChanged, ConfigChanged, TitleChanged)
+"""Events that apply to the whole session, so a replay of one branch includes those of all."""
 
 Send = Callable[[Json], Awaitable[None]]
 """Sends one update; waits while the editor does not read."""
 
 
 class State(Enum):
-    """Whether anything is sent. Who waits for something to be sent goes on when it is over."""
+    """Whether updates are sent. Waits for sent updates end when this is OVER."""
 
     WAITING = auto()
-    """Not yet: the client has not been told of the session."""
+    """The client does not know the session yet."""
     SENDING = auto()
     OVER = auto()
-    """The subscription has ended; or nothing was sent so far, and perhaps never will be."""
+    """The subscription has ended, or sending was given up before it started."""
 
 
 class Pump:
-    """Moves items from a subscription to the editor until the subscription ends."""
+    """Sends items of a subscription to the editor until the subscription ends."""
 
-    def __init__(self, subscription: Subscription, codec: Codec, facts: Facts, send: Send) -> None:
+    def __init__(self, subscription: Subscription, facts: Facts, send: Send, *, terminals: bool = False) -> None:
+        """`terminals`: the editor draws terminals for commands."""
         self._subscription = subscription
-        self._codec = codec
         self._facts = facts
         self._send = send
-        self._nothing = Shown(terminals=codec.terminals)
+        self._nothing = Shown(terminals=terminals)
         self._shown = self._nothing
         self._streams = Streams()
         self._sent = subscription.after
         self._handled = 0
         self._progress = anyio.Event()
         self._state = State.WAITING
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._lock = anyio.Lock(fast_acquire=True)
 
     async def run(self) -> None:
-        """Sends what is published until the subscription ends."""
+        """Send what the session publishes until the subscription ends."""
         self._state = State.SENDING
         try:
             async for batch in self._subscription.batches(FRAME_SECONDS):
-                async with self._turn:
+                async with self._lock:
                     for item in merged(batch):
                         for update in self._live_updates(item):
                             await self._send(update)
@@ -89,7 +98,7 @@ class Pump:
             self._advance(self._sent)
 
     def give_up(self) -> None:
-        """Has nobody wait for `run`, where it was not called."""
+        """End all waits for `run` if it was not called yet."""
         if self._state is State.WAITING:
             self._state = State.OVER
             self._advance(self._sent)
@@ -98,49 +107,49 @@ class Pump:
         match item:
             case TextStreamed() | ReasoningStreamed():
                 self._streams.add(item)
-                return [self._codec.updates.message_update(item)]
+                return [v1.updates.message_update(item)]
             case OutputStreamed():
                 text = self._streams.printed(item)
-                return self._codec.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
+                return v1.updates.output_updates(item.tool_call_id, item.text, text, self._shown)
             case StatementRerun():
-                return [self._codec.updates.rerun_update(item)]
+                return [v1.updates.rerun_update(item)]
             case FilesPutBack() | ModelRetried():
-                return []  # what became of them is told when it is known
+                return []  # because an event reports their result
             case _:
                 event = cast("AnyEvent", item)
                 self._streams.end(event)
-                self._shown, updates = self._codec.updates.event_updates(event, self._shown, self._facts, is_live=True)
+                self._shown, updates = v1.updates.event_updates(event, self._shown, self._facts, is_live=True)
                 return updates
 
     async def replay(self, events: Sequence[AnyEvent]) -> None:
-        """Shows what was sent so far of the branch that was active then, as it stands by now; `events` is the log."""
-        async with self._turn:
+        """Send the final state of everything sent so far on the branch that was active; `events` is the log."""
+        async with self._lock:
             path = path_of(events[: self._sent + 1], _OF_ALL_BRANCHES)
-            replay = self._codec.updates.replay(path, self._facts, self._nothing)
+            replay = v1.updates.Replay(path, self._facts, self._nothing)
             for update in replay:
                 await self._send(update)
             self._shown = replay.shown
             for piece in self._streams.messages:
-                await self._send(self._codec.updates.message_update(piece))
+                await self._send(v1.updates.message_update(piece))
             for call, text in self._streams.output:
-                for update in self._codec.updates.output_updates(call, text, text, self._shown):
+                for update in v1.updates.output_updates(call, text, text, self._shown):
                     await self._send(update)
 
     async def show(self, events: Sequence[AnyEvent]) -> None:
-        """Sends what events say that were on the log before the subscription began, as if they happened now."""
-        async with self._turn:
+        """Send updates for events that were logged before the subscription started, as if they happened now."""
+        async with self._lock:
             for event in events:
-                self._shown, updates = self._codec.updates.event_updates(event, self._shown, self._facts, is_live=True)
+                self._shown, updates = v1.updates.event_updates(event, self._shown, self._facts, is_live=True)
                 for update in updates:
                     await self._send(update)
 
     async def sent(self, seq: Seq) -> None:
-        """Waits until everything up to the event at `seq` was sent, or nothing more will be."""
+        """Wait until everything up to the event at `seq` was sent, or nothing more will be sent."""
         while self._state is State.WAITING or (self._state is State.SENDING and self._sent < seq):
             await self._progress.wait()
 
     async def caught_up(self) -> None:
-        """Waits until everything that was published so far, signals included, was sent, or nothing more will be."""
+        """Wait until everything published so far was sent, signals included, or nothing more will be sent."""
         published = self._subscription.published
         while self._state is State.SENDING and self._handled < published:
             await self._progress.wait()
@@ -152,7 +161,7 @@ class Pump:
 
 
 def merged(batch: Sequence[Item]) -> list[Item]:
-    """The batch with adjacent pieces of the same stream joined into one."""
+    """Return the batch with adjacent pieces of one stream joined."""
     result: list[Item] = []
     for item in batch:
         joined = _join(result[-1], item) if result else None
@@ -175,3 +184,75 @@ def _join(first: Item, second: Item) -> Item | None:
             return OutputStreamed(a, stream, first.text + second.text)
         case _:
             return None
+
+
+class _CutOutput:
+    """The output of one stream, cut in the middle when it is long."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._tail = ""
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        half = LIVE_OUTPUT_CHARS // 2
+        room = half - len(self._head)
+        self._head += text[:room]
+        tail = self._tail + text[room:]
+        self._tail = tail[-half:]
+        self._left_out += len(tail) - len(self._tail)
+
+    @property
+    def text(self) -> str:
+        """Both ends, and the number of characters missing between them."""
+        return self._head + (between(self._left_out) if self._left_out else "") + self._tail
+
+
+class Streams:
+    """Streamed messages and output of one session that have no event yet.
+
+    Kept for a client that loads the session during a turn, and because an editor gets output as one text.
+    """
+
+    def __init__(self) -> None:
+        self._messages: dict[MessageId, list[TextStreamed | ReasoningStreamed]] = {}
+        self._output: dict[ToolCallId, dict[str, _CutOutput]] = {}
+
+    def add(self, piece: TextStreamed | ReasoningStreamed) -> None:
+        """Add a piece of a message."""
+        self._messages.setdefault(piece.message_id, []).append(piece)
+
+    def printed(self, piece: OutputStreamed) -> str:
+        """Add a piece of output; return all output of its statement so far, as the result will show it."""
+        streams = self._output.setdefault(piece.tool_call_id, {"stdout": _CutOutput(), "stderr": _CutOutput()})
+        streams[piece.stream].add(piece.text)
+        return _text(streams)
+
+    def end(self, event: AnyEvent) -> None:
+        """Forget the streams that the event contains in full."""
+        match event:
+            case AgentText(message_id=message_id) | AgentReasoning(message_id=message_id):
+                self._messages.pop(message_id, None)
+            case CommandEnded(tool_call_id=call) | ToolResult(tool_call_id=call):
+                self._output.pop(call, None)
+            case ExecutionFinished():
+                self._output.clear()  # because one statement runs at a time
+            case RunStop():
+                # Answers beside the run were streamed, and no event ends them.
+                self._messages.clear()
+            case _:
+                pass
+
+    @property
+    def messages(self) -> list[TextStreamed | ReasoningStreamed]:
+        """The open messages, each as one piece."""
+        return [replace(pieces[0], text="".join(piece.text for piece in pieces)) for pieces in self._messages.values()]
+
+    @property
+    def output(self) -> list[tuple[ToolCallId, str]]:
+        """The output so far of each running statement."""
+        return [(call, _text(streams)) for call, streams in self._output.items()]
+
+
+def _text(streams: Mapping[str, _CutOutput]) -> str:
+    return printed_text(streams["stdout"].text, streams["stderr"].text)

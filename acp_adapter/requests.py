@@ -1,28 +1,29 @@
-"""What a client asks for, whatever version of the protocol it speaks: the params that handlers get.
+"""Params and results of the methods as plain values, independent of the protocol version.
 
-Plain values without behaviour. Made by the codec of the connection's version (`acp_adapter.wire`), taken by handlers.
-Must not know how anything looks on the wire.
+`v1` reads params into these values and writes results from them; `methods` has the handlers that take and return them.
+A method whose result is empty returns None. Knows nothing of JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-if TYPE_CHECKING:  # of the session stage
-    from engine import McpServer
+if TYPE_CHECKING:  # loaded in the session stage
+    from engine import McpServer, OptionValues, SessionRow
+    from engine.log.events.conversation import Attachment, PromptKind
+
+# --- params -----------------------------------------------------------------------------------------------------------
 
 
 class Initialize(Struct, frozen=True):
-    """`version` is the newest version of the protocol that the client speaks.
+    """The client's capabilities.
 
-    `terminals`: it draws terminals for what the agent runs by itself. `reads_files` and `writes_files`: it can be asked
-    for the text that it holds of a file, and to put one in its place.
+    `terminals`: it draws terminals for commands that the agent runs. `reads_files`, `writes_files`: the agent may ask
+    it for the text of a file, or to write one.
     """
 
-    version: int
     terminals: bool = False
     reads_files: bool = False
     writes_files: bool = False
@@ -33,30 +34,30 @@ class Authenticate(Struct, frozen=True):
 
 
 class NewSession(Struct, frozen=True):
-    """A session in `cwd`, with these MCP servers."""
+    """A new session in `cwd`, with these MCP servers."""
 
+    cwd: str
+    directories: tuple[str, ...] = ()
+    servers: tuple[McpServer, ...] = ()
+
+
+class OpenSession(Struct, frozen=True):
+    """A stored session to continue in these directories, with these MCP servers."""
+
+    session_id: str
     cwd: str
     directories: tuple[str, ...] = ()
     servers: tuple[McpServer, ...] = ()
 
 
 class SessionRef(Struct, frozen=True):
-    """The session that something is wanted of."""
+    """The params of methods that name a session and nothing else."""
 
     session_id: str
-
-
-class OpenSession(Struct, frozen=True):
-    """A session that was closed, to go on in these directories and with these MCP servers."""
-
-    session_id: str
-    cwd: str
-    directories: tuple[str, ...] = ()
-    servers: tuple[McpServer, ...] = ()
 
 
 class ListSessions(Struct, frozen=True):
-    """The sessions in `cwd`, or all of them; `cursor` is where the last page ended."""
+    """The sessions in `cwd`, or all; `cursor` is the end of the previous page."""
 
     cwd: str | None = None
     cursor: str | None = None
@@ -67,23 +68,40 @@ class SetMode(Struct, frozen=True):
     mode: str
 
 
+MODE: Final = "mode"
+"""Id of the option that is the session's mode; the only id that the protocol defines."""
+
+
+def option_id(name: str) -> str:
+    """Return the id of an option by the engine's name for it: a custom id starts with an underscore."""
+    return name if name == MODE else f"_{name}"
+
+
 class SetOption(Struct, frozen=True):
-    """`option` is the id that the client was offered, `value` whatever it chose."""
+    """`option` is an id as the client sent it, `value` any value that it sent."""
 
     session_id: str
     option: str
     value: str | bool
 
 
+class Prompt(Struct, frozen=True):
+    """A prompt: texts and attachments in order. `kind` is the client's choice for a prompt during a turn."""
+
+    session_id: str
+    content: tuple[str | Attachment, ...]
+    kind: PromptKind | None = None
+
+
 class Position(Struct, frozen=True):
-    """A place in a document: `line` from 0, and `character` in it from 0, in UTF-16 code units."""
+    """A position in a document: line, and UTF-16 code units within it, both from 0."""
 
     line: int
     character: int
 
 
 class DocumentChange(Struct, frozen=True):
-    """What stands from `start` up to `end` now; without these, in the whole document."""
+    """New text for the range from `start` to `end`, or for the whole document."""
 
     text: str
     start: Position | None = None
@@ -91,7 +109,6 @@ class DocumentChange(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the whole text."""
         return self.start is None
 
 
@@ -102,7 +119,7 @@ class DocumentOpened(Struct, frozen=True):
 
 
 class DocumentChanged(Struct, frozen=True):
-    """Each of `changes` is about the text that those before it have left."""
+    """Each change applies to the result of the changes before it."""
 
     uri: str
     version: int
@@ -110,7 +127,7 @@ class DocumentChanged(Struct, frozen=True):
 
 
 class DocumentRef(Struct, frozen=True):
-    """The document that something is said of."""
+    """The params of methods that name a document and nothing else."""
 
     uri: str
 
@@ -120,47 +137,39 @@ class DocumentFocused(Struct, frozen=True):
     version: int
 
 
-class Text(Struct, frozen=True):
-    text: str
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
-class Link(Struct, frozen=True):
-    """A resource that the agent can read itself."""
+class SignIn(Struct, frozen=True):
+    """How to give the agent what its model needs; `description` is a sentence."""
 
-    uri: str
+    method_id: str
     name: str
-    media_type: str | None = None
-    title: str | None = None
-    description: str | None = None
-    size: int | None = None
+    description: str
 
 
-class Document(Struct, frozen=True):
-    """A text resource that came with the prompt."""
+class Initialized(Struct, frozen=True):
+    """`agent_version` is this program's version; `sign_in` is None if the agent needs none."""
 
-    uri: str
-    text: str
-    media_type: str | None = None
-
-
-class Binary(Struct, frozen=True):
-    """A resource that came with the prompt and is no text."""
-
-    uri: str
+    agent_version: str
+    sign_in: SignIn | None = None
 
 
-class Media(Struct, frozen=True):
-    """A picture or a sound; `kind` is the protocol's word for it."""
-
-    kind: str
-
-
-Content = Text | Link | Document | Binary | Media
-
-
-class Prompt(Struct, frozen=True):
-    """What a person says. `meta` is what the client added for programs that know it."""
-
+class OpenedSession(Struct, frozen=True):
     session_id: str
-    content: tuple[Content, ...]
-    meta: Mapping[str, Any] | None = None
+    options: OptionValues
+
+
+class SessionPage(Struct, frozen=True):
+    """One page of sessions, and the cursor of the next page, if there is one."""
+
+    rows: tuple[SessionRow, ...]
+    next_cursor: str | None = None
+
+
+StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+"""The protocol's stop reasons. A failed turn has none: its prompt is answered with an error."""
+
+
+class PromptEnded(Struct, frozen=True):
+    reason: StopReason

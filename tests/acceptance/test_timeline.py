@@ -132,7 +132,7 @@ def test_a_handle_that_is_given_less_takes_less_of_the_results_that_show_it(tmp_
             load(other, session, project)
             assert renders(other) == told
     numbers = {"never": [], "economic": [4, 6]}[rule]
-    assert list(told) == [f"Render the result of statement {number} anew for the model" for number in numbers]
+    assert list(told) == [f"Render the result of statement {number} again for the model" for number in numbers]
     assert all("lines below" in text for text in told.values())
     shown = rewindow(tmp_path / "state", "show", session)
     assert ["rendered 4> [parts.py:801 (part_200)]" in shown, "rendered 6> " in shown] == [bool(numbers)] * 2

@@ -1,16 +1,18 @@
-"""A real Connection over the memory transport: handshake, order of what is sent, permissions, and how it ends."""
+"""One client: handshake, bad requests, order of messages, permissions, closing, stages of loading."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from acp_adapter.handlers import METHODS
-from acp_adapter.serving import DRAIN_SECONDS
+from acp_adapter.methods import METHODS
+from acp_adapter.server import DRAIN_SECONDS
 from engine.core.clock import SystemClock
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client, in_memory
@@ -44,16 +46,14 @@ def text_prompt(session: str, text: str) -> Message:
 
 
 @pytest.mark.parametrize("requested", [0, 1, 2, 99, 2**40])
-async def test_every_version_that_is_asked_for_is_answered_with_one_that_is_spoken(
-    requested: int, tmp_path: Path
-) -> None:
+async def test_every_version_is_answered_with_1(requested: int, tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         assert (await client.call("initialize", {"protocolVersion": requested}))["protocolVersion"] == 1
         assert (await client.call("session/list", {}))["sessions"] == []
 
 
 @pytest.mark.parametrize("version", ["1", None, True, -1, 1.5, [1]])
-async def test_a_version_that_is_none_is_refused_with_its_name(version: Any, tmp_path: Path) -> None:
+async def test_invalid_version_is_refused(version: Any, tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         error = await client.error("initialize", {"protocolVersion": version})
         assert (error["code"], "protocolVersion" in error["message"]) == (-32602, True)
@@ -64,23 +64,29 @@ REQUESTS = sorted(name for name, method in METHODS.items() if not method.is_noti
 
 
 @pytest.mark.parametrize("method", sorted(set(REQUESTS) - {"initialize", "authenticate"}))
-async def test_before_initialize_nothing_is_served_and_bad_params_are_said_first(method: str, tmp_path: Path) -> None:
+async def test_before_initialize_requests_are_refused(method: str, tmp_path: Path) -> None:
     assert METHODS[method].needs_initialization
-    params = {**where("s", tmp_path), "prompt": [], "modeId": "ask", "configId": "mode", "value": "ask"}
+    params = {
+        **where("s", tmp_path),
+        "prompt": [{"type": "text", "text": ""}],
+        "modeId": "ask",
+        "configId": "mode",
+        "value": "ask",
+    }
     async with in_memory(tmp_path) as client:
         refused = await client.error(method, params)
         assert (refused["code"], refused["message"]) == (-32600, "call initialize first")
         assert (await client.error(method, {**params, "cwd": "relative", "sessionId": 7}))["code"] == -32602
 
 
-async def test_what_needs_no_initialize_is_served_without(tmp_path: Path) -> None:
+async def test_authenticate_and_cancel_need_no_initialize(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
-        assert "no authentication methods" in (await client.error("authenticate", {"methodId": "x"}))["message"]
+        assert "needs no authentication" in (await client.error("authenticate", {"methodId": "x"}))["message"]
         await client.notify("session/cancel", {"sessionId": "none"})
         await client.quiet()
 
 
-async def test_initialize_may_be_repeated_until_a_session_is_open_and_again_when_it_is_closed(tmp_path: Path) -> None:
+async def test_initialize_may_be_repeated_without_open_sessions(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         await client.initialize()
         session = await client.open(tmp_path)
@@ -89,10 +95,46 @@ async def test_initialize_may_be_repeated_until_a_session_is_open_and_again_when
         await client.initialize()
 
 
-# --- what comes before what -------------------------------------------------------------------------------------------
+# --- bad requests -----------------------------------------------------------------------------------------------------
 
 
-async def test_no_update_comes_before_the_response_that_names_its_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "params",
+    [None, {}, {"cwd": "/"}, {"cwd": 7, "mcpServers": []}, {"cwd": "relative/path", "mcpServers": []}, [], "x"],
+)
+async def test_bad_params_are_named_and_not_echoed(tmp_path: Path, params: object) -> None:
+    async with in_memory(tmp_path) as agent:
+        await agent.initialize()
+        error = await agent.error("session/new", params)
+        assert error["code"] == -32602
+        assert "\n" not in error["message"]
+        assert "relative/path" not in json.dumps(error)
+        assert await agent.prompt(await agent.new_session(tmp_path), "1 + 1") == "end_turn"
+
+
+async def test_invalid_directory_is_named(tmp_path: Path) -> None:
+    async with in_memory(tmp_path) as agent:
+        await agent.initialize()
+        error = await agent.error("session/new", {"cwd": "/no/such/place", "mcpServers": []})
+        assert error["code"] == -32602
+        assert error["message"] == "cwd '/no/such/place' does not exist; choose one that exists"
+
+
+async def test_an_unknown_session_is_resource_not_found(tmp_path: Path) -> None:
+    async with in_memory(tmp_path) as agent:
+        await agent.initialize()
+        error = await agent.error(
+            "session/prompt", {"sessionId": "ses_none", "prompt": [{"type": "text", "text": "1"}]}
+        )
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": "ses_none"})
+        await agent.notify("session/cancel", {"sessionId": "ses_none"})
+        assert (await agent.error("session/close", {"sessionId": "ses_none"}))["code"] == -32002
+
+
+# --- order of messages ------------------------------------------------------------------------------------------------
+
+
+async def test_no_update_precedes_the_response_to_new(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         await client.initialize()
         opened = await client.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -108,7 +150,7 @@ async def test_no_update_comes_before_the_response_that_names_its_session(tmp_pa
         await client.quiet()
 
 
-async def test_a_load_shows_everything_before_its_response_and_the_commands_after_it(tmp_path: Path) -> None:
+async def test_load_sends_history_before_its_response(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, {"text": "Hello."})) as first:
         session = await first.open(tmp_path)
@@ -126,7 +168,7 @@ async def test_a_load_shows_everything_before_its_response_and_the_commands_afte
         await second.quiet()
 
 
-async def test_a_prompt_is_answered_after_all_that_belongs_to_it(tmp_path: Path) -> None:
+async def test_prompt_is_answered_after_its_updates(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"text": "Looking.", "statement": "print('out')\n6 * 7"}, {"text": "It is 42."})
     async with in_memory(tmp_path, model=model) as client:
         assert await client.prompt(await client.open(tmp_path), "compute") == "end_turn"
@@ -136,7 +178,7 @@ async def test_a_prompt_is_answered_after_all_that_belongs_to_it(tmp_path: Path)
         await client.quiet()
 
 
-async def test_a_client_that_reads_nothing_holds_the_agent_back_and_gets_everything_in_order(tmp_path: Path) -> None:
+async def test_slow_client_gets_everything_in_order(tmp_path: Path) -> None:
     pieces = "".join(f"{number:04} " for number in range(2_000))
     async with in_memory(tmp_path, model=scripted(tmp_path, {"text": pieces, "chunk": 5}), capacity=1) as client:
         session = await client.open(tmp_path)
@@ -146,7 +188,7 @@ async def test_a_client_that_reads_nothing_holds_the_agent_back_and_gets_everyth
         assert client.text() == pieces
 
 
-async def test_when_ready_is_called_once_after_the_first_session_was_shown(tmp_path: Path) -> None:
+async def test_when_ready_is_called_once(tmp_path: Path) -> None:
     ready: list[str] = []
     async with in_memory(tmp_path, when_ready=lambda: ready.append("ready")) as client:
         await client.initialize()
@@ -172,7 +214,7 @@ def asking(tmp_path: Path) -> str:
     return scripted(tmp_path, {"statement": "x = 1"}, {"text": "So be it."})
 
 
-async def test_the_question_comes_after_the_call_that_it_is_about(tmp_path: Path) -> None:
+async def test_permission_request_follows_its_tool_call(tmp_path: Path) -> None:
     async with in_memory(tmp_path, model=asking(tmp_path)) as client:
         prompt, question = await asked(client, tmp_path)
         (call,) = client.updates("tool_call")
@@ -183,7 +225,7 @@ async def test_the_question_comes_after_the_call_that_it_is_about(tmp_path: Path
         assert client.updates("tool_call_update")[-1]["status"] == "completed"
 
 
-async def test_a_cancel_takes_the_question_back(tmp_path: Path) -> None:
+async def test_cancel_withdraws_the_permission_request(tmp_path: Path) -> None:
     async with in_memory(tmp_path, model=asking(tmp_path)) as client:
         prompt, question = await asked(client, tmp_path)
         await client.notify("session/cancel", {"sessionId": question["params"]["sessionId"]})
@@ -203,7 +245,7 @@ async def stored(tmp_path: Path, store: MemoryStore) -> str:
         return session
 
 
-async def test_a_prompt_and_a_close_during_a_load_are_answered_and_a_load_works_again(
+async def test_prompt_and_close_during_a_load(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore(SystemClock())
@@ -220,7 +262,7 @@ async def test_a_prompt_and_a_close_during_a_load_are_answered_and_a_load_works_
         assert (await client.call("session/load", where(session, tmp_path)))["modes"]
 
 
-async def test_a_deleted_session_is_closed_first_and_then_unknown(tmp_path: Path) -> None:
+async def test_deleted_session_is_closed_and_unknown(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         session = await client.open(tmp_path)
         prompt = await client.begin_prompt(session, "while True: pass")
@@ -232,12 +274,47 @@ async def test_a_deleted_session_is_closed_first_and_then_unknown(tmp_path: Path
         assert (error["code"], error["data"]) == (-32002, {"sessionId": session})
 
 
-async def test_the_end_of_input_cancels_what_runs_and_still_answers_it(tmp_path: Path) -> None:
+async def test_end_of_input_cancels_and_answers_the_turn(tmp_path: Path) -> None:
     async with in_memory(tmp_path) as client:
         session = await client.open(tmp_path)
         prompt = await client.begin_prompt(session, "while True: pass")
         await client.until(lambda message: "in_progress" in json.dumps(message))
         client.stop_writing()
-        answer = await client.response(prompt, DRAIN_SECONDS / 2)  # before whatever is left is cancelled
+        answer = await client.response(prompt, DRAIN_SECONDS / 2)  # before the grace ends
         assert answer["result"]["stopReason"] == "cancelled"
         assert await client.next() is None
+
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+LOADED = """
+import sys
+from contextlib import suppress
+from acp_adapter import server, v1
+from acp_adapter.connection import load
+from acp_adapter.jsonrpc.messages import WireShapeError
+from acp_adapter.methods import METHODS
+
+def loaded():
+    return {name for name in sys.modules if name.startswith("acp_adapter.")}
+
+first = loaded()
+load("answering")
+answering = loaded()
+load("session")
+session = loaded()
+load("prompt")
+everything = loaded()
+for name in METHODS:
+    with suppress(WireShapeError):
+        v1.read_params(name, {"prompt": 1})
+v1.client, v1.updates
+late = loaded() - everything - {"acp_adapter.v1.documents"}
+models = {name for name in answering - {"acp_adapter.v1"} if name.startswith("acp_adapter.v1")}
+print(sorted(late), sorted(models), len(first) < len(answering) < len(session) < len(everything))
+"""
+
+
+def test_stages_load_everything_and_the_first_little() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[] ['acp_adapter.v1.handshake'] True"

@@ -1,4 +1,4 @@
-"""What waits for what between the opening of a session and its end: a Conversation before a peer that takes notes."""
+"""Order between opening a session, its first update and its end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from anyio.abc import TaskGroup
 
 from acp_adapter.conversation import Conversation
-from acp_adapter.documents import Documents
-from acp_adapter.editor_files import EditorFiles
-from acp_adapter.wire.negotiation import codec_for
+from acp_adapter.editor_files import Documents, EditorFiles
+from acp_adapter.requests import Prompt
 from engine import Sessions
 from engine.log.events.conversation import RunStop
 from engine.log.redaction import NO_SECRETS
@@ -25,7 +24,7 @@ SECONDS = 20.0
 
 
 class NotingPeer:
-    """The other side, as a list of what it was sent; it answers no question."""
+    """A peer that records updates and answers no request."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -49,7 +48,7 @@ class NotingPeer:
 
 
 class Opening:
-    """A session that was just opened, with whoever waits for it."""
+    """A session that was just opened, and the tasks that wait for it."""
 
     def __init__(self, sessions: Sessions, conversation: Conversation, peer: NotingPeer, tasks: TaskGroup) -> None:
         self._sessions = sessions
@@ -59,8 +58,8 @@ class Opening:
         self.happened: list[str] = []
 
     def prompt(self, text: str) -> None:
-        """Sends a prompt, and notes its end."""
-        ticket = self.conversation.accept([text], None)
+        """Send a prompt, and record its end."""
+        ticket = self.conversation.accept(Prompt("", (text,)))
 
         async def wait() -> None:
             end = await self.conversation.ended(ticket)
@@ -69,7 +68,7 @@ class Opening:
         self.tasks.start_soon(wait)
 
     def close(self) -> None:
-        """Asks for its end, and notes it."""
+        """Close the session, and record the end."""
 
         async def release() -> None:
             await self._sessions.close(self.conversation.session.session_id)
@@ -90,20 +89,20 @@ async def opening(tmp_path: Path) -> AsyncIterator[Opening]:
         with anyio.fail_after(SECONDS):
             async with anyio.create_task_group() as tasks:
                 files = EditorFiles(
-                    "", Documents(), peer, codec_for(1), session.spelled, redactor=NO_SECRETS, reads=False, writes=False
+                    "", Documents(), peer, session.spelled, redactor=NO_SECRETS, reads=False, writes=False
                 )
-                yield Opening(sessions, Conversation(session, peer, codec_for(1), files), peer, tasks)
+                yield Opening(sessions, Conversation(session, peer, files, terminals=False), peer, tasks)
 
 
 async def ended(conversation: Conversation) -> None:
-    """Waits until a run has ended and nothing more happens, shown or not."""
+    """Wait until a run has ended and nothing more happens, sent or not."""
     while not isinstance(conversation.session.events[-1], RunStop):
         await anyio.lowlevel.checkpoint()
     await conversation.session.durable(len(conversation.session.events) - 1)
     await anyio.wait_all_tasks_blocked()
 
 
-async def test_nothing_is_shown_and_no_prompt_answered_before_the_start(tmp_path: Path) -> None:
+async def test_nothing_is_sent_before_start(tmp_path: Path) -> None:
     async with opening(tmp_path) as opened:
         opened.prompt("/help")
         await ended(opened.conversation)
@@ -115,7 +114,7 @@ async def test_nothing_is_shown_and_no_prompt_answered_before_the_start(tmp_path
     assert opened.happened == ["prompt end_turn", "released", "closed"]
 
 
-async def test_a_start_that_will_not_come_lets_prompts_go_unshown(tmp_path: Path) -> None:
+async def test_giving_up_the_start_answers_prompts(tmp_path: Path) -> None:
     async with opening(tmp_path) as opened:
         opened.prompt("/help")
         opened.close()
@@ -125,7 +124,7 @@ async def test_a_start_that_will_not_come_lets_prompts_go_unshown(tmp_path: Path
     assert [event.split()[0] for event in opened.happened] == ["prompt", "released", "closed"]
 
 
-async def test_a_close_during_the_opening_waits_for_the_prompts_that_wait_for_the_start(tmp_path: Path) -> None:
+async def test_close_while_opening_waits_for_prompts(tmp_path: Path) -> None:
     async with opening(tmp_path) as opened:
         opened.prompt("while True: pass")
         opened.close()
@@ -138,7 +137,7 @@ async def test_a_close_during_the_opening_waits_for_the_prompts_that_wait_for_th
     assert opened.peer.kinds[-1] == "session_info_update"
 
 
-async def test_a_start_after_the_close_shows_nothing_any_more(tmp_path: Path) -> None:
+async def test_start_after_close_sends_nothing(tmp_path: Path) -> None:
     async with opening(tmp_path) as opened:
         opened.close()
         await opened.conversation.closed()

@@ -1,4 +1,4 @@
-"""Whether and for how long a client is asked for a file, and what its answers come to."""
+"""Open documents, and when a client is asked for the text of a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,168 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from acp_adapter.documents import Documents
-from acp_adapter.editor_files import READ, READ_SECONDS, WRITE, EditorFiles
+from acp_adapter.editor_files import LARGEST, READ, READ_SECONDS, WRITE, Documents, EditorFiles, path_of
+from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.requests import DocumentChange, Position
-from acp_adapter.rpc.errors import ConnectionClosedError, InvalidResultError, RemoteError
-from acp_adapter.wire.negotiation import codec_for
 from engine import Redactor
 from engine.log.redaction import NO_SECRETS
+
+URI = "file:///work/a.py"
+PATH = "/work/a.py"
+
+
+def opened(text: str, version: int = 1) -> tuple[Documents, list[str]]:
+    documents, moved = Documents(), list[str]()
+    documents.subscribe(moved.append)
+    documents.did_open(URI, version, text)
+    moved.clear()
+    return documents, moved
+
+
+def text_of(documents: Documents) -> str | None:
+    document = documents.find(PATH)
+    assert document is not None
+    return document.text
+
+
+def edit(start: tuple[int, int], end: tuple[int, int], text: str) -> DocumentChange:
+    return DocumentChange(text, Position(*start), Position(*end))
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        ("one\ntwo\n", edit((1, 0), (1, 3), "2"), "one\n2\n"),
+        ("one\r\ntwo\r\n", edit((1, 0), (1, 3), "2"), "one\r\n2\r\n"),
+        ("one\rtwo\r", edit((1, 3), (2, 0), ""), "one\rtwo"),
+        ("one\n", edit((1, 0), (1, 0), "two"), "one\ntwo"),
+        ("one\n", edit((0, 99), (0, 99), "!"), "one!\n"),
+        ("\U0001f600x\n", edit((0, 2), (0, 3), "y"), "\U0001f600y\n"),
+        ("\u00e4x\n", edit((0, 1), (0, 2), "y"), "\u00e4y\n"),
+        ("", edit((0, 0), (0, 0), "x"), "x"),
+        ("one\n", DocumentChange("all"), "all"),
+    ],
+)
+def test_a_change_is_applied_in_utf_16_units(before: str, change: DocumentChange, after: str) -> None:
+    documents, moved = opened(before)
+    documents.did_change(URI, 2, [change])
+    assert text_of(documents) == after
+    assert moved == [PATH]
+
+
+@given(
+    st.text(alphabet="a\u00e4\U0001f600\n", max_size=30), st.integers(0, 30), st.integers(0, 30), st.text(max_size=5)
+)
+def test_any_range_is_replaced(text: str, start: int, length: int, new: str) -> None:
+    start = min(start, len(text))
+    end = min(start + length, len(text))
+    documents, _ = opened(text)
+    documents.did_change(URI, 2, [edit(position(text, start), position(text, end), new)])
+    assert text_of(documents) == text[:start] + new + text[end:]
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    line = text.count("\n", 0, offset)
+    column = text[text.rfind("\n", 0, offset) + 1 : offset]
+    return line, len(column.encode("utf-16-le")) // 2
+
+
+def test_changes_apply_in_order_from_the_last_whole_text() -> None:
+    documents, _ = opened("one")
+    documents.did_change(URI, 2, [edit((9, 0), (9, 0), "?"), DocumentChange("two"), edit((0, 0), (0, 1), "T")])
+    assert text_of(documents) == "Two"
+
+
+@pytest.mark.parametrize(
+    ("version", "change"),
+    [
+        (2, edit((5, 0), (5, 0), "x")),
+        (2, edit((0, 2), (0, 1), "x")),
+        (1, edit((0, 0), (0, 0), "x")),
+        (-7, edit((0, 0), (0, 0), "x")),
+    ],
+)
+def test_invalid_change_makes_the_text_unknown(version: int, change: DocumentChange) -> None:
+    documents, moved = opened("one")
+    documents.did_change(URI, version, [change])
+    assert text_of(documents) is None
+    assert moved == [PATH]
+    documents.did_change(URI, version, [DocumentChange("whole")])
+    assert text_of(documents) == "whole", "a whole text is believed, whatever its version"
+
+
+def test_change_of_an_unopened_document_is_unknown() -> None:
+    documents = Documents()
+    documents.did_change(URI, 3, [edit((0, 0), (0, 0), "x")])
+    assert text_of(documents) is None
+    assert documents.announces
+
+
+def test_focus_reveals_a_missed_change() -> None:
+    documents, moved = opened("one")
+    documents.did_focus(URI, 1)
+    assert (text_of(documents), moved) == ("one", [])
+    documents.did_focus(URI, 2)
+    assert (text_of(documents), moved) == (None, [PATH])
+
+
+def test_requested_text_is_dropped_after_a_change() -> None:
+    documents, _ = opened("one")
+    documents.did_focus(URI, 2)
+    document = documents.find(PATH)
+    assert document is not None
+    changes = document.changes
+    documents.did_change(URI, 3, [edit((0, 0), (0, 0), "x")])
+    documents.learn(PATH, document, changes, "late")
+    assert text_of(documents) is None
+    documents.learn(PATH, document, document.changes, "two")
+    assert text_of(documents) == "two"
+
+
+def test_documents_may_be_closed_twice() -> None:
+    documents, moved = opened("one")
+    documents.did_close(URI)
+    documents.did_close(URI)
+    documents.did_save(URI)
+    assert documents.find(PATH) is None
+    assert moved == [PATH]
+
+
+def test_stored_texts_are_bounded() -> None:
+    documents, _ = opened("x" * (LARGEST + 1))
+    assert text_of(documents) is None
+    for number in range(6):
+        documents.did_open(f"file:///work/{number}", 1, "x" * LARGEST)
+    kept = [documents.find(f"/work/{number}") for number in range(6)]
+    assert [document is not None and document.text is not None for document in kept] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///a%20b", "/a b"),
+        ("file://localhost/a", "/a"),
+        ("/a", "/a"),
+        ("file://host/a", None),
+        ("https://x/a", None),
+        ("a.py", None),
+        ("file:///a%00b", None),
+        ("file://[", None),
+        ("untitled:Untitled-1", None),
+    ],
+)
+def test_uri_to_local_path(uri: str, path: str | None) -> None:
+    assert path_of(uri) == path
+    documents = Documents()
+    documents.did_open(uri, 1, "x")
+    documents.did_change(uri, 2, [DocumentChange("y")])
+    documents.did_save(uri)
+    documents.did_focus(uri, 3)
+    documents.did_close(uri)
+
 
 pytestmark = pytest.mark.anyio
 R = TypeVar("R")
@@ -22,7 +176,7 @@ PATH, URI = "/work/a.py", "file:///work/a.py"
 
 
 class Answering:
-    """A client that gives what the test says, or raises it."""
+    """A client that returns or raises the prepared answers."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
@@ -51,10 +205,10 @@ def files_of(
     def spelled(path: str) -> str:
         return path.replace("/real/", "/work/")
 
-    return EditorFiles("s", documents, peer, codec_for(1), spelled, redactor=redactor, reads=reads, writes=True)
+    return EditorFiles("s", documents, peer, spelled, redactor=redactor, reads=reads, writes=True)
 
 
-async def test_a_path_with_a_secret_that_names_no_file_is_not_sent(tmp_path: Path) -> None:
+async def test_missing_path_with_a_secret_is_not_sent(tmp_path: Path) -> None:
     peer = Answering({"content": "x"})
     files = files_of(peer, Documents(), redactor=Redactor(["s3cret-value"]))
     path = tmp_path / "s3cret-value.txt"
@@ -64,7 +218,7 @@ async def test_a_path_with_a_secret_that_names_no_file_is_not_sent(tmp_path: Pat
     assert await files.read(str(path)) == "x"
 
 
-async def test_a_path_is_asked_for_as_the_client_spells_it_and_moves_as_it_was_asked_for() -> None:
+async def test_paths_are_sent_in_the_clients_spelling() -> None:
     peer, documents = Answering({"content": "x"}), Documents()
     files = files_of(peer, documents)
     assert files.take_moved() is None, "of a client that nobody has asked yet, anything may have moved"
@@ -82,7 +236,7 @@ async def test_a_path_is_asked_for_as_the_client_spells_it_and_moves_as_it_was_a
     assert files.take_moved() == {"/link/a.py"}, "nobody has asked for it, and it may be a file that was asked for"
 
 
-async def test_each_prompt_is_a_moment_for_a_client_that_does_not_say_what_it_opens() -> None:
+async def test_prompt_counts_as_a_change_without_notifications() -> None:
     documents = Documents()
     files = files_of(Answering(), documents)
     files.take_moved()
@@ -95,7 +249,7 @@ async def test_each_prompt_is_a_moment_for_a_client_that_does_not_say_what_it_op
     assert files.take_moved() == set()
 
 
-async def test_one_that_has_not_answered_in_time_is_not_asked_again_before_the_next_prompt() -> None:
+async def test_silent_client_is_not_asked_until_the_next_prompt() -> None:
     peer = Answering(TimeoutError(), {"content": "x"})
     files = files_of(peer, Documents())
     for _ in range(3):
@@ -116,14 +270,14 @@ async def test_one_that_has_not_answered_in_time_is_not_asked_again_before_the_n
         (ConnectionClosedError(READ), 2),
     ],
 )
-async def test_a_failure_is_a_file_that_the_client_says_nothing_of(failure: Exception, asked: int) -> None:
+async def test_failed_read_falls_back_to_the_disk(failure: Exception, asked: int) -> None:
     peer = Answering(failure, failure)
     files = files_of(peer, Documents())
     assert [await files.read(PATH) for _ in range(2)] == [None, None]
     assert len(peer.asked) == asked
 
 
-async def test_a_text_that_was_missed_is_asked_for_once() -> None:
+async def test_unknown_text_is_requested_once() -> None:
     peer, documents = Answering({"content": "two"}), Documents()
     files = files_of(peer, documents)
     documents.did_open(URI, 1, "one")
@@ -133,7 +287,7 @@ async def test_a_text_that_was_missed_is_asked_for_once() -> None:
     assert await files.read("/work/other.py") is None
 
 
-async def test_a_client_that_offers_nothing_offers_something_once_it_says_what_it_opens() -> None:
+async def test_notifications_count_as_an_offer() -> None:
     documents = Documents()
     files = files_of(Answering(), documents, reads=False)
     assert not files.offers
@@ -149,7 +303,7 @@ async def test_a_client_that_offers_nothing_offers_something_once_it_says_what_i
         await files.read(PATH)
 
 
-async def test_a_document_is_known_by_the_path_by_which_it_was_opened() -> None:
+async def test_document_is_found_by_its_opened_path() -> None:
     documents, peer = Documents(), Answering({})
     files = files_of(peer, documents)
     documents.did_open("file:///real/a.py", 1, "one")
@@ -159,7 +313,7 @@ async def test_a_document_is_known_by_the_path_by_which_it_was_opened() -> None:
     assert await files.read("/real/a.py") == "two"
 
 
-async def test_what_was_written_is_what_the_client_holds() -> None:
+async def test_written_text_is_the_clients_text() -> None:
     peer, documents = Answering({}, None), Documents()
     files, other = files_of(peer, documents), files_of(Answering(), documents)
     documents.did_open(URI, 1, "one")
@@ -177,7 +331,7 @@ async def test_what_was_written_is_what_the_client_holds() -> None:
     "failure",
     [RemoteError(WRITE, -32603, "No"), ConnectionClosedError(WRITE), TimeoutError(), InvalidResultError("", "")],
 )
-async def test_a_write_that_failed_is_an_os_error_and_the_file_is_looked_at_again(failure: Exception) -> None:
+async def test_failed_write_raises_os_error(failure: Exception) -> None:
     documents = Documents()
     files = files_of(Answering(failure, {"content": "one"}), documents)
     files.take_moved()

@@ -1,4 +1,4 @@
-"""The pump and the replay beside it: whatever happens meanwhile, everything is shown once."""
+"""The pump and its replay: everything is shown exactly once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_adapter.pump import Pump, merged
-from acp_adapter.streams import LIVE_OUTPUT_CHARS
+from acp_adapter.pump import LIVE_OUTPUT_CHARS, Pump, merged
 from engine.core.execution import Captured
 from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
@@ -24,7 +23,7 @@ from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from engine.session.journal import Journal, OutputStreamed, ReasoningStreamed, Subscription, TextStreamed
 from tests.support.fixed import FixedClock
-from tests.support.shown import CODEC, LoggedFacts, screen, updates_of
+from tests.support.shown import LoggedFacts, screen, updates_of
 
 pytestmark = pytest.mark.anyio
 SECONDS = 5.0
@@ -32,7 +31,7 @@ M, N = MessageId("m"), MessageId("n")
 CALL = ToolCallId("c")
 
 
-async def test_what_is_on_the_log_and_not_shown_yet_is_left_to_the_pump() -> None:
+async def test_replay_leaves_unsent_events_to_run() -> None:
     session = SessionId("s")
     store = MemoryStore(FixedClock())
     store.create(SessionRow(session_id=session, cwd="/"))
@@ -46,7 +45,7 @@ async def test_what_is_on_the_log_and_not_shown_yet_is_left_to_the_pump() -> Non
         sent.append(update)
         await anyio.lowlevel.checkpoint()
 
-    pump = Pump(journal.subscribe(), CODEC, LoggedFacts("/"), send)
+    pump = Pump(journal.subscribe(), LoggedFacts("/"), send)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)
@@ -66,7 +65,7 @@ async def test_what_is_on_the_log_and_not_shown_yet_is_left_to_the_pump() -> Non
             journal.close()
 
 
-async def test_a_streamed_message_is_not_sent_again_when_it_is_whole_but_is_when_replayed() -> None:
+async def test_streamed_message_is_only_repeated_by_a_replay() -> None:
     whole = AgentText(message_id=M, text="ab")
     async with screen() as shown:
         sent = await shown.show(TextStreamed(M, "ab"), whole, UserMessage(message_id=N, text="x"))
@@ -75,7 +74,7 @@ async def test_a_streamed_message_is_not_sent_again_when_it_is_whole_but_is_when
     assert [update["sessionUpdate"] for update in replayed] == ["agent_message_chunk", "user_message_chunk"]
 
 
-def test_adjacent_pieces_of_one_stream_are_joined_and_nothing_else_is() -> None:
+def test_adjacent_pieces_of_a_stream_are_joined() -> None:
     whole = AgentText(message_id=M, text="abc")
     batch = [
         TextStreamed(M, "a"),
@@ -101,15 +100,15 @@ def test_adjacent_pieces_of_one_stream_are_joined_and_nothing_else_is() -> None:
     ]
 
 
-async def test_whoever_waits_for_something_to_be_shown_waits_for_the_start_and_is_let_go_where_it_never_comes() -> None:
+async def test_waits_end_when_the_start_is_given_up() -> None:
     async def nowhere(_: dict[str, Any]) -> None:
         raise AssertionError("nothing is sent")
 
-    pump = Pump(Subscription(UNSTAMPED), CODEC, LoggedFacts(), nowhere)
+    pump = Pump(Subscription(UNSTAMPED), LoggedFacts(), nowhere)
     shown = anyio.Event()
 
     async def wait() -> None:
-        await pump.sent(Seq(-1))  # which is before anything that could be sent
+        await pump.sent(Seq(-1))  # before any event
         shown.set()
 
     with anyio.fail_after(SECONDS):
@@ -143,15 +142,13 @@ def ended(**printed: Captured) -> ExecutionFinished:
 
 
 def in_fence(update: dict[str, Any]) -> str:
-    """What the last block of a call's content holds."""
+    """The text of the last content block of a call."""
     return re.sub(r"\A(`+)\n(.*)\n\1\Z", r"\2", update["content"][-1]["content"]["text"], flags=re.DOTALL)
 
 
 @pytest.mark.slow
 @given(st.sampled_from(("stdout", "stderr")), st.lists(st.text("ab\n", min_size=1), min_size=1, max_size=6))
-def test_what_is_shown_of_output_only_grows_until_it_is_the_result(
-    stream: Literal["stdout", "stderr"], pieces: list[str]
-) -> None:
+def test_shown_output_grows_to_the_result(stream: Literal["stdout", "stderr"], pieces: list[str]) -> None:
     whole = Captured(text="".join(pieces), total_bytes=sum(map(len, pieces)))
 
     async def shown() -> list[dict[str, Any]]:
@@ -166,7 +163,7 @@ def test_what_is_shown_of_output_only_grows_until_it_is_the_result(
     assert growing[-1:] == [result] or result == "(no output)"
 
 
-async def test_both_streams_are_shown_as_the_result_shows_them_whatever_comes_first() -> None:
+async def test_live_output_has_the_order_of_the_result() -> None:
     async with screen() as drawn:
         await drawn.show(*RUNS)
         await drawn.show(OutputStreamed(CALL, "stderr", "careful\n"))
@@ -176,7 +173,7 @@ async def test_both_streams_are_shown_as_the_result_shows_them_whatever_comes_fi
     assert in_fence(live) == in_fence(result) == "out\n[stderr]\ncareful"
 
 
-async def test_of_long_output_both_ends_are_shown_while_it_runs_and_what_is_missing_is_counted() -> None:
+async def test_long_live_output_is_cut_in_the_middle() -> None:
     async with screen() as drawn:
         await drawn.show(*RUNS)
         await drawn.show(OutputStreamed(CALL, "stdout", "begins " + "x" * 10_000))
@@ -185,7 +182,7 @@ async def test_of_long_output_both_ends_are_shown_while_it_runs_and_what_is_miss
     assert len(in_fence(update).replace("\n... 5916 characters left out ...\n", "")) == LIVE_OUTPUT_CHARS
 
 
-async def test_output_that_comes_after_the_end_of_its_statement_is_not_shown() -> None:
+async def test_output_after_the_end_is_not_sent() -> None:
     async with screen() as drawn:
         await drawn.show(*RUNS, ended())
         assert await drawn.show(OutputStreamed(CALL, "stdout", "late")) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from acp_adapter.rpc.framing import MAX_LINE
+from acp_adapter.jsonrpc.lines import MAX_LINE
 from engine.log.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
 from engine.session.openings import MOST_OPENED
 from engine.session.queue import MAX_QUEUED

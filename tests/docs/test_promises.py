@@ -25,8 +25,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_seen_again.py::"
         "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
         "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
-        "tests/acp_adapter/test_updates_golden.py::"
-        "test_a_load_at_any_moment_shows_the_log_and_then_what_is_being_streamed",
+        "tests/acp_adapter/v1/test_updates_golden.py::test_load_at_any_moment",
         "tests/engine/runtime/test_worker_restore.py::"
         "test_every_execution_that_ends_its_worker_is_left_out_however_many",
         "tests/engine/session/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
@@ -119,23 +118,19 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_a_statement_with_a_secret_in_it_does_not_run_again_as_something_else",
     ),
     "A question shows every line of what would run": (
-        "tests/acp_adapter/test_editors.py::test_what_each_editor_shows_is_as_recorded",
-        "tests/acp_adapter/test_editors.py::test_a_title_is_the_whole_or_counts_what_is_missing",
-        "tests/acp_adapter/sessions/test_permissions.py::"
-        "test_a_question_closed_without_an_answer_ends_the_turn_as_cancelled_and_nothing_is_asked_again",
-        "tests/acp_adapter/sessions/test_permissions.py::"
-        "test_a_statement_that_is_too_long_to_be_shown_is_not_asked_about_and_the_model_is_told",
+        "tests/acp_adapter/v1/test_editors.py::test_golden_statement_questions",
+        "tests/acp_adapter/v1/test_editors.py::test_title_is_complete_or_counts_the_rest",
+        "tests/acp_adapter/sessions/test_permissions.py::test_dismissed_question_cancels_the_turn",
+        "tests/acp_adapter/sessions/test_permissions.py::test_too_long_statement_is_refused_without_question",
     ),
     "A model's statement asks before it runs": (
-        "tests/acp_adapter/sessions/test_permissions.py::test_whatever_is_no_clear_approval_is_none",
-        "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_asks_nothing",
+        "tests/acp_adapter/sessions/test_permissions.py::test_unclear_answers_are_rejections",
+        "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_does_not_ask",
     ),
     "Each act of a tool is shown as what it is, and asked about once": (
         "tests/e2e/test_coding_task.py::test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants",
-        "tests/acp_adapter/sessions/test_questions.py::"
-        "test_a_statement_is_asked_about_once_for_itself_and_all_that_it_does",
-        "tests/acp_adapter/sessions/test_questions.py::"
-        "test_with_the_switch_on_each_act_is_asked_about_with_its_diff_and_the_statement_is_not",
+        "tests/acp_adapter/sessions/test_questions.py::test_one_question_covers_a_statement",
+        "tests/acp_adapter/sessions/test_questions.py::test_asking_about_acts_shows_each_diff",
         "tests/e2e/test_coding_task.py::test_what_was_done_is_on_the_log_shown_again_and_not_done_again",
     ),
     "An answer for always covers what it names": (
@@ -241,18 +236,15 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     ),
     "The editor's text wins over the disk.": (
         "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
-        "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_are_where_the_view_stands",
-        "tests/acp_adapter/sessions/test_mentions.py::"
-        "test_a_sentence_with_a_mention_is_its_title_and_a_load_shows_its_blocks",
+        "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_set_the_position",
+        "tests/acp_adapter/sessions/test_mentions.py::test_mention_in_a_sentence",
     ),
     "Unsaved text is what views show, and no tool overwrites it": (
         "tests/acp_adapter/sessions/test_buffers.py::test_a_view_shows_the_unsaved_text_and_says_so",
         "tests/acp_adapter/sessions/test_buffers.py::test_views_follow_documents_by_version_without_asking",
         "tests/acp_adapter/sessions/test_buffers.py::test_an_edit_of_unsaved_text_goes_through_the_editor",
-        "tests/acp_adapter/sessions/test_buffers.py::"
-        "test_unsaved_changes_are_not_overwritten_where_the_client_cannot_write",
-        "tests/acp_adapter/sessions/test_buffers.py::"
-        "test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing",
+        "tests/acp_adapter/sessions/test_buffers.py::test_unsaved_changes_are_not_overwritten",
+        "tests/acp_adapter/sessions/test_buffers.py::test_prompt_refreshes_running_views_once",
         "tests/engine/files/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
     ),
     "A call of an MCP server's tool is an act like any other": (
@@ -274,8 +266,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
     ),
     "A session can move": (
-        "tests/acp_adapter/sessions/test_moves.py::"
-        "test_a_session_that_is_loaded_elsewhere_goes_on_there_and_keeps_its_variables",
+        "tests/acp_adapter/sessions/test_moves.py::test_load_in_another_directory_keeps_variables",
         "tests/e2e/test_moves.py::test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded",
     ),
     "A damaged store hides no session": (
@@ -307,7 +298,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
     ),
     "Without a usable model everything else works": (
         "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
-        "tests/acp_adapter/sessions/test_setup.py::test_a_model_that_there_is_not_fails_prompts_and_nothing_else",
+        "tests/acp_adapter/sessions/test_setup.py::test_unusable_model_only_fails_prompts",
     ),
     "The first reply of a provider's model does not wait for its library": (
         "tests/e2e/test_provider.py::"

@@ -101,7 +101,7 @@ def test_its_end_takes_everything_along(project: Path, how: str) -> None:
 
 @pytest.mark.slow
 def test_the_agent_loads_nothing_of_it() -> None:
-    source = "import sys, acp_adapter.serving; print([each for each in sys.modules if each.startswith('mcp')])"
+    source = "import sys, acp_adapter.server; print([each for each in sys.modules if each.startswith('mcp')])"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout == "[]\n"
 

@@ -34,7 +34,7 @@ import pytest
 from mcp_types import LOG_LEVEL_META_KEY
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
-from acp_adapter.handlers import METHODS
+from acp_adapter.methods import METHODS
 from engine.cli.commands import COMMANDS
 from engine.log.redaction import NO_SECRETS
 from mcp_tools.completions import COMPLETED
@@ -339,12 +339,12 @@ async def fail_later(*_, **__):
 """
 """A mistake of ours whose message is all keys: on a log, in a thread, and raised."""
 FAULTS: Final = (
-    ("acp stderr", "rewindow_acp", "import acp_adapter.serving as m; m.serve_descriptors = fail_later"),
+    ("acp stderr", "rewindow_acp", "import acp_adapter.server as m; m.serve_descriptors = fail_later"),
     (
         "acp stderr",
         "rewindow_acp",
-        "import acp_adapter.handlers.session_list as m\nfrom msgspec.structs import replace\n"
-        "m.METHOD = replace(m.METHOD, handler=fail_later)",
+        "from acp_adapter.methods import METHODS as m\nfrom msgspec.structs import replace\n"
+        "m['session/list'] = replace(m['session/list'], handler=fail_later)",
     ),
     ("mcp stderr", "rewindow_mcp", "import mcp_tools.serving as m; m.serve_stdio = fail_later"),
     ("mcp stderr", "rewindow_mcp", "import mcp_tools.requests as m; m.orient = fail"),

@@ -1,6 +1,6 @@
 """A client of the agent without a process: a real `serve` over byte pipes in memory, in the test's own event loop.
 
-`MemoryTransport` is the second implementation of `rpc.transport.Transport`. `Client` has the methods of `agents.Agent`,
+`MemoryTransport` is the second implementation of `jsonrpc.peer.Transport`. `Client` has the methods of `agents.Agent`,
 awaited; whatever the agent sends is checked against the official schema. Every wait is bounded and nobody sleeps: the
 loop that runs the agent is the test's, so that a test can wait until nothing more can happen (`quiet`).
 """
@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from acp_adapter.rpc.framing import Line, LineDecoder
-from acp_adapter.serving import serve
+from acp_adapter.jsonrpc.lines import Line, LineDecoder
+from acp_adapter.server import serve
 from engine import Environment, Host, SessionId, Settings, Store
 from engine.core.clock import SystemClock
 from engine.log.events.codec import encode

@@ -1,6 +1,6 @@
-"""A small agent over the real standard streams, run as a program by the tests of `rpc.stdio`."""
+"""A small agent over the real standard streams, run as a program by the tests of `jsonrpc.stdio`."""
 
-from acp_adapter.rpc.stdio import divert
+from acp_adapter.jsonrpc.stdio import divert
 
 STREAMS = divert()
 
@@ -10,12 +10,12 @@ import sys  # noqa: E402
 
 import anyio  # noqa: E402
 
-from acp_adapter.errors import to_error  # noqa: E402
-from acp_adapter.rpc.methods import Context  # noqa: E402
-from acp_adapter.rpc.peer import Peer  # noqa: E402
-from acp_adapter.rpc.stdio import StdioTransport  # noqa: E402
-from acp_adapter.wire.model import Empty  # noqa: E402
-from acp_adapter.wire.v1.shapes.sessions import SessionRequest  # noqa: E402
+from acp_adapter.jsonrpc.dispatch import Context  # noqa: E402
+from acp_adapter.jsonrpc.peer import Peer  # noqa: E402
+from acp_adapter.jsonrpc.stdio import StdioTransport  # noqa: E402
+from acp_adapter.server import to_error  # noqa: E402
+from acp_adapter.v1.sessions import SessionRequest  # noqa: E402
+from acp_adapter.wire import Empty  # noqa: E402
 from tests.support.wire_peer import ModelCodec, served  # noqa: E402
 
 

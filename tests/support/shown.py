@@ -1,4 +1,4 @@
-"""What an editor is shown of events and signals, without a session: the pump and its codec over plain values."""
+"""What an editor is shown of events and signals, without a session: the pump over plain values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from acp_adapter import v1
 from acp_adapter.pump import Pump
-from acp_adapter.wire.codec import Codec
-from acp_adapter.wire.negotiation import codec_for
-from acp_adapter.wire.shown import NOTHING_SHOWN, Shown
+from acp_adapter.shown import NOTHING_SHOWN, Shown
 from engine import CycleSummary, Item, OptionValues, Seq, StatementId, Subscription
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
@@ -21,7 +20,6 @@ from engine.log.timeline import Timeline
 from engine.session.policy import Policy
 
 SECONDS = 10.0
-CODEC = codec_for(1)
 Update = dict[str, Any]
 
 
@@ -69,7 +67,7 @@ def updates_of(*events: AnyEvent, is_live: bool = True, shown: Shown = NOTHING_S
     facts = LoggedFacts(events=log)
     sent = list[Update]()
     for event in log:
-        shown, updates = CODEC.updates.event_updates(event, shown, facts, is_live=is_live)
+        shown, updates = v1.updates.event_updates(event, shown, facts, is_live=is_live)
         sent += updates
     return sent
 
@@ -101,7 +99,7 @@ class Screen:
 
 
 @asynccontextmanager
-async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, codec: Codec = CODEC) -> AsyncIterator[Screen]:
+async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, terminals: bool = False) -> AsyncIterator[Screen]:
     """A session's screen; `history` was on its log before it was opened, and was not shown."""
     log = list(history)
     facts, sent = LoggedFacts(cwd, log), list[Update]()
@@ -111,7 +109,7 @@ async def screen(cwd: str = "/w", history: Iterable[Event] = (), *, codec: Codec
         await anyio.lowlevel.checkpoint()
 
     subscription = Subscription(Seq(len(log) - 1))
-    pump = Pump(subscription, codec, facts, send)
+    pump = Pump(subscription, facts, send, terminals=terminals)
     with anyio.fail_after(SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump.run)

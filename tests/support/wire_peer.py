@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
-from acp_adapter.errors import to_error
-from acp_adapter.rpc.methods import Method
-from acp_adapter.rpc.peer import Peer
-from acp_adapter.rpc.stdio import StdioTransport
-from acp_adapter.wire.model import WireModel, from_wire, to_wire
+from acp_adapter.jsonrpc.dispatch import Method
+from acp_adapter.jsonrpc.peer import Peer
+from acp_adapter.jsonrpc.stdio import StdioTransport
+from acp_adapter.server import to_error
+from acp_adapter.wire import WireModel, from_wire, to_wire
 
 SECONDS = 10.0
 LIMIT = 128 * 1024 * 1024

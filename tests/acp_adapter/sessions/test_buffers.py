@@ -1,4 +1,4 @@
-"""What an editor holds unsaved: views show it, ticks follow it, tools do not overwrite it."""
+"""Unsaved text in the editor: views show it, ticks follow it, tools do not overwrite it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.memory import Client, in_memory, logged
 pytestmark = pytest.mark.anyio
 READS_ONLY = {"readTextFile": True, "writeTextFile": False}
 RANGE = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 0}}
-"""In no text of these tests, so that what a document holds is not known after such a change."""
+"""A position outside every text of these tests: a change there makes the text unknown."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def opened(client: Client, root: Path, **capabilities: Any) -> str:
 
 
 async def answer(client: Client, session: str, text: str) -> str:
-    """What the agent says to a prompt."""
+    """Prompt, and return the agent's text."""
     before = len(client.text())
     assert await client.prompt(session, text) == "end_turn"
     return client.text()[before:]
@@ -63,7 +63,7 @@ def adopted(store: MemoryStore, session: str) -> list[bytes]:
 
 
 async def did(client: Client, what: str, path: Path, **params: Any) -> None:
-    """A notification about a document; its session is one that the agent does not know."""
+    """Send a notification about a document, with an unknown session id."""
     await client.notify(f"document/did{what}", {"sessionId": "nes-1", "uri": path.as_uri(), **params})
 
 
@@ -85,9 +85,7 @@ async def test_a_view_shows_the_unsaved_text_and_says_so(
     assert adopted(store, session) == [b"unsaved = 2\n"]
 
 
-async def test_a_file_that_is_saved_is_shown_as_the_disk_has_it(
-    client: Client, store: MemoryStore, tmp_path: Path, path: Path
-) -> None:
+async def test_saved_file_is_shown_from_disk(client: Client, store: MemoryStore, tmp_path: Path, path: Path) -> None:
     put(path, b"\xef\xbb\xbfsaved = 1\r\nmore\r\n")
     session = await opened(client, tmp_path)
     assert client.editor is not None
@@ -96,16 +94,14 @@ async def test_a_file_that_is_saved_is_shown_as_the_disk_has_it(
     assert adopted(store, session) == [on_disk(path)]
 
 
-async def test_a_file_that_exists_in_the_editor_only_is_shown(
-    client: Client, editor: FakeEditor, tmp_path: Path
-) -> None:
+async def test_file_that_only_the_editor_has_is_shown(client: Client, editor: FakeEditor, tmp_path: Path) -> None:
     editor.hold(tmp_path / "new.py", "fresh = 1\n")
     session = await opened(client, tmp_path)
     text = await answer(client, session, "a = view('new.py')")
     assert "(unsaved: in the editor only, there is no such file on disk)\n1\tfresh = 1\n" in text
 
 
-async def test_a_client_that_does_not_offer_its_files_is_not_asked(
+async def test_client_without_file_capability_is_not_asked(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -117,7 +113,7 @@ async def test_a_client_that_does_not_offer_its_files_is_not_asked(
     assert editor.asked == editor.written == []
 
 
-async def test_a_prompt_has_running_views_ask_once_and_a_tick_without_one_asks_nothing(
+async def test_prompt_refreshes_running_views_once(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     session = await opened(client, tmp_path)
@@ -138,7 +134,7 @@ async def test_a_refresh_asks_again(client: Client, editor: FakeEditor, tmp_path
     assert "1\tunsaved = 2" in await answer(client, session, "show(a.Refresh())")
 
 
-async def test_what_is_saved_as_it_was_is_told_as_that(
+async def test_saving_unchanged_text_is_reported(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -161,12 +157,12 @@ async def test_a_file_outside_the_workspace_is_read_from_disk(
     assert editor.asked == []
 
 
-async def test_an_editor_that_lags_behind_the_disk_is_not_taken_for_unsaved(
+async def test_editor_behind_the_disk_is_not_unsaved(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     session = await opened(client, tmp_path)
     await answer(client, session, "a = view('a.py').Run()")
-    editor.hold(path, "saved = 1\n")  # what it had read, and goes on with for a while
+    editor.hold(path, "saved = 1\n")  # the older text, which the editor keeps for a while
     await answer(client, session, "edit('a.py', 'saved = 1', 'saved = 2')")
     assert "1\tsaved = 2" in await answer(client, session, "show(a.Refresh())")
     await answer(client, session, "edit('a.py', 'saved = 2', 'saved = 3')")
@@ -174,7 +170,7 @@ async def test_an_editor_that_lags_behind_the_disk_is_not_taken_for_unsaved(
     assert editor.written == []
 
 
-async def test_what_was_unsaved_is_on_the_log_and_the_editor_is_not_asked_for_the_past(
+async def test_rebuild_uses_recorded_unsaved_text(
     client: Client, store: MemoryStore, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -195,7 +191,7 @@ async def test_what_was_unsaved_is_on_the_log_and_the_editor_is_not_asked_for_th
 
 
 @pytest.mark.parametrize("code", [-32601, -32002, -32603])
-async def test_an_editor_that_refuses_leaves_the_file_to_the_disk(
+async def test_refused_read_falls_back_to_the_disk(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path, code: int
 ) -> None:
     editor.refusals[READ] = code
@@ -205,7 +201,7 @@ async def test_an_editor_that_refuses_leaves_the_file_to_the_disk(
     assert len(editor.asked) == (1 if code == -32601 else 2)
 
 
-async def test_a_cancel_ends_the_wait_for_the_editor(
+async def test_cancel_ends_a_read_from_the_editor(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.silent = True
@@ -219,7 +215,7 @@ async def test_a_cancel_ends_the_wait_for_the_editor(
     assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
 
 
-async def test_a_cancel_ends_the_wait_of_a_tick_for_the_editor(
+async def test_cancel_ends_a_tick_that_waits_for_the_editor(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_adapter.editor_files.READ_SECONDS", 3600.0)
@@ -235,9 +231,7 @@ async def test_a_cancel_ends_the_wait_of_a_tick_for_the_editor(
     assert "environment_restored" not in client.text()
 
 
-async def test_a_client_that_leaves_while_it_is_asked_leaves_a_session_that_goes_on(
-    tmp_path: Path, store: MemoryStore, path: Path
-) -> None:
+async def test_client_leaving_during_a_read(tmp_path: Path, store: MemoryStore, path: Path) -> None:
     async with in_memory(tmp_path, store=store) as client:
         client.editor = FakeEditor()
         client.editor.silent = True
@@ -250,7 +244,7 @@ async def test_a_client_that_leaves_while_it_is_asked_leaves_a_session_that_goes
         assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
 
 
-# --- a client that says what it has open ------------------------------------------------------------------------------
+# --- a client that sends document notifications -----------------------------------------------------------------------
 
 
 async def test_views_follow_documents_by_version_without_asking(
@@ -267,9 +261,7 @@ async def test_views_follow_documents_by_version_without_asking(
     assert editor.asked == []
 
 
-async def test_a_version_that_was_missed_has_the_editor_asked_once(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
+async def test_missed_version_is_requested_once(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
     session = await opened(client, tmp_path)
     await did_open(client, path, "saved = 1\n")
     await answer(client, session, "a = view('a.py').Run()")
@@ -281,7 +273,7 @@ async def test_a_version_that_was_missed_has_the_editor_asked_once(
     assert editor.asked == [str(path)]
 
 
-async def test_a_client_that_says_what_is_open_is_not_asked_for_other_files(
+async def test_client_with_notifications_is_not_asked_for_other_files(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     session = await opened(client, tmp_path)
@@ -291,17 +283,13 @@ async def test_a_client_that_says_what_is_open_is_not_asked_for_other_files(
     assert editor.asked == []
 
 
-async def test_documents_are_followed_without_the_capability_to_read_files(
-    client: Client, tmp_path: Path, path: Path
-) -> None:
+async def test_documents_work_without_the_read_capability(client: Client, tmp_path: Path, path: Path) -> None:
     session = await opened(client, tmp_path, terminal=False)
     await did_open(client, path, "unsaved = 2\n")
     assert "1\tunsaved = 2" in await answer(client, session, "a = view('a.py').Run()")
 
 
-async def test_a_document_that_is_closed_unsaved_is_what_the_disk_has(
-    client: Client, tmp_path: Path, path: Path
-) -> None:
+async def test_closing_unsaved_discards_the_text(client: Client, tmp_path: Path, path: Path) -> None:
     session = await opened(client, tmp_path)
     await did_open(client, path, "unsaved = 2\n")
     await answer(client, session, "a = view('a.py').Run()")
@@ -310,9 +298,7 @@ async def test_a_document_that_is_closed_unsaved_is_what_the_disk_has(
     assert "1\tsaved = 1" in await answer(client, session, "show(a)")
 
 
-async def test_a_dirty_document_is_shown_also_when_its_file_changes_on_disk(
-    client: Client, tmp_path: Path, path: Path
-) -> None:
+async def test_dirty_document_wins_over_the_disk(client: Client, tmp_path: Path, path: Path) -> None:
     session = await opened(client, tmp_path)
     await did_open(client, path, "unsaved = 2\n")
     await answer(client, session, "a = view('a.py').Run()")
@@ -324,7 +310,7 @@ async def test_a_dirty_document_is_shown_also_when_its_file_changes_on_disk(
 
 
 @pytest.mark.parametrize("links", [("a.py", "link.py"), ("linked/a.py", "link.py"), ("link.py", "linked/a.py")])
-async def test_a_document_that_was_opened_by_a_link_is_the_file(
+async def test_document_opened_through_a_symlink(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path, links: tuple[str, str]
 ) -> None:
     (tmp_path / "link.py").symlink_to(path)
@@ -345,9 +331,7 @@ async def test_a_document_that_was_opened_by_a_link_is_the_file(
     assert "1 line changed in " in await answer(client, session, "/tick")
 
 
-async def test_a_document_whose_text_nobody_knows_keeps_tools_from_its_file(
-    client: Client, tmp_path: Path, path: Path
-) -> None:
+async def test_unknown_unsaved_text_blocks_writes(client: Client, tmp_path: Path, path: Path) -> None:
     (tmp_path / "link.py").symlink_to(path)
     session = await opened(client, tmp_path, terminal=False)
     await did_open(client, tmp_path / "link.py", "one\n")
@@ -383,7 +367,7 @@ async def test_two_sessions_of_a_client_see_one_buffer(client: Client, tmp_path:
         {"uri": "https://example.com/a.py", "version": 2, "contentChanges": [{"text": "x"}]},
     ],
 )
-async def test_a_notification_that_cannot_be_read_changes_nothing(
+async def test_malformed_notification_changes_nothing(
     client: Client, tmp_path: Path, path: Path, params: dict[str, Any]
 ) -> None:
     session = await opened(client, tmp_path)
@@ -395,7 +379,7 @@ async def test_a_notification_that_cannot_be_read_changes_nothing(
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-async def test_read_gives_the_unsaved_text(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
+async def test_read_returns_unsaved_text(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
     editor.hold(path, "unsaved = 2\n")
     session = await opened(client, tmp_path)
     assert "unsaved = 2" in await answer(client, session, "read('a.py')")
@@ -404,7 +388,7 @@ async def test_read_gives_the_unsaved_text(client: Client, editor: FakeEditor, t
 @pytest.mark.parametrize(
     "source", ["edit('a.py', 'unsaved = 2', 'x = 1')", "write('a.py', 'x = 1')", "open({path!r}, 'w').write('x')"]
 )
-async def test_unsaved_changes_are_not_overwritten_where_the_client_cannot_write(
+async def test_unsaved_changes_are_not_overwritten(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path, source: str
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -429,7 +413,7 @@ async def test_an_edit_of_unsaved_text_goes_through_the_editor(
     assert "2\tthree" in await answer(client, session, "show(a)")
 
 
-async def test_unsaved_text_that_nobody_has_seen_is_not_replaced(
+async def test_unseen_unsaved_text_is_not_replaced(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -441,7 +425,7 @@ async def test_unsaved_text_that_nobody_has_seen_is_not_replaced(
     assert editor.written == [(str(path), "x = 1\n")]
 
 
-async def test_an_edit_needs_no_view_of_the_unsaved_text_because_it_keeps_the_rest(
+async def test_edit_works_without_a_view_of_unsaved_text(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\nmore = 3\n")
@@ -451,7 +435,7 @@ async def test_an_edit_needs_no_view_of_the_unsaved_text_because_it_keeps_the_re
     assert "does not contain that text" in await answer(client, session, "edit('a.py', 'saved = 1', 'x')")
 
 
-async def test_an_editor_that_does_not_write_is_the_errors_reason(
+async def test_failed_editor_write_is_the_reason(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
     editor.hold(path, "unsaved = 2\n")
@@ -462,9 +446,7 @@ async def test_an_editor_that_does_not_write_is_the_errors_reason(
     assert on_disk(path) == b"saved = 1\n"
 
 
-async def test_a_file_without_unsaved_changes_is_written_to_disk(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
+async def test_clean_file_is_written_to_disk(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
     session = await opened(client, tmp_path)
     await answer(client, session, "edit('a.py', '1', '3')")
     assert on_disk(path) == b"saved = 3\n"

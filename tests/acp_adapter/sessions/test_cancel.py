@@ -1,4 +1,4 @@
-"""A cancel against all it can meet: the turn ends as cancelled, nothing follows, and the next prompt is fine."""
+"""Cancel at every moment: the turn ends as cancelled, nothing follows, the next prompt works."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ RUNAWAY = "while True:\n    pass"
 
 
 TURNS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
-"""Of the event loop, from a prompt to its cancel: the moments of a turn that no message announces."""
+"""Steps of the event loop from a prompt to its cancel: moments of a turn that no message marks."""
 
 
 async def steps(count: int) -> None:
-    """Lets everybody else go so many steps further."""
+    """Let all other tasks take this many steps."""
     for _ in range(count):
         await anyio.lowlevel.checkpoint()
 
@@ -47,7 +47,7 @@ async def assert_works(agent: Client, session: str, source: str = "6 * 7", value
     assert last_value(agent) == value
 
 
-async def test_prompt_and_cancel_in_one_write_as_the_very_first_of_a_session(agent: Client, tmp_path: Path) -> None:
+async def test_first_prompt_and_cancel_in_one_write(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.write(
         agent.line("session/prompt", prompt_params(session, RUNAWAY), "p")
@@ -69,7 +69,7 @@ async def test_prompt_and_cancel_right_after_the_session_was_opened(agent: Clien
         await agent.call("session/close", {"sessionId": session})
 
 
-async def test_a_cancel_at_any_moment_of_a_runaway_statement_ends_it(agent: Client, tmp_path: Path) -> None:
+async def test_cancel_at_any_moment_ends_a_runaway_statement(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "n = 0")
     for number, turns in enumerate(TURNS):
@@ -110,7 +110,7 @@ async def test_cancel_before_the_models_first_token(store: MemoryStore, tmp_path
         await assert_answers(agent, session)
 
 
-async def test_cancel_at_any_moment_of_a_stream_keeps_exactly_what_was_sent(store: MemoryStore, tmp_path: Path) -> None:
+async def test_cancel_during_a_stream_keeps_what_was_sent(store: MemoryStore, tmp_path: Path) -> None:
     replies = [{"text": "abcdefghij" * 100, "chunk": 1, "pause": 0.001}] * 8
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *replies)) as agent:
         session = await agent.open(tmp_path)
@@ -178,7 +178,7 @@ async def test_cancel_in_the_same_write_as_the_permission(store: MemoryStore, tm
 
 
 async def with_slow_history(agent: Client, tmp_path: Path, gate: Gate) -> str:
-    """A session whose second statement waits at the gate again whenever it is rebuilt."""
+    """A session whose second statement waits at the gate in each rebuild."""
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = 41")
     prompt = await agent.begin_prompt(session, gate.source)
@@ -246,7 +246,7 @@ async def test_a_stale_cancel_never_hits_the_next_turn(agent: Client, tmp_path: 
     await agent.quiet()
 
 
-async def test_a_cancel_for_an_idle_or_an_unknown_session_is_ignored(agent: Client, tmp_path: Path) -> None:
+async def test_cancel_of_idle_or_unknown_session_is_ignored(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await assert_works(agent, session)
     await agent.notify("session/cancel", cancel(session))
@@ -255,9 +255,7 @@ async def test_a_cancel_for_an_idle_or_an_unknown_session_is_ignored(agent: Clie
     await assert_works(agent, session)
 
 
-async def test_a_cancel_answers_every_prompt_that_waits_and_none_of_them_runs(
-    store: MemoryStore, agent: Client, tmp_path: Path, gate: Gate
-) -> None:
+async def test_cancel_answers_queued_prompts(store: MemoryStore, agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     running = await agent.begin_prompt(session, gate.source)
     await gate.reached()
@@ -281,9 +279,7 @@ async def test_cancel_request_of_a_running_prompt_lets_the_queue_go_on(agent: Cl
     await agent.quiet()
 
 
-async def test_cancel_request_of_a_queued_prompt_withdraws_that_one_alone(
-    agent: Client, tmp_path: Path, gate: Gate
-) -> None:
+async def test_cancel_request_withdraws_one_queued_prompt(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     running = await agent.begin_prompt(session, f"n = 1; {gate.source}")
     await gate.reached()
@@ -309,7 +305,7 @@ async def test_prompt_and_cancel_request_in_one_write(agent: Client, tmp_path: P
     await assert_works(agent, session)
 
 
-async def test_cancel_request_of_what_was_answered_or_never_asked_is_ignored(agent: Client, tmp_path: Path) -> None:
+async def test_cancel_request_with_unknown_id_is_ignored(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     done = await agent.begin_prompt(session, "1")
     assert reason(await agent.response(done)) == "end_turn"
@@ -320,9 +316,7 @@ async def test_cancel_request_of_what_was_answered_or_never_asked_is_ignored(age
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-async def test_a_session_that_is_loaded_while_it_closes_is_there_afterwards(
-    agent: Client, tmp_path: Path, method: str
-) -> None:
+async def test_load_while_closing(agent: Client, tmp_path: Path, method: str) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = 41")
     for number in range(3):
@@ -338,9 +332,7 @@ async def test_a_session_that_is_loaded_while_it_closes_is_there_afterwards(
         await assert_works(agent, session, "kept + 1", "42")
 
 
-async def test_a_runaway_statement_is_cancelled_with_nothing_after_it_and_names_set_before_kept(
-    agent: Client, tmp_path: Path
-) -> None:
+async def test_cancelled_runaway_statement_keeps_earlier_names(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = [1, 2, 3]")
     prompt = await agent.begin_prompt(session, "also = 4\nprint('also is set', flush=True)\nwhile True:\n    pass")
@@ -352,7 +344,7 @@ async def test_a_runaway_statement_is_cancelled_with_nothing_after_it_and_names_
     assert agent.updates("tool_call_update")[-1]["status"] == "completed"
 
 
-async def test_close_answers_the_running_prompt_first_and_twice_is_once(agent: Client, tmp_path: Path) -> None:
+async def test_close_answers_the_prompt_first(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = 1")
     prompt = await agent.begin_prompt(session, RUNAWAY)

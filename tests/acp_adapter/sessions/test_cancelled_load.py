@@ -1,4 +1,4 @@
-"""`$/cancel_request` of what opens and closes sessions: none stays half open."""
+"""`$/cancel_request` of opening and closing: no session stays half open."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ CANCELLED = -32800
 
 
 LONG = "pass  # " + "x" * 400_000
-"""A statement that makes its replay larger than all the buffers on the way to a client that does not read."""
+"""A statement whose replay is larger than all buffers to a client that does not read."""
 
 
 @pytest.fixture
 async def agent(tmp_path: Path, store: MemoryStore) -> AsyncIterator[Client]:
-    """An agent that is held back as soon as its client does not read."""
+    """An agent that waits as soon as its client does not read."""
     async with in_memory(tmp_path, store=store, capacity=1) as client:
         yield client
 
 
 @pytest.fixture
 async def long_session(store: MemoryStore, tmp_path: Path) -> str:
-    """A session whose load takes as long as its client wants."""
+    """A session whose load lasts until its client reads."""
     async with in_memory(tmp_path, store=store) as first:
         session = await first.open(tmp_path)
         await first.prompt(session, "x = 41")
@@ -51,7 +51,7 @@ def where(session: str, cwd: Path) -> dict[str, Any]:
 
 
 async def begin_load(agent: Client, session: str, cwd: Path) -> None:
-    """Has the agent stand in the middle of the replay."""
+    """Bring the agent to the middle of a replay."""
     await agent.initialize()
     await agent.write(agent.line("session/load", where(session, cwd), "load"))
     await agent.until(lambda message: update_in(message).get("sessionUpdate") == "user_message_chunk")
@@ -62,9 +62,7 @@ async def assert_works(agent: Client, session: str) -> None:
     assert last_value(agent) == "42"
 
 
-async def test_a_load_that_is_cancelled_half_way_leaves_the_session_closed_and_loadable(
-    long_session: str, agent: Client, tmp_path: Path
-) -> None:
+async def test_cancelled_load_leaves_the_session_closed(long_session: str, agent: Client, tmp_path: Path) -> None:
     await begin_load(agent, long_session, tmp_path)
     await agent.notify("$/cancel_request", {"requestId": "load"})
     assert (await agent.response("load"))["error"]["code"] == CANCELLED
@@ -74,9 +72,7 @@ async def test_a_load_that_is_cancelled_half_way_leaves_the_session_closed_and_l
     await assert_works(agent, long_session)
 
 
-async def test_a_prompt_that_came_before_its_load_was_cancelled_is_answered(
-    long_session: str, agent: Client, tmp_path: Path
-) -> None:
+async def test_prompt_before_a_cancelled_load_is_answered(long_session: str, agent: Client, tmp_path: Path) -> None:
     await begin_load(agent, long_session, tmp_path)
     await agent.write(
         agent.line("session/prompt", prompt_params(long_session, "x"), "prompt")
@@ -89,7 +85,7 @@ async def test_a_prompt_that_came_before_its_load_was_cancelled_is_answered(
     await assert_works(agent, long_session)
 
 
-async def test_a_prompt_that_comes_during_a_load_is_shown_after_all_that_was_before_it(
+async def test_prompt_during_a_load_is_shown_after_the_history(
     long_session: str, agent: Client, tmp_path: Path
 ) -> None:
     await begin_load(agent, long_session, tmp_path)
@@ -118,7 +114,7 @@ async def test_a_close_cannot_be_cancelled_half_way(agent: Client, tmp_path: Pat
     await assert_works(agent, session)
 
 
-async def test_a_session_whose_opening_was_cancelled_can_be_opened_again(agent: Client, tmp_path: Path) -> None:
+async def test_cancelled_opening_can_be_repeated(agent: Client, tmp_path: Path) -> None:
     await agent.initialize()
     params = {"cwd": str(tmp_path), "mcpServers": []}
     await agent.write(agent.line("session/new", params, "new") + agent.line("$/cancel_request", {"requestId": "new"}))

@@ -1,4 +1,4 @@
-"""`session/list` and `session/delete`: pages, cursors, and what comes or goes in between."""
+"""`session/list`: pages, cursors, and changes between two pages."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ async def test_sessions_are_listed_in_pages_newest_first(agent: Client, store: M
     assert (await agent.call("session/list", {}))["sessions"][0]["sessionId"] == made[0]
 
 
-async def test_a_session_that_comes_or_goes_between_two_pages_neither_hides_nor_repeats_another(
-    agent: Client, store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_changes_between_pages_hide_nothing(agent: Client, store: MemoryStore, tmp_path: Path) -> None:
     await agent.initialize()
     made = [await named(agent, store, tmp_path) for _ in range(53)]
     first = await agent.call("session/list", {"cwd": str(tmp_path)})
@@ -79,13 +77,13 @@ BAD_CURSORS = (
 )
 
 
-async def test_a_cursor_that_was_never_given_out_is_refused(agent: Client) -> None:
+async def test_foreign_cursor_is_refused(agent: Client) -> None:
     await agent.initialize()
     for bad in BAD_CURSORS:
         assert (await agent.error("session/list", {"cursor": bad}))["code"] == -32602, bad[:40]
 
 
-async def test_a_page_asks_the_store_for_no_more_than_it_shows_and_one(
+async def test_page_reads_one_session_more(
     agent: Client, tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await agent.initialize()

@@ -1,14 +1,17 @@
-"""Load and resume: what is shown again, also in the middle of a turn, and what a cancel of them leaves behind."""
+"""Load, resume and fork: what is shown again, even during a turn, and what stays open."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from acp_adapter.v1.updates.files import RESTORED
 from engine.core.ids import Seq, SessionId
 from engine.log.events.going_back import FileLeft, RewindBegun
 from engine.log.store.memory import MemoryStore
+from tests.support.full_store import FullStore
 from tests.support.gates import Gate
 from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import (
@@ -25,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def eventful(agent: Client, folder: Path) -> str:
-    """A session in which nearly everything happens that can be shown; seven prompts reach its log."""
+    """A session with nearly every kind of update; its log has seven prompts."""
     notes = folder / "notes.md"
     notes.write_text("# Notes\nfirst\n")
     session = await agent.open(folder)
@@ -66,7 +69,7 @@ EVENTFUL = (
 )
 
 
-async def test_what_a_load_shows_is_what_was_shown_at_first(store: MemoryStore, tmp_path: Path) -> None:
+async def test_load_shows_what_was_shown_live(store: MemoryStore, tmp_path: Path) -> None:
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *EVENTFUL)) as first:
         session = await eventful(first, tmp_path)
         shown = transcript(first.updates())
@@ -91,7 +94,7 @@ async def test_what_a_load_shows_is_what_was_shown_at_first(store: MemoryStore, 
         await second.quiet()
 
 
-async def test_a_second_load_on_the_same_connection_shows_the_same_again(store: MemoryStore, tmp_path: Path) -> None:
+async def test_second_load_shows_the_same(store: MemoryStore, tmp_path: Path) -> None:
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *EVENTFUL)) as agent:
         session = await eventful(agent, tmp_path)
         shown = transcript(agent.updates())
@@ -102,7 +105,7 @@ async def test_a_second_load_on_the_same_connection_shows_the_same_again(store: 
         await agent.quiet()
 
 
-async def test_a_load_while_a_statement_runs_shows_everything_once(agent: Client, tmp_path: Path, gate: Gate) -> None:
+async def test_load_during_a_statement_shows_everything_once(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = 1")
     prompt = await agent.begin_prompt(session, f"{gate.source}; kept + 1")
@@ -117,7 +120,7 @@ async def test_a_load_while_a_statement_runs_shows_everything_once(agent: Client
 
 
 @pytest.mark.slow
-async def test_a_load_while_a_message_streams_shows_it_once_and_whole(store: MemoryStore, tmp_path: Path) -> None:
+async def test_load_during_a_stream_shows_the_message_once(store: MemoryStore, tmp_path: Path) -> None:
     replies = [{"reasoning": "r" * 20, "text": "abcdefghij" * 4, "chunk": 1, "pause": 0.004}] * 3
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *replies)) as agent:
         session = await agent.open(tmp_path)
@@ -129,7 +132,7 @@ async def test_a_load_while_a_message_streams_shows_it_once_and_whole(store: Mem
             assert reason(answers[prompt]) == "end_turn"
             assert answers[loading]["result"]["modes"]
             updates = agent.updates()
-            # What comes from the first message of the user on is the replay and what follows it.
+            # The replay starts with the first user message.
             begun = [update["sessionUpdate"] for update in updates].index("user_message_chunk")
             again = transcript(updates[begun:])["messages"]
             assert set(again.values()) == {"r" * 20, "abcdefghij" * 4}
@@ -139,7 +142,7 @@ async def test_a_load_while_a_message_streams_shows_it_once_and_whole(store: Mem
             agent.received.clear()
 
 
-async def test_a_load_while_a_statement_prints_shows_what_it_printed(agent: Client, tmp_path: Path, gate: Gate) -> None:
+async def test_load_during_output_shows_the_output(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     prompt = await agent.begin_prompt(session, f"print('printed', flush=True); {gate.source}; 42")
     await agent.until(says("printed", "tool_call_update"))
@@ -175,7 +178,7 @@ async def test_two_loads_in_one_write_open_it_once(store: MemoryStore, tmp_path:
         assert last_value(agent) == "42"
 
 
-async def test_a_resume_shows_that_it_finished_a_rewind_that_was_cut_off(store: MemoryStore, tmp_path: Path) -> None:
+async def test_resume_reports_an_interrupted_rewind(store: MemoryStore, tmp_path: Path) -> None:
     async with in_memory(tmp_path, store=store) as first:
         session = SessionId(await first.open(tmp_path))
         await first.prompt(session, "x = 1")
@@ -188,10 +191,95 @@ async def test_a_resume_shows_that_it_finished_a_rewind_that_was_cut_off(store: 
         await agent.initialize()
         await agent.load(session, tmp_path, "session/resume")
         assert await agent.prompt(session, "x") == "end_turn"
-        (call,) = [call for call in agent.updates("tool_call") if call["title"] == "Put files back"]
+        (call,) = [call for call in agent.updates("tool_call") if call["title"] == RESTORED]
         assert "a.txt is left as it is: it has changed since the session last wrote it." in str(call["content"])
     async with in_memory(tmp_path, store=store) as agent:
         await agent.initialize()
         await agent.load(session, tmp_path, "session/resume")
         await agent.prompt(session, "x")
-        assert "Put files back" not in str(agent.updates("tool_call"))
+        assert RESTORED not in str(agent.updates("tool_call"))
+
+
+async def test_head_move_is_marked_and_load_shows_the_active_branch(store: MemoryStore, tmp_path: Path) -> None:
+    async with in_memory(tmp_path, store=store) as agent:
+        session = await agent.open(tmp_path)
+        await agent.prompt(session, "x = 1")
+        await agent.prompt(session, "x = 'gone'")
+        await agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        await agent.prompt(session, "/rewind 1")
+        (mark,) = [each for each in agent.updates("tool_call") if each["toolCallId"].startswith("moved_")]
+        assert mark["title"] == "Branch b1, after statement 1"
+        assert "no longer active" in mark["content"][0]["content"]["text"]
+        await agent.prompt(session, "x")
+        assert last_value(agent) == "1"
+    async with in_memory(tmp_path, store=store) as agent:
+        await agent.initialize()
+        loaded = await agent.load(session, tmp_path)
+        users = [update["content"]["text"] for update in agent.updates("user_message_chunk")]
+        assert users == ["x = 1", "/rewind 1", "x"]
+        assert not [each for each in agent.updates("tool_call") if each["toolCallId"].startswith("moved_")]
+        assert "gone" not in str(agent.updates())
+        assert loaded["modes"]["currentModeId"] == "auto"
+        assert [update["currentModeId"] for update in agent.updates("current_mode_update")] == ["auto"]
+        await agent.prompt(session, "/branch main")
+        await agent.prompt(session, "x")
+        assert last_value(agent) == "'gone'"
+
+
+async def test_reloading_a_read_only_session_continues(tmp_path: Path) -> None:
+    store: Any = FullStore()
+    async with in_memory(tmp_path, store=store) as client:
+        session = await client.open(tmp_path)
+        await client.prompt(session, "a = 1")
+        store.is_full = True
+        for _ in range(2):
+            said = await client.error(
+                "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "b = 2"}]}
+            )
+            assert said["message"].endswith("is read-only: the disk is full; when that is mended, open it again")
+        store.is_full = False
+        await client.load(session, tmp_path)
+        assert await client.prompt(session, "c = a") == "end_turn"
+
+
+async def test_fork_continues_and_leaves_the_original(store: MemoryStore, tmp_path: Path) -> None:
+    where = {"cwd": str(tmp_path)}
+    async with in_memory(tmp_path, store=store) as agent:
+        answer = await agent.initialize()
+        assert answer["agentCapabilities"]["sessionCapabilities"]["fork"] == {}
+        session = await agent.new_session(tmp_path)
+        for text in ("x = 1", "x = 2", "/rewind 1"):
+            await agent.prompt(session, text)
+        shown = len(agent.updates())
+        fork = await agent.call("session/fork", {"sessionId": session, **where})
+        assert fork["sessionId"] != session
+        assert fork["modes"]["currentModeId"] == "ask"
+        assert {update["sessionUpdate"] for update in agent.updates()[shown:]} <= {"available_commands_update"}
+        await agent.prompt(fork["sessionId"], "x += 10; x")
+        assert last_value(agent) == "11"
+        await agent.prompt(session, "x")
+        assert last_value(agent) == "1"
+        listed = (await agent.call("session/list", {}))["sessions"]
+        assert sorted(row["sessionId"] for row in listed) == sorted((session, fork["sessionId"]))
+        assert {row["title"] for row in listed} == {"x = 1"}
+    async with in_memory(tmp_path, store=store) as agent:
+        await agent.initialize()
+        again = await agent.call("session/fork", {"sessionId": fork["sessionId"], **where})
+        await agent.prompt(again["sessionId"], "x")
+        assert last_value(agent) == "11"
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"sessionId": "ses_none", "cwd": "/"}, -32002),
+        ({"sessionId": "ses_none", "cwd": "relative"}, -32602),
+        ({"cwd": "/"}, -32602),
+    ],
+)
+async def test_invalid_fork_is_refused(store: MemoryStore, tmp_path: Path, params: dict[str, str], code: int) -> None:
+    async with in_memory(tmp_path, store=store) as agent:
+        await agent.initialize()
+        error = await agent.error("session/fork", params)
+        assert error["code"] == code
+        assert (await agent.call("session/list", {}))["sessions"] == []

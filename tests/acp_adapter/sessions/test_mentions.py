@@ -1,4 +1,4 @@
-"""What a prompt mentions: embedded text before the disk, lines as positions, sentences, and links that stay closed."""
+"""Attachments of a prompt: embedded text, lines in links, mentions in sentences."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shown(agent: Client) -> list[str]:
     return ["\n".join(block["content"]["text"] for block in update["content"]) for update in ended]
 
 
-async def test_embedded_text_is_shown_where_the_disk_has_another(agent: Client, tmp_path: Path) -> None:
+async def test_embedded_text_wins_over_the_disk(agent: Client, tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("saved = 1\n")
     session = await agent.open(tmp_path)
     uri = (tmp_path / "calc.py").as_uri()
@@ -50,9 +50,7 @@ async def test_embedded_text_is_shown_where_the_disk_has_another(agent: Client, 
     assert "saved = 1" in shown(agent)[-1]
 
 
-async def test_an_attached_text_is_shown_as_what_was_opened_and_not_in_the_statement_that_opens_it(
-    agent: Client, tmp_path: Path
-) -> None:
+async def test_attached_text_is_not_in_its_statement(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     text = "".join(f"line {number}\n" for number in range(5_000))
     assert await prompted(agent, session, said("look"), resource((tmp_path / "new.py").as_uri(), text)) == "end_turn"
@@ -62,7 +60,7 @@ async def test_an_attached_text_is_shown_as_what_was_opened_and_not_in_the_state
     assert "line 1" in shown(agent)[0]
 
 
-async def test_embedded_text_of_a_file_that_was_never_saved_has_its_name(agent: Client, tmp_path: Path) -> None:
+async def test_embedded_text_of_an_unsaved_file(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await prompted(agent, session, resource((tmp_path / "sub" / "new.py").as_uri(), "x = 1\n"))
     await agent.prompt(session, "print(new_py.title, new_py.path)")
@@ -71,7 +69,7 @@ async def test_embedded_text_of_a_file_that_was_never_saved_has_its_name(agent: 
 
 
 @pytest.mark.parametrize("lines", ["L4000:4003", "L4000-4003"])
-async def test_lines_in_a_link_are_where_the_view_stands(agent: Client, tmp_path: Path, lines: str) -> None:
+async def test_lines_in_a_link_set_the_position(agent: Client, tmp_path: Path, lines: str) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 5001))
     (tmp_path / "big.py").write_text(text)
     session = await agent.open(tmp_path)
@@ -89,9 +87,7 @@ async def test_lines_in_a_link_are_where_the_view_stands(agent: Client, tmp_path
     assert located[2] == {"path": str(tmp_path / "big.py"), "line": 4000}
 
 
-async def test_a_sentence_with_a_mention_is_its_title_and_a_load_shows_its_blocks(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_mention_in_a_sentence(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("saved = 1\n")
     uri = (tmp_path / "calc.py").as_uri()
     blocks = [
@@ -122,9 +118,7 @@ async def test_a_relative_link_is_opened_from_the_session_s_directory(agent: Cli
     assert "no file gone.py" in shown(agent)[1]
 
 
-async def test_a_text_too_long_for_a_prompt_is_attached_and_comes_back_whole(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_long_text_is_attached_and_replayed_whole(store: MemoryStore, tmp_path: Path) -> None:
     long = "a sentence, not a statement\n" * 40_000
     async with in_memory(tmp_path, store=store) as first:
         session = await first.open(tmp_path)
@@ -139,9 +133,7 @@ async def test_a_text_too_long_for_a_prompt_is_attached_and_comes_back_whole(
 
 
 @pytest.mark.parametrize("uri", ["", "\ud800", "file://[", "file:///%00", "file:///" + "a/" * 3000, "x" * 70_000, "//"])
-async def test_whatever_a_link_says_the_turn_ends_and_the_session_lives(
-    agent: Client, tmp_path: Path, uri: str
-) -> None:
+async def test_any_link_leaves_the_session_alive(agent: Client, tmp_path: Path, uri: str) -> None:
     session = await agent.open(tmp_path)
     for block in (link(uri, ""), resource(uri, "text \ud800\n")):
         assert await prompted(agent, session, said("1"), block) == "end_turn"
@@ -149,9 +141,7 @@ async def test_whatever_a_link_says_the_turn_ends_and_the_session_lives(
     assert agent.updates("tool_call_update")[-1]["_meta"]["rewindow"]["execution"]["value"] == "42"
 
 
-async def test_what_a_steer_had_attached_is_opened_before_the_model_reads_it(
-    store: MemoryStore, tmp_path: Path, gate: Gate
-) -> None:
+async def test_attachments_of_a_steer_are_opened_first(store: MemoryStore, tmp_path: Path, gate: Gate) -> None:
     model = scripted(tmp_path, {"statement": gate.source}, {"statement": "print(new_py.title)"}, {"text": "Seen."})
     async with in_memory(tmp_path, store=store, model=model) as agent:
         session = await agent.open(tmp_path)

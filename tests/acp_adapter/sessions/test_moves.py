@@ -1,4 +1,4 @@
-"""Directories of sessions: checked, spelled in one way, and changed by loading a session somewhere else."""
+"""Directories of sessions: checked, normalized, and changed by a load."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moves(store: MemoryStore, session: str) -> list[dict[str, Any]]:
 
 
 @EITHER
-async def test_a_session_that_is_loaded_elsewhere_goes_on_there_and_keeps_its_variables(
+async def test_load_in_another_directory_keeps_variables(
     store: MemoryStore, tmp_path: Path, two: tuple[Path, Path], method: str
 ) -> None:
     session = await begun(store, tmp_path, two[0])
@@ -68,7 +68,7 @@ async def test_a_session_that_is_loaded_elsewhere_goes_on_there_and_keeps_its_va
 
 
 @EITHER
-async def test_a_directory_that_is_gone_is_named_and_another_can_be_chosen(
+async def test_missing_directory_is_named_and_can_be_replaced(
     store: MemoryStore, tmp_path: Path, two: tuple[Path, Path], method: str
 ) -> None:
     session = await begun(store, tmp_path, two[0])
@@ -87,7 +87,7 @@ async def test_a_directory_that_is_gone_is_named_and_another_can_be_chosen(
         assert last_value(agent) == "42"
 
 
-async def test_a_missing_additional_directory_is_a_warning_in_a_new_and_in_a_loaded_session(
+async def test_missing_additional_directory_is_a_warning(
     store: MemoryStore, tmp_path: Path, two: tuple[Path, Path]
 ) -> None:
     params = {key: value for key, value in where("", two[0], two[1], tmp_path / "no").items() if key != "sessionId"}
@@ -112,7 +112,7 @@ async def test_a_missing_additional_directory_is_a_warning_in_a_new_and_in_a_loa
 
 
 @EITHER
-async def test_an_open_session_is_moved_when_it_is_idle_and_not_when_it_is_busy(
+async def test_only_an_idle_session_moves(
     agent: Client, store: MemoryStore, two: tuple[Path, Path], gate: Any, method: str
 ) -> None:
     session = await agent.open(two[0])
@@ -134,7 +134,7 @@ async def test_an_open_session_is_moved_when_it_is_idle_and_not_when_it_is_busy(
     assert (await agent.response(running))["result"] == {"stopReason": "end_turn"}
 
 
-async def test_a_directory_is_the_same_however_it_is_spelled(agent: Client, tmp_path: Path) -> None:
+async def test_spellings_of_a_directory_are_equal(agent: Client, tmp_path: Path) -> None:
     (tmp_path / "proj").mkdir()
     await agent.initialize()
     params = {"cwd": f"{tmp_path}//proj/./", "mcpServers": []}
@@ -146,7 +146,7 @@ async def test_a_directory_is_the_same_however_it_is_spelled(agent: Client, tmp_
         assert rows[0]["cwd"] == f"{tmp_path}/proj"
 
 
-async def test_a_link_to_a_directory_finds_what_was_begun_there_by_either_name(agent: Client, tmp_path: Path) -> None:
+async def test_symlinked_directory_lists_the_same_sessions(agent: Client, tmp_path: Path) -> None:
     (tmp_path / "proj").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "proj")
     await agent.initialize()
@@ -159,7 +159,7 @@ async def test_a_link_to_a_directory_finds_what_was_begun_there_by_either_name(a
     assert (await agent.call("session/list", {"cwd": str(tmp_path / "no")}))["sessions"] == []
 
 
-async def test_a_session_that_was_never_prompted_is_not_listed_and_can_be_loaded(agent: Client, tmp_path: Path) -> None:
+async def test_unprompted_session_is_loadable_but_not_listed(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "/help")
     assert await agent.call("session/list", {}) == {"sessions": []}

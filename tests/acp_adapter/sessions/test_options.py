@@ -1,4 +1,4 @@
-"""Modes and options, titles and commands, also while a statement runs."""
+"""Modes, options, titles and slash commands, even during a statement."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.anyio
 RETURNING = ("session/load", "session/resume")
 
 
-async def test_modes_and_options_change_while_a_statement_runs_and_are_kept(
-    agent: Client, tmp_path: Path, gate: Gate
-) -> None:
+async def test_modes_and_options_change_during_a_statement(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     prompt = await agent.begin_prompt(session, gate.source)
     await gate.reached()
@@ -52,7 +50,7 @@ async def test_modes_and_options_change_while_a_statement_runs_and_are_kept(
     assert values == {"mode": "auto", "_while_running": "steer", "_ask_about": "by_sandbox", "_network": "off"}
 
 
-async def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Client, tmp_path: Path) -> None:
+async def test_mode_and_its_option_stay_in_sync(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.call("session/set_config_option", {"sessionId": session, "configId": "mode", "value": "auto"})
     await agent.settled()
@@ -61,9 +59,7 @@ async def test_the_mode_is_an_option_too_and_both_are_kept_in_step(agent: Client
     await agent.quiet()
 
 
-async def test_a_mode_an_option_or_a_value_that_there_is_not_is_refused_and_nothing_changes(
-    agent: Client, tmp_path: Path
-) -> None:
+async def test_unknown_modes_and_options_are_refused(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.settled()
     for mode in ("yolo", "", "Ask"):
@@ -134,9 +130,7 @@ async def test_a_refusal_names_what_was_offered(
         ("session/set_config_option", {"configId": "_network", "value": "x" * 10_000}),
     ],
 )
-async def test_a_refusal_repeats_the_beginning_of_a_long_value(
-    agent: Client, tmp_path: Path, method: str, chosen: dict[str, Any]
-) -> None:
+async def test_refusal_cuts_a_long_value(agent: Client, tmp_path: Path, method: str, chosen: dict[str, Any]) -> None:
     session = await agent.open(tmp_path)
     assert len((await agent.error(method, {"sessionId": session, **chosen}))["message"]) < 200
 
@@ -179,7 +173,7 @@ async def test_commands_are_answered_while_a_statement_runs(agent: Client, tmp_p
     assert reason(await agent.response(prompt)) == "end_turn"
 
 
-async def test_a_commands_answer_precedes_its_response_while_a_statement_prints(agent: Client, tmp_path: Path) -> None:
+async def test_command_answer_precedes_its_response(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     stop = tmp_path / "stop"
     printing = (
@@ -213,7 +207,7 @@ async def test_slash_commands_work_without_a_model(agent: Client, tmp_path: Path
         assert expected in agent.text()[before:]
 
 
-async def test_a_statement_that_is_listed_stays_in_its_fence_whatever_it_holds(agent: Client, tmp_path: Path) -> None:
+async def test_listed_statement_stays_in_its_fence(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "x = '`````\\n# not a heading'\nprint('\\x1b[31m' + x)")
     before = len(agent.text())
@@ -223,7 +217,7 @@ async def test_a_statement_that_is_listed_stays_in_its_fence_whatever_it_holds(a
     assert shown.endswith("\n\n``````\n`````\n# not a heading\n``````")
 
 
-async def test_a_statement_in_a_list_is_code_whatever_it_holds(agent: Client, tmp_path: Path) -> None:
+async def test_statement_in_a_list_is_code(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "'`` and `'")
     before = len(agent.text())

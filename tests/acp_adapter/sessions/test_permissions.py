@@ -1,4 +1,4 @@
-"""Questions for permission: what they say, and what each answer means, also for later."""
+"""Questions about statements: their text, and what each answer means."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 def writer(tmp_path: Path, count: int) -> tuple[str, list[Path]]:
-    """A model whose every turn writes one more file."""
+    """A model that writes one more file in each turn."""
     files = [tmp_path / f"written_{number}" for number in range(count)]
     replies = [
         reply
@@ -37,7 +37,7 @@ def writer(tmp_path: Path, count: int) -> tuple[str, list[Path]]:
     ("option", "questions", "runs_it"),
     [("allow_once", 2, True), ("allow_always", 1, True), ("reject_once", 2, False), ("reject_always", 1, False)],
 )
-async def test_what_the_user_answers_holds_once_or_for_the_session_also_after_a_load(
+async def test_answers_last_once_or_for_the_session(
     store: MemoryStore, tmp_path: Path, option: str, questions: int, runs_it: bool
 ) -> None:
     model, files = writer(tmp_path, 2)
@@ -60,9 +60,7 @@ async def test_what_the_user_answers_holds_once_or_for_the_session_also_after_a_
         assert files[0].exists() is runs_it
 
 
-async def test_a_question_names_the_statement_and_offers_every_kind_of_answer(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_question_offers_every_kind_of_answer(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 1)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
         session = await agent.open(tmp_path)
@@ -92,7 +90,7 @@ NO_APPROVALS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.slow
-async def test_whatever_is_no_clear_approval_is_none(store: MemoryStore, tmp_path: Path) -> None:
+async def test_unclear_answers_are_rejections(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
         await agent.initialize()
@@ -111,7 +109,7 @@ async def test_whatever_is_no_clear_approval_is_none(store: MemoryStore, tmp_pat
             await agent.call("session/close", {"sessionId": session})
 
 
-async def test_auto_mode_asks_nothing(store: MemoryStore, tmp_path: Path) -> None:
+async def test_auto_mode_does_not_ask(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
         session = await agent.open(tmp_path)
@@ -122,9 +120,7 @@ async def test_auto_mode_asks_nothing(store: MemoryStore, tmp_path: Path) -> Non
         assert not any(map(asks_permission, agent.received))
 
 
-async def test_a_question_closed_without_an_answer_ends_the_turn_as_cancelled_and_nothing_is_asked_again(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_dismissed_question_cancels_the_turn(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
         session = await agent.open(tmp_path)
@@ -141,9 +137,7 @@ async def test_a_question_closed_without_an_answer_ends_the_turn_as_cancelled_an
         assert await agent.prompt(session, "write") == "end_turn"
 
 
-async def test_a_question_closed_without_an_answer_leaves_what_waits_its_turn(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_dismissed_question_keeps_queued_prompts(store: MemoryStore, tmp_path: Path) -> None:
     model, _ = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
         session = await agent.open(tmp_path)
@@ -156,7 +150,7 @@ async def test_a_question_closed_without_an_answer_leaves_what_waits_its_turn(
         assert [reason(responses[prompt]) for prompt in (first, second)] == ["cancelled", "end_turn"]
 
 
-async def test_a_question_and_its_call_carry_every_line_of_what_would_run(store: MemoryStore, tmp_path: Path) -> None:
+async def test_question_and_call_have_every_line(store: MemoryStore, tmp_path: Path) -> None:
     source = "import os  # tidy up\nimport shutil\nshutil.rmtree('/nowhere/at/all', ignore_errors=True)"
     model = scripted(tmp_path, {"statement": source}, {"text": "Done."})
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
@@ -174,9 +168,7 @@ async def test_a_question_and_its_call_carry_every_line_of_what_would_run(store:
 
 
 @pytest.mark.slow
-async def test_a_statement_that_is_too_long_to_be_shown_is_not_asked_about_and_the_model_is_told(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_too_long_statement_is_refused_without_question(store: MemoryStore, tmp_path: Path) -> None:
     target = tmp_path / "written"
     source = f"open({str(target)!r}, 'w').close()\n" + "x = 1\n" * (ASKED_CHARS // 6)
     model = scripted(tmp_path, {"statement": source}, {"text": "Then not."})

@@ -1,4 +1,4 @@
-"""Prompts that come while a turn is running: steers join it, follow-ups wait, too many are refused."""
+"""Prompts during a turn: steers join it, follow-ups wait, too many are refused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("by_option", [False, True])
-async def test_a_steer_joins_the_run_and_is_answered_with_it(
-    store: MemoryStore, tmp_path: Path, gate: Gate, by_option: bool
-) -> None:
+async def test_steer_joins_the_run(store: MemoryStore, tmp_path: Path, gate: Gate, by_option: bool) -> None:
     model = scripted(tmp_path, {"statement": gate.source}, {"text": "Steered."}, {"text": "Never asked for."})
     async with in_memory(tmp_path, store=store, model=model) as agent:
         session = await agent.open(tmp_path)
@@ -44,7 +42,7 @@ async def test_a_steer_joins_the_run_and_is_answered_with_it(
     assert messages[1]["prompt_kind"] == "steer"
 
 
-async def test_a_steer_during_the_last_reply_has_the_model_called_again(store: MemoryStore, tmp_path: Path) -> None:
+async def test_steer_during_the_last_reply_calls_the_model_again(store: MemoryStore, tmp_path: Path) -> None:
     first = {"text": "abcdefghij" * 5, "chunk": 1, "pause": 0.01}
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, first, {"text": "Again."})) as agent:
         session = await agent.open(tmp_path)
@@ -72,14 +70,14 @@ async def test_a_cancel_answers_the_steers_too(store: MemoryStore, tmp_path: Pat
         assert agent.text() == ""
 
 
-async def test_a_steer_while_nothing_runs_is_a_prompt(agent: Client, tmp_path: Path) -> None:
+async def test_steer_without_a_run_is_a_prompt(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     assert await agent.call("session/prompt", prompt_params(session, "6 * 7", "steer")) == {"stopReason": "end_turn"}
     assert last_value(agent) == "42"
     assert (await agent.error("session/prompt", prompt_params(session, "1", "sideways")))["code"] == -32602
 
 
-async def test_follow_ups_run_in_order_whatever_the_option_says(agent: Client, tmp_path: Path, gate: Gate) -> None:
+async def test_follow_ups_run_in_order(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     params = {"sessionId": session, "configId": "_while_running", "value": "steer"}
     await agent.call("session/set_config_option", params)
@@ -96,9 +94,7 @@ async def test_follow_ups_run_in_order_whatever_the_option_says(agent: Client, t
 
 
 @pytest.mark.slow
-async def test_more_prompts_than_may_wait_are_refused_and_the_others_run(
-    agent: Client, tmp_path: Path, gate: Gate
-) -> None:
+async def test_queue_limit_refuses_further_prompts(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     prompt = await agent.begin_prompt(session, f"n = 0; {gate.source}")
     await gate.reached()

@@ -1,4 +1,4 @@
-"""What a client is told where the model cannot be used, and what works all the same; and unknown commands."""
+"""Sessions without a usable model, and unknown commands."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def test_initialize_says_what_the_model_needs(tmp_path: Path, model: str, 
         assert (method["id"], method["name"]) == ("environment", name)
         assert method["description"].startswith(said)
         error = await agent.error("authenticate", {"methodId": "other"})
-        assert (error["code"], error["message"]) == (-32602, "methodId: there is 'environment' only")
+        assert (error["code"], error["message"]) == (-32602, "methodId: the only method is 'environment'")
 
 
-async def test_signing_in_succeeds_where_the_key_is_there_and_else_says_what_to_set(tmp_path: Path) -> None:
+async def test_authenticate_checks_the_key(tmp_path: Path) -> None:
     for environ, answer in (({}, None), ({"ANTHROPIC_API_KEY": ""}, None), ({"ANTHROPIC_API_KEY": "k" * 20}, {})):
         async with in_memory(tmp_path, environ=environ, model="provider:anthropic:m") as agent:
             await agent.initialize()
@@ -43,14 +43,14 @@ async def test_signing_in_succeeds_where_the_key_is_there_and_else_says_what_to_
                 assert await agent.call("authenticate", {"methodId": "environment"}) == answer
 
 
-async def test_a_server_of_one_s_own_may_need_no_key(tmp_path: Path) -> None:
+async def test_own_server_needs_no_key(tmp_path: Path) -> None:
     environ = {"OPENAI_BASE_URL": "http://localhost:11434/v1"}
     async with in_memory(tmp_path, environ=environ, model="provider:openai:llama") as agent:
         await agent.initialize()
         assert await agent.call("authenticate", {"methodId": "environment"}) == {}
 
 
-async def test_nothing_is_to_be_set_up_where_no_provider_is_asked(agent: Client) -> None:
+async def test_no_setup_without_a_provider(agent: Client) -> None:
     assert (await agent.initialize())["authMethods"] == []
 
 
@@ -62,7 +62,7 @@ async def test_nothing_is_to_be_set_up_where_no_provider_is_asked(agent: Client)
         ("scripted:/no/such/file", "script /no/such/file cannot be read"),
     ],
 )
-async def test_a_model_that_there_is_not_fails_prompts_and_nothing_else(
+async def test_unusable_model_only_fails_prompts(
     store: MemoryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, model: str, said: str
 ) -> None:
     async with in_memory(tmp_path, store=store, model=model, must_have_model=False) as agent:
@@ -94,7 +94,7 @@ def _none_near(name: str) -> str:
         ("/clear everything\nnow", _none_near("/clear")),
     ],
 )
-async def test_a_command_that_there_is_not_is_named_and_no_model_reads_it(
+async def test_unknown_command_is_named(
     store: MemoryStore, agent: Client, tmp_path: Path, text: str, answer: str
 ) -> None:
     session = await agent.open(tmp_path)
@@ -105,7 +105,7 @@ async def test_a_command_that_there_is_not_is_named_and_no_model_reads_it(
 
 
 @pytest.mark.parametrize("text", ["/", "/tmp", "/usr/bin/env fails", "//", "/2", "/a.b", "/" + "x" * 100, " / 2", "/ü"])
-async def test_a_path_and_a_division_are_no_commands(
+async def test_paths_and_divisions_are_not_commands(
     store: MemoryStore, agent: Client, tmp_path: Path, text: str
 ) -> None:
     session = await agent.open(tmp_path)
@@ -114,7 +114,7 @@ async def test_a_path_and_a_division_are_no_commands(
     assert "There is no command" not in agent.text()
 
 
-async def test_a_command_that_there_is_not_is_answered_while_a_statement_runs(agent: Client, tmp_path: Path) -> None:
+async def test_unknown_command_is_answered_during_a_statement(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     running = await agent.begin_prompt(session, "while True: pass")
     assert await agent.prompt(session, "/veiws") == "end_turn"

@@ -1,4 +1,4 @@
-"""What an editor gets to see of a turn: statements, resources, stop reasons, failures."""
+"""What an editor sees of a turn: statements, code blocks, resources, stop reasons, failures, re-runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from typing import Any
 
 import pytest
 
-from acp_adapter.handlers import METHODS
-from acp_adapter.wire.model import WireModel
-from acp_adapter.wire.v1 import updates
+from acp_adapter.methods import METHODS
+from acp_adapter.v1 import updates
+from acp_adapter.wire import WireModel
 from engine import TOOLS
+from engine.context.tail.results import CLOSING, OPENING, REST_LEFT_OUT
+from engine.context.view import View
 from engine.log.store.memory import MemoryStore
 from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
 from tests.support.gates import Gate
-from tests.support.memory import Client, in_memory
+from tests.support.memory import Client, in_memory, logged
 from tests.support.scripts import (
+    asks_permission,
+    last_value,
     scripted,
+    transcript,
+    update_in,
 )
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: MemoryStore, tmp_path: Path) -> None:
+async def test_every_method_and_update_occurs_and_is_valid(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n")
     model = scripted(
         tmp_path,
@@ -68,7 +74,7 @@ async def test_every_method_and_every_kind_of_update_occurs_and_is_valid(store: 
 
 
 def update_kinds() -> set[str]:
-    """Every kind of update that the adapter's code can make."""
+    """Every kind of update that the adapter can send."""
     modules = [module for name, module in sys.modules.items() if name.startswith(f"{updates.__name__}.")]
     made = [value for module in modules for value in vars(module).values()]
     fields = [
@@ -109,9 +115,7 @@ async def test_a_statement_is_one_tool_call_with_source_output_and_locations(age
     assert patches[-1]["_meta"]["rewindow"]["execution"]["names"]["added"] == ["a"]
 
 
-async def test_a_failing_statement_is_a_failed_call_with_its_traceback_and_the_turn_goes_on(
-    agent: Client, tmp_path: Path
-) -> None:
+async def test_failing_statement_is_a_failed_call(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     assert await agent.prompt(session, "def f():\n    return 1 / 0\nf()") == "end_turn"
     last = agent.updates("tool_call_update")[-1]
@@ -121,7 +125,7 @@ async def test_a_failing_statement_is_a_failed_call_with_its_traceback_and_the_t
     assert text.rstrip("`\n").endswith("ZeroDivisionError: division by zero")
 
 
-async def test_what_a_statement_prints_is_shown_while_it_runs(agent: Client, tmp_path: Path, gate: Gate) -> None:
+async def test_output_is_shown_while_a_statement_runs(agent: Client, tmp_path: Path, gate: Gate) -> None:
     session = await agent.open(tmp_path)
     prompt = await agent.begin_prompt(session, f"print('before', flush=True)\n{gate.source}\nprint('after')")
     await agent.until(
@@ -132,9 +136,7 @@ async def test_what_a_statement_prints_is_shown_while_it_runs(agent: Client, tmp
     assert (await agent.response(prompt))["result"]["stopReason"] == "end_turn"
 
 
-async def test_a_resource_in_a_prompt_opens_a_view_and_its_change_is_reported_once(
-    agent: Client, tmp_path: Path
-) -> None:
+async def test_resource_opens_a_view_and_its_change_is_reported(agent: Client, tmp_path: Path) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text("first\n")
     session = await agent.open(tmp_path)
@@ -152,9 +154,7 @@ async def test_a_resource_in_a_prompt_opens_a_view_and_its_change_is_reported_on
     assert changes[0]["locations"] == [{"path": str(notes)}]
 
 
-async def test_a_failing_model_is_an_error_with_its_own_words_and_the_session_goes_on(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_failing_model_is_an_error(store: MemoryStore, tmp_path: Path) -> None:
     model = scripted(tmp_path, {"text": "half", "error": "the provider is overloaded"}, {"text": "whole"})
     async with in_memory(tmp_path, store=store, model=model) as agent:
         session = await agent.open(tmp_path)
@@ -188,9 +188,7 @@ async def test_too_many_rounds_end_with_max_turn_requests(store: MemoryStore, tm
         ("input()", "EOFError"),
     ],
 )
-async def test_a_statement_that_would_end_or_ask_a_terminal_is_recorded_and_names_stay(
-    agent: Client, tmp_path: Path, source: str, said: str
-) -> None:
+async def test_exit_and_input_are_recorded(agent: Client, tmp_path: Path, source: str, said: str) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "kept = 41")
     assert await agent.prompt(session, source) == "end_turn"
@@ -205,3 +203,121 @@ async def test_a_view_of_a_missing_or_binary_file_says_so(agent: Client, tmp_pat
     assert await agent.prompt(session, 'view("nothing.txt")\nview("blob.bin")') == "end_turn"
     assert "nothing.txt" in agent.text()
     assert "binary" in agent.text()
+
+
+SOURCE = "print('out')\n6 * 7\n"
+BLOCK = f"{OPENING}\n{SOURCE}{CLOSING}\n"
+REPLIES = (
+    {"reasoning": f"I shall write {BLOCK}", "text": f"Let me look.\n{BLOCK}", "chunk": 1},
+    {"text": f"{BLOCK}The result is 41.\n{BLOCK}", "chunk": 3},
+    {"text": f"Now a call. {BLOCK}", "statement": "'called'"},
+    {"text": f"It is 42. In HTML: `{OPENING}`, or <script src='a.js'></script>\n```\n{BLOCK}```", "chunk": 2},
+)
+
+
+async def spoken(agent: Client, folder: Path) -> str:
+    session = await agent.open(folder)
+    assert await agent.prompt(session, "compute") == "end_turn"
+    return session
+
+
+async def test_code_block_is_the_call_and_text_before_it_the_message(store: MemoryStore, tmp_path: Path) -> None:
+    async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *REPLIES)) as agent:
+        session = await spoken(agent, tmp_path)
+        live = transcript(agent.updates())
+        texts = [text for kind, text in live["order"] if kind == "agent_message_chunk"]
+        assert [live["messages"][text] for text in texts] == ["Let me look.\n", "Now a call. ", REPLIES[3]["text"]]
+        (thought,) = [text for kind, text in live["order"] if kind == "agent_thought_chunk"]
+        assert live["messages"][thought] == REPLIES[0]["reasoning"]
+        calls = list(live["calls"].values())
+        assert [call["status"] for call in calls] == ["completed"] * 3
+        assert [call["rawInput"]["command"] for call in calls] == [SOURCE, SOURCE, "'called'"]
+        assert [json.dumps(call["content"]).count(REST_LEFT_OUT) for call in calls] == [0, 1, 1]
+        # Each was asked about once, with its source, like a call.
+        questions = [message["params"]["toolCall"] for message in agent.received if asks_permission(message)]
+        assert [each["toolCallId"] for each in questions] == list(live["calls"])
+    events = logged(store, session)
+    texts = [event["text"] for event in events if event["kind"] == "agent_text"]
+    assert texts == ["Let me look.\n", "Now a call. ", REPLIES[3]["text"]]
+    called = [event for event in events if event["kind"] == "tool_call"]
+    assert [event["arguments"]["source"] for event in called] == [SOURCE, SOURCE, "'called'"]
+    assert [event.get("rest_left_out", False) for event in called] == [False, True, True]
+    assert len({event["tool_call_id"] for event in called}) == 3
+    loaded = store.load(session)
+    view = View.from_events(loaded)
+    assert list(view.ready()) == list(view.events)
+    async with in_memory(tmp_path, store=store) as second:
+        await second.initialize()
+        await second.load(session, tmp_path)
+        again = transcript(second.updates())
+        assert (again["calls"], again["messages"], again["order"]) == (live["calls"], live["messages"], live["order"])
+
+
+@pytest.mark.parametrize("permission", ["reject_once", "allow_once"])
+async def test_block_cut_by_length_does_not_run(tmp_path: Path, permission: str) -> None:
+    text = f"Look.\n{OPENING}\nopen('x', 'w')"
+    async with in_memory(tmp_path, model=scripted(tmp_path, {"text": text, "chunk": 4, "cause": "length"})) as agent:
+        agent.permission = permission
+        session = await agent.open(tmp_path)
+        assert await agent.prompt(session, "go") == "max_tokens"
+        assert agent.text() == text
+        assert agent.updates("tool_call") == []
+
+
+async def test_rejected_block_equals_a_rejected_call(tmp_path: Path) -> None:
+    async with in_memory(
+        tmp_path, model=scripted(tmp_path, {"text": f"{BLOCK}and more"}, {"text": "Then not."})
+    ) as agent:
+        agent.permission = "reject_once"
+        session = await agent.open(tmp_path)
+        assert await agent.prompt(session, "go") == "end_turn"
+        (call,) = transcript(agent.updates())["calls"].values()
+        assert call["status"] == "failed"
+        assert [json.dumps(call["content"]).count(said) for said in (REST_LEFT_OUT, "rejected")] == [1, 1]
+
+
+@pytest.mark.parametrize("command", ["/replay 1", "/replay 1 --live", "/edit 1\nx = 10", "/edit 1 --live\nx = 10"])
+async def test_re_run_shows_progress_and_can_be_cancelled(
+    agent: Client, tmp_path: Path, gate: Gate, command: str
+) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "x = 1")
+    prompt = await agent.begin_prompt(session, gate.source)
+    await gate.pass_one()
+    await agent.response(prompt)
+    await agent.prompt(session, "x = 3")
+    before = len(agent.updates("tool_call"))
+    again = await agent.begin_prompt(session, command)
+    await agent.until(lambda message: update_in(message).get("title", "").endswith(" (2 of 3)"))
+    await gate.reached()
+    titles = [call["title"] for call in agent.updates("tool_call")[before:] if call["kind"] == "execute"]
+    assert [title[-8:] for title in titles] == ["(1 of 3)", "(2 of 3)"]
+    await agent.notify("session/cancel", {"sessionId": session})
+    await agent.cancelled(again)
+    gate.release()
+    after = await agent.begin_prompt(session, "x")
+    await gate.pass_one()  # once more for the names
+    await agent.response(after)
+    assert last_value(agent) == "3"
+
+
+@pytest.mark.slow
+async def test_rebuild_shows_progress(agent: Client, tmp_path: Path, gate: Gate) -> None:
+    session = await agent.open(tmp_path)
+    await agent.prompt(session, "x = 1")
+    prompt = await agent.begin_prompt(session, gate.source)
+    await gate.pass_one()
+    await agent.response(prompt)
+    again = await agent.begin_prompt(session, "/replay 1")
+    await gate.reached()
+    await agent.notify("session/cancel", {"sessionId": session})
+    await agent.cancelled(again)
+    gate.release()
+    before = len(agent.updates("tool_call"))
+    after = await agent.begin_prompt(session, "x")
+    await agent.until(lambda message: update_in(message).get("title") == "Statement 2 again (2 of 2)")
+    await gate.pass_one()
+    await agent.response(after)
+    (call,) = [call for call in agent.updates("tool_call")[before:] if call["title"].endswith(" (2 of 2)")]
+    ends = [each for each in agent.updates("tool_call_update") if each["toolCallId"] == call["toolCallId"]]
+    assert (call["status"], [each["status"] for each in ends]) == ("in_progress", ["completed"])

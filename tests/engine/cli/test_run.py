@@ -19,12 +19,11 @@ from tests.support.stores import ROOT
 AGENT_MODULES = """
 import sys
 import anyio, anyio.to_thread
-from acp_adapter import serving
-from acp_adapter.handlers import METHODS
+from acp_adapter import connection, server
 from engine.session import host, stages
 for stage in ("answering", "session", "prompt"):
     stages.load(stage)
-list(METHODS)
+    connection.load(stage)
 print([name for name in sys.modules if name.split(".")[0] in ("prompt_toolkit", "pygments", "rich", "wcwidth")])
 """
 

@@ -41,7 +41,7 @@ def imported(tree: ast.Module, module: str) -> set[str]:
 # --- contracts --------------------------------------------------------------------------------------------------------
 
 PLANTED: Final = {
-    "acp_adapter.handlers.planted": "engine.runtime.worker.framing",
+    "acp_adapter.v1.planted": "engine.runtime.worker.framing",
     "mcp_tools.tools.planted": "engine.runtime.control_channel",
     "mcp_tools.planted": "engine.runtime.worker_connection",
     "engine.cli.planted": "engine.runtime.worker.protocol",
@@ -120,7 +120,7 @@ def test_one_module_of_the_host_decodes_what_a_worker_sends() -> None:
 
 RAW: Final = ("runtime.environment", "log.past_values", "core.programs", "log.statements_values", "log.ticks_values")
 """Modules of the engine whose types hold what a worker or a program sent exactly."""
-WRITES: Final = {"acp_adapter/rpc/stdio.py", "mcp_tools/cli.py"}
+WRITES: Final = {"acp_adapter/jsonrpc/stdio.py", "mcp_tools/cli.py"}
 """Where adapters take standard output: the transport below the one encoder, and a configuration that is printed."""
 
 

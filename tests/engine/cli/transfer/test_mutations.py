@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from acp_adapter.pump import Pump
-from acp_adapter.wire.negotiation import codec_for
 from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
@@ -22,7 +21,6 @@ from tests.support.hostile import Session, mutations
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
-CODEC = codec_for(1)
 PARTS = 8
 
 
@@ -35,7 +33,7 @@ async def works(store: MemoryStore, session_id: SessionId, place: Path) -> None:
         async def send(update: dict[str, object]) -> None:
             shown.append(update)
 
-        await Pump(session.subscribe(), CODEC, session, send).replay(session.events)
+        await Pump(session.subscribe(), session, send).replay(session.events)
         for update in json.loads(json.dumps(shown)):
             params = {"sessionId": "s", "update": update}
             validate_outgoing({"jsonrpc": "2.0", "method": "session/update", "params": params}, None)

@@ -1,0 +1,271 @@
+"""The methods of ACP that this agent serves: a handler for each, and the table METHODS.
+
+Handlers work with the values in `requests` and never see JSON; `v1` reads their params and writes their results.
+They reach the client's state through `context.connection`. Called by the peer (`jsonrpc.peer`), in two steps:
+
+- `accept` runs while the line is read, before any later line. A cancel in the same read therefore finds its turn, and a
+  prompt sees every document change that was sent before it.
+- `handle` then runs in its own task and returns the result.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from acp_adapter.connection import AUTH_REQUIRED, Connection
+from acp_adapter.jsonrpc.dispatch import Context, Method
+from acp_adapter.jsonrpc.messages import Code, ProtocolError
+from acp_adapter.requests import (
+    Authenticate,
+    DocumentChanged,
+    DocumentFocused,
+    DocumentOpened,
+    DocumentRef,
+    Initialize,
+    Initialized,
+    ListSessions,
+    NewSession,
+    OpenedSession,
+    OpenSession,
+    Prompt,
+    PromptEnded,
+    SessionPage,
+    SessionRef,
+    SetMode,
+    SetOption,
+    SignIn,
+)
+from engine import SessionId, SessionRow, __version__
+
+if TYPE_CHECKING:  # loaded in the session stage
+    from acp_adapter.conversation import Conversation
+    from engine import OptionValues, Session, Ticket
+
+SIGN_IN: Final = "environment"
+"""Id of the only sign-in method: environment variables, read when this process started."""
+PAGE: Final = 50
+"""Sessions in one page of `session/list`."""
+
+Plain = Context[Connection, None]
+
+# --- initialize, authenticate -----------------------------------------------------------------------------------------
+
+
+def _accept_initialize(connection: Connection, params: Initialize) -> None:
+    connection.initialize(params)
+
+
+async def _initialize(context: Plain, params: Initialize) -> Initialized:
+    context.after_response(partial(context.connection.prepare, "session"))
+    setup = context.connection.model_setup
+    return Initialized(__version__, None if setup is None else SignIn(SIGN_IN, setup.todo, setup.sentence))
+
+
+async def _authenticate(context: Plain, params: Authenticate) -> None:
+    setup = context.connection.model_setup
+    if setup is None:
+        raise ProtocolError(Code.INVALID_PARAMS, "methodId: this agent needs no authentication")
+    if params.method_id != SIGN_IN:
+        raise ProtocolError(Code.INVALID_PARAMS, f"methodId: the only method is {SIGN_IN!r}")
+    if not setup.is_done:
+        raise ProtocolError(AUTH_REQUIRED, setup.sentence)
+
+
+# --- opening sessions -------------------------------------------------------------------------------------------------
+
+
+async def _new(context: Plain, params: NewSession) -> OpenedSession:
+    """Create a session. It is on disk before the response is sent."""
+    connection = context.connection
+    opening = connection.sessions.create(params.cwd, params.directories, params.servers)
+    return _opened((await connection.adopt(opening, context)).session)
+
+
+async def _load(context: Plain, params: OpenSession) -> OpenedSession:
+    """Reopen a session and send its whole history before the response."""
+    return _opened((await context.connection.reopen(params, context, is_replayed=True)).session)
+
+
+async def _resume(context: Plain, params: OpenSession) -> OpenedSession:
+    """Reopen a session without sending its history."""
+    return _opened((await context.connection.reopen(params, context, is_replayed=False)).session)
+
+
+async def _fork(context: Plain, params: OpenSession) -> OpenedSession:
+    """Create a session that continues from another one, which stays unchanged.
+
+    Unstable in the schema. The history is not sent, because the client already has it.
+    """
+    connection = context.connection
+    opening = connection.sessions.fork(SessionId(params.session_id), params.cwd, params.directories, params.servers)
+    session = (await connection.adopt(opening, context)).session
+
+    async def publish_title() -> None:
+        session.entitle()
+
+    # After the response: only sessions with a title are listed, and the client does not know this one's id before.
+    context.after_response(publish_title)
+    return _opened(session)
+
+
+def _opened(session: Session) -> OpenedSession:
+    return OpenedSession(session.session_id, session.options)
+
+
+# --- listing sessions -------------------------------------------------------------------------------------------------
+
+Position = tuple[float, str]
+"""A session's position in the listing: its time, then its id."""
+_POSITION: Final = msgspec.json.Decoder(Position)
+
+
+async def _list(context: Plain, params: ListSessions) -> SessionPage:
+    """List sessions, newest first, one page at a time. Sessions without a title were never prompted: not listed.
+
+    The cursor is the position of a page's last session, so sessions that appear or disappear between two pages neither
+    repeat others nor hide them. We ask for one session more than a page holds, to know whether there is a next page.
+    """
+    after = _read_cursor(params.cursor) if params.cursor is not None else None
+    rows = await context.connection.sessions.rows(cwd=params.cwd, titled=True, after=after, limit=PAGE + 1)
+    return SessionPage(tuple(rows[:PAGE]), _cursor(rows[PAGE - 1]) if len(rows) > PAGE else None)
+
+
+def _cursor(last: SessionRow) -> str:
+    position: Position = (last.updated_at, last.session_id)
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode()
+
+
+def _read_cursor(cursor: str) -> Position:
+    try:
+        return _POSITION.decode(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        raise ProtocolError(Code.INVALID_PARAMS, "cursor: not from this agent") from None
+
+
+# --- prompting --------------------------------------------------------------------------------------------------------
+
+
+class AcceptedPrompt(NamedTuple):
+    """The turn that was registered when the line was read."""
+
+    conversation: Conversation
+    ticket: Ticket
+
+
+def _accept_prompt(connection: Connection, params: Prompt) -> AcceptedPrompt:
+    conversation = connection.conversation(params.session_id)
+    return AcceptedPrompt(conversation, conversation.accept(params))
+
+
+async def _prompt(context: Context[Connection, AcceptedPrompt], params: Prompt) -> PromptEnded:
+    """Wait until the turn has ended and all its updates were sent."""
+    end = await context.accepted.conversation.ended(context.accepted.ticket)
+    if end.cause == "error":
+        code = AUTH_REQUIRED if end.unusable else Code.INTERNAL_ERROR
+        raise ProtocolError(code, end.detail or "the turn failed")
+    return PromptEnded(end.cause)
+
+
+def _accept_cancel(connection: Connection, params: SessionRef) -> None:
+    """Cancel the running turn and queued prompts. Unknown and idle sessions are ignored."""
+    conversation = connection.find(params.session_id)
+    if conversation is not None:
+        conversation.session.cancel()
+
+
+# --- modes and options ------------------------------------------------------------------------------------------------
+
+
+def _accept_set_mode(connection: Connection, params: SetMode) -> None:
+    """Set the mode from the next statement on, even during a turn."""
+    connection.conversation(params.session_id).session.set_mode(params.mode)
+
+
+def _accept_set_option(connection: Connection, params: SetOption) -> Conversation:
+    conversation = connection.conversation(params.session_id)
+    conversation.set_option(params.option, params.value)
+    return conversation
+
+
+async def _set_option(context: Context[Connection, Conversation], params: SetOption) -> OptionValues:
+    """Return all options with their values."""
+    return context.accepted.session.options
+
+
+# --- closing sessions -------------------------------------------------------------------------------------------------
+
+
+def _accept_close(connection: Connection, params: SessionRef) -> Conversation:
+    conversation = connection.conversation(params.session_id)
+    conversation.session.begin_close()
+    return conversation
+
+
+async def _close(context: Context[Connection, Conversation], params: SessionRef) -> None:
+    """Cancel the turn, answer its prompts and free the session, which stays on disk."""
+    await context.connection.close(context.accepted)
+
+
+def _accept_delete(connection: Connection, params: SessionRef) -> None:
+    conversation = connection.find(params.session_id)
+    if conversation is not None:
+        conversation.session.begin_close()
+
+
+async def _delete(context: Plain, params: SessionRef) -> None:
+    """Remove a session from the store. A session that does not exist is not an error."""
+    await context.connection.delete(params.session_id)
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _did_open(connection: Connection, params: DocumentOpened) -> None:
+    connection.documents.did_open(params.uri, params.version, params.text)
+
+
+def _did_change(connection: Connection, params: DocumentChanged) -> None:
+    connection.documents.did_change(params.uri, params.version, params.changes)
+
+
+def _did_save(connection: Connection, params: DocumentRef) -> None:
+    connection.documents.did_save(params.uri)
+
+
+def _did_close(connection: Connection, params: DocumentRef) -> None:
+    connection.documents.did_close(params.uri)
+
+
+def _did_focus(connection: Connection, params: DocumentFocused) -> None:
+    connection.documents.did_focus(params.uri, params.version)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+_ROWS: Final[tuple[Method[Connection, Any, Any], ...]] = (
+    Method("initialize", _accept_initialize, _initialize, is_exclusive=True, needs_initialization=False),
+    Method("authenticate", None, _authenticate, needs_initialization=False),
+    Method("session/new", None, _new),
+    Method("session/load", None, _load),
+    Method("session/resume", None, _resume),
+    Method("session/fork", None, _fork),
+    Method("session/list", None, _list),
+    Method("session/delete", _accept_delete, _delete),
+    Method("session/prompt", _accept_prompt, _prompt),
+    Method("session/cancel", _accept_cancel, is_notification=True, needs_initialization=False),
+    Method("session/close", _accept_close, _close),
+    Method("session/set_mode", _accept_set_mode),
+    Method("session/set_config_option", _accept_set_option, _set_option),
+    Method("document/didOpen", _did_open, is_notification=True),
+    Method("document/didChange", _did_change, is_notification=True),
+    Method("document/didSave", _did_save, is_notification=True),
+    Method("document/didClose", _did_close, is_notification=True),
+    Method("document/didFocus", _did_focus, is_notification=True),
+)
+METHODS: Final = {row.name: row for row in _ROWS}
+"""The rows by method name."""

@@ -1,0 +1,126 @@
+"""Inputs of the translation from events to updates: facts about the session, and the state shown so far.
+
+Independent of the protocol version. The pump keeps the state of a session; `v1.updates` takes one and returns the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from engine import StatementId, ToolCallId
+from engine.log.events.conversation import ToolCall
+from engine.log.events.execution import CommandEnded, FileWritten
+from engine.log.events.nodes import FileChanged
+
+if TYPE_CHECKING:  # not needed at run time
+    from engine import CycleSummary, OptionValues
+    from engine.log.events.execution import StatementRecorded
+
+
+class Facts(Protocol):
+    """What translations ask about a session. The engine's `Session` is one; tests and loads have their own."""
+
+    @property
+    def cwd(self) -> str:
+        """The session's directory, an absolute path."""
+        ...
+
+    def spelled(self, path: str) -> str:
+        """Return an absolute path as the client spells it, below a directory of the session."""
+        ...
+
+    def options_at(self, seq: int) -> OptionValues:
+        """Return mode and options after the event at `seq`."""
+        ...
+
+    def statement(self, statement_id: StatementId) -> StatementRecorded | None:
+        """Return the statement with this id, if there is one."""
+        ...
+
+    def cycle_ended_by(self, seq: int) -> CycleSummary | None:
+        """Return the request cycle that the run-stop at `seq` ended, if it ended one."""
+        ...
+
+
+class RunningStatement(Struct, frozen=True):
+    """A statement that has not ended: its call, and the source in the call's content, if it is shown there.
+
+    `is_typed`: the user wrote it, so its result answers the prompt. `rest_left_out`: the rest of the model's reply was
+    dropped, and the content says so. `divergences`: phrases for the differences of a re-run.
+    """
+
+    call: ToolCallId
+    source: str | None
+    is_typed: bool
+    rest_left_out: bool = False
+    divergences: tuple[str, ...] = ()
+
+
+class RunningCall(Struct, frozen=True):
+    """A helper's call that has not ended, and its effect so far, which its result repeats."""
+
+    call: ToolCall
+    effect: FileWritten | CommandEnded | None = None
+
+
+class ReplayProgress(Struct, frozen=True):
+    """The progress of a replay or an edit: number of statements, and how many have started.
+
+    `is_edit`: it runs new statements, not recorded ones.
+    """
+
+    statements: int
+    started: int = 0
+    is_edit: bool = False
+
+    def next(self) -> ReplayProgress:
+        """Return the progress after one more statement started."""
+        return replace(self, started=self.started + 1)
+
+    def numbered(self, title: str) -> str:
+        """Return a title with the position of the latest statement."""
+        return f"{title} ({self.started} of {max(self.statements, self.started)})"
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """The state between two events: what the editor shows that later updates refer to.
+
+    A new or resumed session starts with `Shown()`, because nothing is running.
+
+    Attributes:
+        statements: those that have not ended.
+        helpers: calls inside these statements.
+        unannounced: calls without an update so far, which wait for a statement or a result.
+        terminals: whether the editor draws terminals for commands.
+        changed: a change of a file that waits for the next event.
+        condensing: the call for the running condensation.
+        replay: the running replay or edit.
+    """
+
+    statements: Mapping[StatementId, RunningStatement] = field(default_factory=dict[StatementId, RunningStatement])
+    helpers: Mapping[ToolCallId, RunningCall] = field(default_factory=dict[ToolCallId, RunningCall])
+    unannounced: Mapping[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
+    terminals: bool = False
+    changed: FileChanged | None = None
+    condensing: str | None = None
+    replay: ReplayProgress | None = None
+
+    def without(self, ended: StatementId) -> Shown:
+        """Return the state after a statement ended."""
+        statements = {other: running for other, running in self.statements.items() if other != ended}
+        return replace(self, statements=statements)
+
+    def with_helper(self, helper: RunningCall) -> Shown:
+        """Return the state with a new or changed helper call."""
+        return replace(self, helpers={**self.helpers, helper.call.tool_call_id: helper})
+
+    def without_helper(self, ended: ToolCallId) -> Shown:
+        """Return the state after a helper call ended."""
+        return replace(self, helpers={call: helper for call, helper in self.helpers.items() if call != ended})
+
+
+NOTHING_SHOWN: Final = Shown()

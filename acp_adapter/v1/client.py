@@ -1,0 +1,224 @@
+"""Requests to the editor: permissions and files (`fs/*`). Shapes, params and answers.
+
+Source of the shapes: ACP v1 schema, the requests and responses of the same names. A client must
+advertise `fs` before it may be used. An answer that is not clearly an approval is a rejection.
+"""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.shown import Facts
+from acp_adapter.v1.updates.blocks import (
+    arguments_block,
+    change_content,
+    change_locations,
+    change_title,
+    command_block,
+    command_input,
+    command_title,
+    directory_block,
+    location,
+    source_block,
+    source_input,
+    source_title,
+    text_block,
+    title_line,
+)
+from acp_adapter.v1.updates.shapes import ToolCallPatch
+from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
+from engine import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    RebuildSubject,
+    ServerCallSubject,
+    StatementSubject,
+    TreeSubject,
+    legible_line,
+    rebuild_sentence,
+    source_command,
+)
+
+PermissionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+U32 = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class PermissionOption(WireModel):
+    option_id: str
+    name: str
+    kind: PermissionKind
+
+
+class RequestPermissionRequest(WireModel):
+    session_id: str
+    tool_call: ToolCallPatch
+    options: Annotated[list[PermissionOption], Field(min_length=1)]
+
+
+class CancelledOutcome(ForgivingModel):
+    outcome: Literal["cancelled"] = "cancelled"
+
+
+class SelectedOutcome(ForgivingModel):
+    outcome: Literal["selected"] = "selected"
+    option_id: str
+
+
+class RequestPermissionResponse(ForgivingModel):
+    outcome: Annotated[CancelledOutcome | SelectedOutcome, Field(discriminator="outcome")]
+
+
+class ReadTextFileRequest(WireModel):
+    """Absolute path, 1-based line, `limit` in lines. The editor answers from its buffer, including unsaved text."""
+
+    session_id: str
+    path: str
+    line: U32 | None = None
+    limit: U32 | None = None
+
+
+class ReadTextFileResponse(ForgivingModel):
+    content: str
+
+
+class WriteTextFileRequest(WireModel):
+    session_id: str
+    path: str
+    content: str
+
+
+def read_file_params(session_id: str, path: str) -> Json:
+    """Return params that ask for a whole file."""
+    return to_wire(ReadTextFileRequest(session_id=session_id, path=path))
+
+
+def file_text(result: object) -> str:
+    """Return the text of the file. Raises WireShapeError."""
+    return from_wire(ReadTextFileResponse, result).content
+
+
+def write_file_params(session_id: str, path: str, text: str) -> Json:
+    """Return params that write a file."""
+    return to_wire(WriteTextFileRequest(session_id=session_id, path=path, content=text))
+
+
+def check_written(result: object) -> None:
+    """Check an answer that has no content. Raises WireShapeError."""
+    from_wire(Empty, result)
+
+
+_OUTSIDE: Final = "It runs outside the sandbox, with your permissions."
+ALLOW_REST: Final = "Allow all other files that this statement changes"
+_REST: Final = "allow_statement"
+_ANSWERS: Final[dict[str, PermissionAnswer]] = {
+    "allow_once": PermissionAnswer(outcome="allowed"),
+    _REST: PermissionAnswer(outcome="allowed", rest=True),
+    "allow_always": PermissionAnswer(outcome="allowed", remember=True),
+    "reject_once": PermissionAnswer(outcome="rejected"),
+    "reject_always": PermissionAnswer(outcome="rejected", remember=True),
+}
+"""The answer by option id. Except for `_REST`, the id is also the kind."""
+
+
+def permission_params(session_id: str, question: PermissionQuestion, facts: Facts) -> Json:
+    """Return the params of `session/request_permission`."""
+    request = RequestPermissionRequest(
+        session_id=session_id, tool_call=_tool_call(question, facts), options=_options(question)
+    )
+    return to_wire(request)
+
+
+def _tool_call(question: PermissionQuestion, facts: Facts) -> ToolCallPatch:
+    match question.subject:
+        case RebuildSubject() as subject:
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title="Run earlier statements again with more permissions",
+                kind="other",
+                status="pending",
+                content=[text_block(rebuild_sentence(subject))],
+            )
+        case StatementSubject(source=source, note=note):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=source_title(source),
+                kind="execute",
+                status="pending",
+                content=[source_block(source), *([text_block(note)] if note else [])],
+                raw_input=source_input(source),
+            )
+        case FileSubject(path=real_path, changes=changes, note=note):
+            path = facts.spelled(real_path)
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=change_title(path, changes, facts.cwd),
+                kind="edit",
+                status="pending",
+                content=change_content(path, changes, note),
+                locations=change_locations(path, changes),
+                raw_input={"path": legible_line(path)},
+            )
+        case TreeSubject(act=action, kind=kind, paths=paths, changes=changes, note=note):
+            path = facts.spelled(paths[-1])
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=title_line(action),
+                kind=kind,
+                status="pending",
+                content=change_content(path, changes, "\n".join(filter(None, (action, note)))),
+                locations=[location(facts.spelled(each)) for each in paths],
+                raw_input={"paths": [legible_line(facts.spelled(each)) for each in paths]},
+            )
+        case CommandSubject(command=command, cwd=real_path, outside=outside):
+            cwd = facts.spelled(real_path)
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=command_title(command),
+                kind="execute",
+                status="pending",
+                content=[command_block(command), directory_block(cwd), *([text_block(_OUTSIDE)] if outside else [])],
+                raw_input={**command_input(command), "cwd": legible_line(cwd)},
+            )
+        case ServerCallSubject(server=server, tool=tool, arguments=arguments):
+            return ToolCallPatch(
+                tool_call_id=question.tool_call_id,
+                title=title_line(f"{tool} of MCP server {server}"),
+                kind="other",
+                status="pending",
+                content=[arguments_block(arguments)],
+                raw_input={
+                    "server": legible_line(server),
+                    "tool": legible_line(tool),
+                    "arguments": source_command(arguments, ASKED_CHARS),
+                },
+            )
+
+
+def _options(question: PermissionQuestion) -> list[PermissionOption]:
+    always = question.always
+    options = [_option("allow_once", "Allow")]
+    if always:
+        options.append(_option("allow_always", title_line(f"Always allow {always}")))
+    if question.rest:
+        # Last of the allowing options, because a client may use the first option of each kind as that kind.
+        options.append(PermissionOption(option_id=_REST, name=ALLOW_REST, kind="allow_always"))
+    options.append(_option("reject_once", "Reject"))
+    if always:
+        options.append(_option("reject_always", title_line(f"Always reject {always}")))
+    return options
+
+
+def _option(kind: PermissionKind, label: str) -> PermissionOption:
+    return PermissionOption(option_id=kind, name=label, kind=kind)
+
+
+def permission_answer(result: object) -> PermissionAnswer:
+    """Return the user's choice; an option that was not offered is a rejection. Raises WireShapeError."""
+    outcome = from_wire(RequestPermissionResponse, result).outcome
+    if not isinstance(outcome, SelectedOutcome):
+        return PermissionAnswer(outcome="cancelled")
+    return _ANSWERS.get(outcome.option_id, PermissionAnswer(outcome="rejected"))

@@ -1,0 +1,164 @@
+"""Content blocks, which MCP defines too, and `session/prompt`: shapes, reader and writer.
+
+A prompt becomes texts and attachments, in the order in which they came. Kinds of content that `handshake` does not
+advertise are refused. Source of the shapes: ACP v1 schema, `ContentBlock`, `PromptRequest`, `PromptResponse`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, cast
+from urllib.parse import unquote
+
+from pydantic import Field
+
+from acp_adapter.jsonrpc.messages import Code, Json, ProtocolError
+from acp_adapter.requests import Prompt, PromptEnded, StopReason
+from acp_adapter.wire import ForgivingList, ForgivingModel, WireModel, from_wire, to_wire
+from engine.log.events.conversation import Attachment, PromptKind
+
+
+class Annotations(ForgivingModel):
+    """Hints for display; `priority` is between 0 and 1, `last_modified` is ISO 8601."""
+
+    audience: ForgivingList[Literal["assistant", "user"]] | None = None
+    last_modified: str | None = None
+    priority: float | None = None
+
+
+class TextContent(ForgivingModel):
+    type: Literal["text"] = "text"
+    text: str
+    annotations: Annotations | None = None
+
+
+class ImageContent(ForgivingModel):
+    """`data` is base64."""
+
+    type: Literal["image"] = "image"
+    data: str
+    mime_type: str
+    uri: str | None = None
+    annotations: Annotations | None = None
+
+
+class AudioContent(ForgivingModel):
+    """`data` is base64."""
+
+    type: Literal["audio"] = "audio"
+    data: str
+    mime_type: str
+    annotations: Annotations | None = None
+
+
+class ResourceLink(ForgivingModel):
+    """A resource that the agent can read; `size` in bytes."""
+
+    type: Literal["resource_link"] = "resource_link"
+    uri: str
+    name: str
+    mime_type: str | None = None
+    title: str | None = None
+    description: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+
+
+class TextResourceContents(ForgivingModel):
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+class BlobResourceContents(ForgivingModel):
+    """`blob` is base64."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+
+
+class EmbeddedResource(ForgivingModel):
+    type: Literal["resource"] = "resource"
+    resource: TextResourceContents | BlobResourceContents
+    annotations: Annotations | None = None
+
+
+ContentBlock = Annotated[
+    TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource, Field(discriminator="type")
+]
+
+
+class PromptRequest(ForgivingModel):
+    session_id: str
+    prompt: list[ContentBlock]
+
+
+class PromptResponse(WireModel):
+    stop_reason: StopReason
+
+
+# --- prompts ----------------------------------------------------------------------------------------------------------
+
+_LARGEST: Final = 1 << 63
+"""Sizes from here on are dropped, because the log cannot store them."""
+
+
+def _read_prompt(params: object) -> Prompt:
+    request = from_wire(PromptRequest, params)
+    if not request.prompt:
+        raise _refused("prompt: must hold at least one content block")
+    content = tuple(_read_block(index, block) for index, block in enumerate(request.prompt))
+    return Prompt(request.session_id, content, _read_kind(request.meta))
+
+
+def _read_block(index: int, block: ContentBlock) -> str | Attachment:
+    match block:
+        case TextContent(text=text):
+            return text
+        case ResourceLink():
+            return Attachment(
+                uri=block.uri,
+                name=block.name,
+                media_type=block.mime_type,
+                title=block.title,
+                description=block.description,
+                size=block.size if block.size is not None and 0 <= block.size < _LARGEST else None,
+            )
+        case EmbeddedResource(resource=TextResourceContents() as resource):
+            uri = resource.uri
+            return Attachment(uri=uri, name=_name_in(uri), media_type=resource.mime_type, text=resource.text)
+        case EmbeddedResource():
+            raise _refused(f"prompt[{index}]: binary resources are not supported; send a resource_link")
+        case _:
+            raise _refused(f"prompt[{index}]: {block.type} content is not advertised by this agent")
+
+
+def _name_in(uri: str) -> str:
+    """Return the last part of the path, as a person would write it."""
+    return unquote(uri.partition("#")[0].partition("?")[0].rstrip("/").rsplit("/", 1)[-1])
+
+
+def _read_kind(meta: Mapping[str, Any] | None) -> PromptKind | None:
+    """Return the client's choice for a prompt during a running turn: `_meta.rewindow.promptKind`."""
+    ours = (meta or {}).get("rewindow")
+    kind = cast("dict[str, Any]", ours).get("promptKind") if isinstance(ours, dict) else None
+    match kind:
+        case None:
+            return None
+        case "steer":
+            return "steer"
+        case "followUp":
+            return "follow_up"
+        case _:
+            raise _refused('_meta.rewindow.promptKind: must be "steer" or "followUp"')
+
+
+def _refused(message: str) -> ProtocolError:
+    return ProtocolError(Code.INVALID_PARAMS, message)
+
+
+def _write_ended(reply: PromptEnded) -> Json:
+    return to_wire(PromptResponse(stop_reason=reply.reason))
+
+
+READERS: Final = {"session/prompt": _read_prompt}
+WRITERS: Final = {"session/prompt": _write_ended}

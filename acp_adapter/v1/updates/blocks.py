@@ -1,0 +1,227 @@
+"""Building blocks of updates and permission requests: titles, content blocks, diffs and locations.
+
+Editors differ in what they show of a tool call: some only its title on one line, some its content as Markdown, some
+its raw input. Users decide by any one of these whether a statement may run. So each of them shows every line, or
+counts what is missing, and no character in it hides, overwrites or reorders text beside it. A title is the first line
+that is not blank. Invisible characters are replaced by escapes; the engine has the rules (`engine.source_text`).
+
+Pure. Text that is cut here must be redacted before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from acp_adapter.shown import RunningStatement, Shown
+from acp_adapter.v1.content import TextContent
+from acp_adapter.v1.updates.shapes import (
+    Content,
+    Diff,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolCallStatus,
+    ToolCallUpdate,
+)
+from acp_adapter.wire import WireModel
+from engine import (
+    ASKED_CHARS,
+    REST_LEFT_OUT,
+    TextChange,
+    as_printed,
+    change_size,
+    fenced,
+    first_changed_line,
+    legible_line,
+    source_command,
+    source_lines,
+    source_text,
+    unseen_changes,
+)
+
+TITLE_CHARS: Final = 80
+"""Limit of a title; it counts what is missing."""
+NO_OUTPUT: Final = "(no output)"
+SOURCE_CHARS: Final = 20_000
+"""Limit of a source above its output, which is sent often. The whole source was shown before it ran."""
+_LARGEST_COUNT: Final = (1 << 64) - 1
+_LARGEST_LINE: Final = (1 << 32) - 1
+"""Limits of the schema."""
+_INVISIBLE: Final = "Not visible in the diff:"
+_PLAIN: Final = re.compile(r"""[\w (){}\[\]'"+=,.:;/%?@-]+""")
+_MARKDOWN: Final = re.compile(r"^ |^[-+] |^\d+[.)] |_|\]\(|\]:| $")
+"""Combinations of these characters that Markdown draws as a list, a link or emphasis, or drops."""
+
+Step = tuple[Shown, Sequence[WireModel]]
+"""The state after an event, and its updates."""
+
+
+# --- titles -----------------------------------------------------------------------------------------------------------
+
+
+def title_line(text: str) -> str:
+    """Return a text as a title: one line, escapes for invisible characters, and a count of what is missing."""
+    head, left_out = _head(text)
+    return head + _counted(left_out)
+
+
+def source_title(source: str) -> str:
+    """Return the first line of a source that is not blank, and the size of the rest: `import os … +2 lines`."""
+    lines = source_lines(source)
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled:
+        return "(empty)"
+    head, left_out = _head(lines[filled[0]])
+    return head + _counted(left_out, filled[-1] - filled[0])
+
+
+def answer_text(text: str) -> str:
+    """Return the value of a statement as a message: fenced, except for a line that Markdown does not change."""
+    seen = as_printed(text)
+    return seen if _PLAIN.fullmatch(seen) and not _MARKDOWN.search(seen) else fenced(seen)
+
+
+def _head(text: str) -> tuple[str, int]:
+    line = legible_line(text.strip()).replace("\t", " ")
+    return line[:TITLE_CHARS].rstrip(), max(len(line) - TITLE_CHARS, 0)
+
+
+def _counted(characters: int, lines: int = 0) -> str:
+    counts = [
+        f"+{count:,} {noun}{'s' * (count != 1)}"
+        for count, noun in ((characters, "character"), (lines, "line"))
+        if count
+    ]
+    return f" … {', '.join(counts)}" if counts else ""
+
+
+# --- content and raw input --------------------------------------------------------------------------------------------
+
+
+def text_block(text: str) -> Content:
+    """Return a text as a terminal would draw it, fenced because clients render Markdown; "" is `NO_OUTPUT`."""
+    return Content(content=TextContent(text=fenced(as_printed(text)) if text else NO_OUTPUT))
+
+
+def source_block(source: str, limit: int = ASKED_CHARS) -> Content:
+    """Return a source with all its lines, up to `limit` characters."""
+    return Content(content=TextContent(text=fenced(source_text(source, limit), "python")))
+
+
+def source_input(source: str, limit: int = ASKED_CHARS) -> dict[str, Any]:
+    """Return a source as the raw input of its call, which some clients show."""
+    return {"command": source_command(source, limit)}
+
+
+def statement_content(statement: RunningStatement, limit: int = ASKED_CHARS) -> list[ToolCallContent]:
+    """Return the content of a statement's call before it runs: its source, if shown, and a note."""
+    source = [] if statement.source is None else [source_block(statement.source, limit)]
+    return [*source, *([Content(content=TextContent(text=REST_LEFT_OUT))] if statement.rest_left_out else [])]
+
+
+def result_content(statement: RunningStatement, text: str) -> list[ToolCallContent]:
+    """Return the content of a statement's call: its source, if shown, and its output or result."""
+    return [*statement_content(statement, SOURCE_CHARS), text_block(text)]
+
+
+def content_text(content: Sequence[ToolCallContent]) -> str:
+    """Return content as the raw output of its call. Clients that show both detect that they are equal."""
+    blocks = [block.content for block in content if isinstance(block, Content)]
+    return "\n\n".join(block.text for block in blocks if isinstance(block, TextContent))
+
+
+def command_title(command: str) -> str:
+    """Return a shell command as a title."""
+    return source_title(_of_shell(command))
+
+
+def command_block(command: str, limit: int = ASKED_CHARS) -> Content:
+    """Return a shell command with all its lines, up to `limit` characters."""
+    return Content(content=TextContent(text=fenced(source_text(_of_shell(command), limit), "sh")))
+
+
+def command_input(command: str) -> dict[str, Any]:
+    """Return a shell command as the raw input of its call."""
+    return source_input(_of_shell(command))
+
+
+def _of_shell(command: str) -> str:
+    """Escape carriage returns, which do not end a line in a shell."""
+    return command.replace("\r", "\\r")
+
+
+def arguments_block(arguments: str) -> Content:
+    """Return the JSON arguments of a call with all their lines."""
+    return Content(content=TextContent(text=fenced(source_text(arguments, ASKED_CHARS), "json")))
+
+
+def directory_block(cwd: str) -> Content:
+    """Return the directory in which a command would run."""
+    return Content(content=TextContent(text=fenced(source_text(f"in {legible_line(cwd)}", ASKED_CHARS))))
+
+
+# --- numbers and places -----------------------------------------------------------------------------------------------
+
+
+def relative(path: str, cwd: str) -> str:
+    """Return the path relative to `cwd`, or whole if outside. Adds `./` to a name that looks like a home or a root."""
+    inside = path.removeprefix(cwd.rstrip("/") + "/")
+    return f"./{inside}" if inside != path and inside.startswith(("~", "/")) else inside
+
+
+def count(number: int) -> int:
+    """Return the number, clamped to the schema's limits, because imported logs may contain any number."""
+    return min(max(number, 0), _LARGEST_COUNT)
+
+
+def location(path: str, line: int | None = None) -> ToolCallLocation:
+    """Return a location. A line outside the schema's limits is omitted; imported logs may contain any."""
+    return ToolCallLocation(path=path, line=line if line is not None and 0 <= line <= _LARGEST_LINE else None)
+
+
+# --- ends of calls ----------------------------------------------------------------------------------------------------
+
+
+def ended_call(call: str, status: ToolCallStatus, text: str) -> ToolCallUpdate:
+    """Return the end of a call, with its result."""
+    return ToolCallUpdate(tool_call_id=call, status=status, content=[text_block(text)])
+
+
+def ended_statement(statement: RunningStatement, status: ToolCallStatus, text: str) -> ToolCallUpdate:
+    """Return the end of a statement that never ran."""
+    return ToolCallUpdate(tool_call_id=statement.call, status=status, content=result_content(statement, text))
+
+
+# --- changes of files -------------------------------------------------------------------------------------------------
+
+
+def change_title(path: str, changes: Sequence[TextChange], cwd: str, *, removed: bool = False) -> str:
+    """Return a title with the action, the file, and the counts of added and removed lines.
+
+    `removed`: the file was removed. A file that was emptied has the same `changes`.
+    """
+    action = "Remove" if removed else "Create" if any(change.old is None for change in changes) else "Edit"
+    more, fewer = change_size(changes)
+    counts = [f"+{more:,}"] * bool(more) + [f"-{fewer:,}"] * bool(fewer)
+    size = f" ({' '.join(counts)})" if counts else ""
+    return title_line(f"{action} {relative(path, cwd)}") + size
+
+
+def change_content(path: str, changes: Sequence[TextChange], note: str) -> list[ToolCallContent]:
+    """Return each changed region as a diff, and a note on what diffs do not show.
+
+    A question and the finished call show the same, so users recognize what they decided about. Editors draw the texts
+    of a diff unchanged, so invisible characters in them are listed in words.
+    """
+    diffs = [Diff(path=path, old_text=change.old, new_text=change.new) for change in changes]
+    hidden = [] if legible_line(path) == path else [f"the path: {legible_line(path)}"]
+    hidden += filter(None, [unseen_changes(changes)])
+    notes = [note] * bool(note) + ["\n".join((_INVISIBLE, *hidden))] * bool(hidden)
+    blocks = [Content(content=TextContent(text=fenced(source_text(each, ASKED_CHARS)))) for each in notes]
+    return [*diffs, *blocks]
+
+
+def change_locations(path: str, changes: Sequence[TextChange]) -> list[ToolCallLocation]:
+    """Return the first changed line, to which an editor may jump."""
+    return [location(path, first_changed_line(changes))]

@@ -1,0 +1,168 @@
+"""Updates for messages, condensations, the end of a run, and moves between branches.
+
+A message that was streamed is not sent again when it is complete, and a live prompt is not echoed, because clients
+would show both twice. A load sends both. A condensation is one tool call that editors show as thinking. A move of the
+head is marked with a tool call, because an editor cannot withdraw what it has shown; a load needs no marks, because it
+only shows the active path. Tool calls are in `calls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.shown import Facts, Shown
+from acp_adapter.v1.content import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from acp_adapter.v1.sessions import timestamp
+from acp_adapter.v1.updates import calls, shapes
+from acp_adapter.v1.updates.blocks import Step, ended_call, text_block, title_line
+from acp_adapter.v1.updates.shapes import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    SessionInfoUpdate,
+    ToolCallStatus,
+    UserMessageChunk,
+)
+from acp_adapter.wire import WireModel, given, to_wire
+from engine import ReasoningStreamed, TextStreamed, blocks_of, is_long_text, moved_sentence, plural
+from engine.log.events import BranchEvent, ConversationEvent
+from engine.log.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Attachment,
+    Condensation,
+    CondensationRequest,
+    NoCutPossible,
+    ResultRerendered,
+    RunStop,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from engine.log.events.going_back import BranchCreated, HeadMoved
+
+
+def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
+    """Translate an event of the conversation."""
+    match event:
+        case UserMessage() | AgentText() | AgentReasoning():
+            return shown, [] if is_live else _message(event)
+        case ToolCall():
+            return calls.started(event, shown, facts)
+        case ToolResult():
+            return calls.ended(event, shown, facts)
+        case ResultRerendered():
+            return shown, [_rerendered(event)]
+        case CondensationRequest():
+            return _condensation_started(event, shown)
+        case Condensation(summary=None):
+            return shown, []
+        case Condensation():
+            count = len(event.forgotten)
+            text = f"Replaced {count} {plural(count, 'message')} with this summary:\n\n{event.summary}"
+            return _condensation_ended(shown, "completed", text)
+        case NoCutPossible():
+            return _condensation_ended(shown, "failed", f"None of the {event.tokens:,} tokens can be dropped.")
+        case RunStop():
+            shown, updates = _condensation_ended(shown, "failed", "It was stopped.")
+            return replace(shown, replay=None), [*updates, _run_ended(event, facts)]
+        case _:
+            assert_never(event)
+
+
+def _message(event: UserMessage | AgentText | AgentReasoning) -> Sequence[WireModel]:
+    """Return the whole message; a prompt in its original blocks."""
+    match event:
+        case UserMessage():
+            blocks = [_text(block) if isinstance(block, str) else _attached(block) for block in blocks_of(event)]
+            return [UserMessageChunk(content=block, message_id=event.message_id) for block in blocks or [_text("")]]
+        case AgentText():
+            return [AgentMessageChunk(content=_text(event.text), message_id=event.message_id)]
+        case AgentReasoning():
+            return [AgentThoughtChunk(content=_text(event.text), message_id=event.message_id)]
+
+
+def _text(text: str) -> TextContent:
+    return TextContent(text=text)
+
+
+def _attached(attachment: Attachment) -> TextContent | ResourceLink | EmbeddedResource:
+    uri, media_type, text = attachment.uri, attachment.media_type, attachment.text
+    if text is None:
+        rest = given(
+            mime_type=media_type, title=attachment.title, description=attachment.description, size=attachment.size
+        )
+        return ResourceLink(uri=uri, name=attachment.name, **rest)
+    if is_long_text(attachment):
+        return _text(text)
+    return EmbeddedResource(resource=TextResourceContents(uri=uri, text=text, **given(mime_type=media_type)))
+
+
+def _condensation_started(event: CondensationRequest, shown: Shown) -> Step:
+    if shown.condensing is not None:
+        return shown, []
+    call = f"condense_{event.event_id}"
+    update = shapes.ToolCall(tool_call_id=call, title="Condense the conversation", kind="think", status="in_progress")
+    return replace(shown, condensing=call), [update]
+
+
+def _condensation_ended(shown: Shown, status: ToolCallStatus, text: str) -> Step:
+    if shown.condensing is None:
+        return shown, []
+    return replace(shown, condensing=None), [ended_call(shown.condensing, status, text)]
+
+
+def _rerendered(event: ResultRerendered) -> shapes.ToolCall:
+    """Announce a new rendering as its own call, because the statement's call shows the result at that time."""
+    return shapes.ToolCall(
+        tool_call_id=f"rerendered_{event.event_id}",
+        title=f"Render the result of statement {event.statement} again for the model",
+        kind="read",
+        status="completed",
+        content=[text_block(event.text)],
+    )
+
+
+def _run_ended(event: RunStop, facts: Facts) -> SessionInfoUpdate:
+    """The time of the last activity and, in `_meta`, the request cycle that ended."""
+    cycle = facts.cycle_ended_by(event.seq)
+    if cycle is None:
+        return SessionInfoUpdate(updated_at=timestamp(event.at))
+    summary = {
+        "number": cycle.number,
+        "root": cycle.root,
+        "stop": cycle.stop,
+        "rounds": cycle.rounds,
+        "steps": cycle.steps,
+        "queued": cycle.queued,
+    }
+    return SessionInfoUpdate(updated_at=timestamp(event.at), meta={"rewindow": {"cycle": summary}})
+
+
+def message_update(piece: TextStreamed | ReasoningStreamed) -> Json:
+    """A piece of a streamed message."""
+    shape = AgentMessageChunk if isinstance(piece, TextStreamed) else AgentThoughtChunk
+    return to_wire(shape(content=TextContent(text=piece.text), message_id=piece.message_id))
+
+
+def branch_step(event: BranchEvent, shown: Shown, is_live: bool) -> Step:
+    """Translate an event of a branch."""
+    match event:
+        case HeadMoved() if is_live:
+            return shown, [_mark(event)]
+        case BranchCreated() | HeadMoved():
+            return shown, []
+
+
+def _mark(event: HeadMoved) -> shapes.ToolCall:
+    place = f"statement {event.statement}" if event.statement else "the beginning"
+    return shapes.ToolCall(
+        tool_call_id=f"moved_{event.event_id}",
+        title=title_line(f"Branch {event.branch}, after {place}"),
+        kind="other",
+        status="completed",
+        content=[text_block(f"The conversation above is no longer active: {moved_sentence(event)}.")],
+    )

@@ -1,0 +1,164 @@
+"""Updates for the session itself: mode, options, title, usage, sandbox, MCP servers, slash commands.
+
+A rebuilt namespace, a sandbox and a server are tool calls, because editors show these in the conversation.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.shown import Facts, Shown
+from acp_adapter.v1.sessions import config_options, timestamp
+from acp_adapter.v1.updates import calls
+from acp_adapter.v1.updates.blocks import Step, count, text_block, title_line
+from acp_adapter.v1.updates.shapes import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CommandInput,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    ToolCall,
+    ToolCallStatus,
+    ToolCallUpdate,
+    UsageUpdate,
+)
+from acp_adapter.wire import given, to_wire
+from engine import COMMANDS, Seq, connected_sentence, entered_sentence, lost_sentence, plural
+from engine.log.events import SessionEvent
+from engine.log.events.session import (
+    ConfigChanged,
+    ContextMeasured,
+    DomainEntered,
+    EnvironmentRestored,
+    ModeChanged,
+    ModelCallEnded,
+    OthersWrote,
+    PermissionAnswered,
+    PermissionAsked,
+    PermissionOutcome,
+    ProjectionSent,
+    PromptQueued,
+    PromptWithdrawn,
+    RoundOpened,
+    ServerConnected,
+    ServerLost,
+    ServersNamed,
+    SessionMoved,
+    SessionOpened,
+    TitleChanged,
+    UsageReported,
+    ViewEnforced,
+    WorkStopped,
+)
+
+
+def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
+    """Translate an event of the session."""
+    match event:
+        case ModeChanged():
+            return shown, [CurrentModeUpdate(current_mode_id=event.mode), _options(event.seq, facts)]
+        case ConfigChanged():
+            return shown, [_options(event.seq, facts)]
+        case TitleChanged():
+            return shown, [SessionInfoUpdate(title=event.title, updated_at=timestamp(event.at))]
+        case UsageReported() | ContextMeasured():
+            return shown, [UsageUpdate(used=count(event.used), size=count(event.size))]
+        case ModelCallEnded():
+            return shown, [_usage(event)]
+        case ProjectionSent():
+            return shown, [_usage(event)] if event.answered is not None else []
+        case EnvironmentRestored() | ServerConnected() | ServerLost() | DomainEntered():
+            return shown, [_notice(event)]
+        case PermissionAnswered():
+            return _answered(event, shown)
+        case (
+            SessionOpened()
+            | SessionMoved()
+            | PromptQueued()
+            | PromptWithdrawn()
+            | RoundOpened()
+            | PermissionAsked()
+            | ServersNamed()
+            | OthersWrote()
+            | ViewEnforced()
+            | WorkStopped()
+        ):
+            return shown, []
+        case _:
+            assert_never(event)
+
+
+def _options(seq: Seq, facts: Facts) -> ConfigOptionUpdate:
+    return ConfigOptionUpdate(config_options=config_options(facts.options_at(seq)))
+
+
+def _usage(event: ModelCallEnded | ProjectionSent) -> UsageUpdate:
+    # The count of the provider, if it reports one; our own count is only exact for one family of models.
+    used = event.used if event.input_tokens is None else event.input_tokens
+    return UsageUpdate(used=count(used), size=count(event.size))
+
+
+def _notice(event: EnvironmentRestored | ServerConnected | ServerLost | DomainEntered) -> ToolCall:
+    match event:
+        case DomainEntered():
+            return ToolCall(
+                tool_call_id=event.call,
+                title="Sandbox" if event.held else "No sandbox",
+                kind="other",
+                status="in_progress" if event.statements else "completed",
+                content=[text_block(entered_sentence(event))],
+            )
+        case EnvironmentRestored():
+            return _restored(event)
+        case ServerConnected():
+            return _server(event, "completed", connected_sentence(event))
+        case ServerLost():
+            return _server(event, "failed", lost_sentence(event))
+
+
+def _answered(event: PermissionAnswered, shown: Shown) -> Step:
+    """The end of a question about a helper or earlier statements. A dismissed question about the latter comes again."""
+    if not event.tool_call_id.startswith(DomainEntered.CALLED):
+        return calls.permitted(event, shown)
+    status: dict[PermissionOutcome, ToolCallStatus] = {"allowed": "completed", "rejected": "failed"}
+    if event.outcome not in status:
+        return shown, []
+    return shown, [ToolCallUpdate(tool_call_id=event.tool_call_id, status=status[event.outcome])]
+
+
+def _restored(event: EnvironmentRestored) -> ToolCall:
+    text = "\n".join(
+        [f"{event.executions} {plural(event.executions, 'statement')} ran again in a new worker.", *event.sentences]
+    )
+    return ToolCall(
+        tool_call_id=f"restored_{event.event_id}",
+        title="Rebuilt the namespace",
+        kind="other",
+        status="completed",
+        content=[text_block(text)],
+    )
+
+
+def _server(event: ServerConnected | ServerLost, status: ToolCallStatus, sentence: str) -> ToolCall:
+    return ToolCall(
+        tool_call_id=f"server_{event.event_id}",
+        title=title_line(f"MCP server {event.server}"),
+        kind="other",
+        status=status,
+        content=[text_block(sentence)],
+    )
+
+
+def commands_update() -> Json:
+    """The available slash commands."""
+    commands = [
+        AvailableCommand(
+            name=command.name,
+            description=command.description,
+            **given(input=CommandInput(hint=command.hint) if command.hint else None),
+        )
+        for command in COMMANDS.values()
+    ]
+    return to_wire(AvailableCommandsUpdate(available_commands=commands))

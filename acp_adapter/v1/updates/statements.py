@@ -1,0 +1,260 @@
+"""Updates for statements: one tool call each, from pending to its end, with its source and its result.
+
+A statement that runs again is a tool call of its own, because the call of its first run shows the first result. It has
+the id of the execution, and shows progress (`3 of 8`), source, result, and the differences from the first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+from msgspec.structs import replace
+
+from acp_adapter.jsonrpc.messages import Json
+from acp_adapter.shown import Facts, ReplayProgress, RunningStatement, Shown
+from acp_adapter.v1.content import TextContent
+from acp_adapter.v1.updates import calls
+from acp_adapter.v1.updates.blocks import (
+    SOURCE_CHARS,
+    Step,
+    answer_text,
+    content_text,
+    location,
+    result_content,
+    source_input,
+    source_title,
+    statement_content,
+    text_block,
+    title_line,
+)
+from acp_adapter.v1.updates.shapes import AgentMessageChunk, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate
+from acp_adapter.wire import given, to_wire
+from engine import StatementRerun, ToolCallId, cut_line, divergence_phrase, given_text, output_text, result_text
+from engine.log.events import ExecutionEvent, ReplayEvent
+from engine.log.events.execution import (
+    CheckpointDropped,
+    CheckpointTaken,
+    CommandEnded,
+    EffectAnswered,
+    EffectRequested,
+    ExecutionFinished,
+    ExecutionStarted,
+    FileTouched,
+    FileWritten,
+    NamesRebound,
+    StatementOmitted,
+    StatementRecorded,
+    ValuesDropped,
+    ValuesKept,
+)
+from engine.log.events.going_back import Diverged, EditBegun, ReplayBegun, ReplayEnded
+
+DIFFERENT: Final = "Differs from the first run:"
+"""Heads the differences of a statement that ran again."""
+_REASON_CHARS: Final = 200
+_OPENING_CHARS: Final = 400
+"""Limit for a statement that opens an attachment, because it may hold the attachment's whole text."""
+
+
+def step(event: ExecutionEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:
+    """Translate an event of the timeline."""
+    match event:
+        case StatementRecorded():
+            return _recorded(event, shown)
+        case ExecutionStarted():
+            return _started(event, shown, facts)
+        case ExecutionFinished():
+            return _finished(event, shown)
+        case FileWritten():
+            return calls.file_written(event, shown, facts)
+        case CommandEnded():
+            return calls.command_ended(event, shown, is_live)
+        case EffectRequested() | EffectAnswered() | FileTouched():
+            return shown, []
+        case ValuesKept() | ValuesDropped() | StatementOmitted() | NamesRebound():
+            return shown, []
+        case CheckpointTaken() | CheckpointDropped():
+            return shown, []
+        case _:
+            assert_never(event)
+
+
+def replay_step(event: ReplayEvent, shown: Shown) -> Step:
+    """Translate an event of a replay. The command that asked for the replay reports its start and its end."""
+    match event:
+        case ReplayBegun():
+            return replace(shown, replay=ReplayProgress(event.statements)), []
+        case EditBegun():
+            return replace(shown, replay=ReplayProgress(event.statements, is_edit=True)), []
+        case Diverged():
+            return _with_difference(event, shown), []
+        case ReplayEnded():
+            return replace(shown, replay=None), []
+        case _:
+            assert_never(event)
+
+
+# --- first runs -------------------------------------------------------------------------------------------------------
+
+
+def _recorded(event: StatementRecorded, shown: Shown) -> Step:
+    model_call = shown.unannounced.get(event.tool_call_id)
+    is_typed = model_call is not None and model_call.typed
+    is_opening = event.statement_kind == "meta"
+    # Text that the user typed or attached is already on the screen.
+    source = None if is_typed or is_opening else event.source
+    running = RunningStatement(
+        event.tool_call_id, source, is_typed, model_call is not None and model_call.rest_left_out
+    )
+    given_input = source_input(event.source, _OPENING_CHARS) if is_opening else source_input(event.source)
+    title, shown = _numbered(source_title(event.source), shown)
+    call = ToolCall(
+        tool_call_id=event.tool_call_id,
+        title=title,
+        name="python",
+        kind="execute",
+        status="pending",
+        content=statement_content(running),
+        raw_input={**given_input, "statement": event.index},
+    )
+    shown = replace(
+        shown,
+        statements={**shown.statements, event.statement_id: running},
+        unannounced={other: call for other, call in shown.unannounced.items() if other != event.tool_call_id},
+    )
+    return shown, [call]
+
+
+def _numbered(title: str, shown: Shown) -> tuple[str, Shown]:
+    """Return the title of a new statement, with its position if an edit runs it."""
+    if shown.replay is None or not shown.replay.is_edit:
+        return title, shown
+    replay = shown.replay.next()
+    return replay.numbered(title), replace(shown, replay=replay)
+
+
+def _started(event: ExecutionStarted, shown: Shown, facts: Facts) -> Step:
+    statement = None if event.mode is None else facts.statement(event.statement_id)
+    if statement is not None:
+        return _rerun_started(event, statement, shown)
+    running = shown.statements.get(event.statement_id)
+    if running is None:
+        return shown, []
+    return shown, [ToolCallUpdate(tool_call_id=running.call, status="in_progress")]
+
+
+def _finished(event: ExecutionFinished, shown: Shown) -> Step:
+    running = shown.statements.get(event.statement_id)
+    if running is None:
+        return shown, []
+    output, answer = _split_result(event) if running.is_typed else (result_text(event), "")
+    content = [*result_content(running, output), *_differences(running)] if output or not answer else []
+    update = ToolCallUpdate(
+        tool_call_id=running.call,
+        status="completed" if event.status == "ok" else "failed",
+        content=content,
+        locations=[location(each.path, each.line) for each in event.locations],
+        **given(raw_output=content_text(content) or None),
+        meta={"rewindow": {"execution": _record(event)}},
+    )
+    return shown.without(event.statement_id), [update, *([_answer(event, answer)] if answer else ())]
+
+
+def _split_result(event: ExecutionFinished) -> tuple[str, str]:
+    """Split the result of a statement that the user typed into its call's content and the answer, without repetition.
+
+    Output stays in the call, where it was streamed. The value is the answer, because some editors do not show the
+    content of calls. An error is in both, so the answer is only its last line. A cancelled turn gets no answer.
+    """
+    if event.status == "ok":
+        return output_text(event), given_text(event)
+    reason = event.exception
+    last = "" if reason is None else cut_line(f"{reason.type}: {reason.message}".partition("\n")[0], _REASON_CHARS)
+    return result_text(event), "" if event.status == "cancelled" else last
+
+
+def _answer(event: ExecutionFinished, text: str) -> AgentMessageChunk:
+    return AgentMessageChunk(content=TextContent(text=answer_text(text)), message_id=f"answer_{event.execution_id}")
+
+
+def _record(event: ExecutionFinished) -> dict[str, Any]:
+    return {
+        "status": event.status,
+        "value": event.value,
+        "exception": event.exception and {"type": event.exception.type, "message": event.exception.message},
+        "stdoutBytes": event.stdout.total_bytes,
+        "stderrBytes": event.stderr.total_bytes,
+        "timeMs": round(event.time_ms, 3),
+        "names": {
+            "added": list(event.diff.added),
+            "changed": list(event.diff.changed),
+            "deleted": list(event.diff.deleted),
+            **({"unknown": event.diff.unknown} if event.diff.unknown else {}),
+        },
+    }
+
+
+# --- runs again -------------------------------------------------------------------------------------------------------
+
+
+def rerun_update(rerun: StatementRerun) -> Json:
+    """Show which earlier statement runs again to restore its names."""
+    title = f"Statement {rerun.statement} again ({rerun.place} of {rerun.total})"
+    if rerun.state == "begun":
+        call = ToolCall(tool_call_id=rerun.tool_call_id, title=title, kind="other", status="in_progress")
+        return to_wire(call)
+    status: dict[str, ToolCallStatus] = {"running": "in_progress", "over": "completed", "given_up": "failed"}
+    return to_wire(ToolCallUpdate(tool_call_id=rerun.tool_call_id, title=title, status=status[rerun.state]))
+
+
+def _rerun_started(event: ExecutionStarted, statement: StatementRecorded, shown: Shown) -> Step:
+    """Announce a statement that runs again in a replay."""
+    replay = (shown.replay or ReplayProgress(1)).next()
+    running = RunningStatement(ToolCallId(event.execution_id), statement.source, is_typed=False)
+    call = ToolCall(
+        tool_call_id=event.execution_id,
+        title=title_line(replay.numbered(f"Statement {statement.index} again")),
+        name="python",
+        kind="execute",
+        status="in_progress",
+        content=statement_content(running, SOURCE_CHARS),
+        raw_input={**source_input(statement.source), "statement": statement.index, "mode": event.mode},
+    )
+    shown = replace(shown, replay=replay, statements={**shown.statements, event.statement_id: running})
+    return shown, [call]
+
+
+def _differences(running: RunningStatement) -> list[ToolCallContent]:
+    """The content below the result: the differences from the first run."""
+    return [text_block("\n".join((DIFFERENT, *running.divergences)))] if running.divergences else []
+
+
+def _with_difference(event: Diverged, shown: Shown) -> Shown:
+    """Keep a difference until the execution ends; its event comes next."""
+    statements = {
+        statement: replace(running, divergences=(*running.divergences, divergence_phrase(event)))
+        if running.call == event.execution_id
+        else running
+        for statement, running in shown.statements.items()
+    }
+    return replace(shown, statements=statements)
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def output_updates(call: ToolCallId, new: str, text: str, shown: Shown) -> Sequence[Json]:
+    """Show the output of a running statement, or of a command inside one.
+
+    Nothing after it ended, or while the output is empty. `new` is the output since the previous update, `text` all
+    output.
+    """
+    if not text:
+        return []
+    helper = shown.helpers.get(call)
+    command = None if helper is None else calls.command_output(helper, new, text, shown)
+    if command is not None:
+        return [to_wire(command)]
+    matching = [running for running in shown.statements.values() if running.call == call]
+    return [to_wire(ToolCallUpdate(tool_call_id=call, content=result_content(running, text))) for running in matching]
