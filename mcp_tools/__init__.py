@@ -1,5 +1,6 @@
-"""MCP for any client, on the `mcp` SDK's low-level `Server`: budgeted views, groups and ticks over the engine.
+"""MCP server for any client: token-budgeted views, groups and ticks over the engine.
 
-Owns the tools, resources and prompts that clients see, and nothing of what they do: each call that opens or changes a
-handle is one statement of the session's timeline, each other one a look without effect.
+Built on the low-level `Server` of the `mcp` SDK. This package owns the tools, resources and prompts that clients see.
+It never implements what they do: a call that opens or changes a handle runs one statement on the session's timeline,
+and every other call reads the session without side effects.
 """

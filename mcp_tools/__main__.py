@@ -1,4 +1,4 @@
-"""`python -m mcp_tools` is `rewindow-mcp`."""
+"""Run `rewindow-mcp` as `python -m mcp_tools`."""
 
 from __future__ import annotations
 

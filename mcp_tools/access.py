@@ -1,7 +1,10 @@
-"""Who may reach the server over HTTP: the address it listens on, the token it asks for, the names it answers to.
+"""What the command line limits: who may connect over HTTP, and which directories a session may open.
 
-Other users of a machine reach its loopback address too, and so does any page in a browser, by way of a name that it
-makes resolve to it: hence a token always, and names that are checked always. Must not know MCP. Used by `cli`, `http`.
+Other users of a machine can reach its loopback address. So can any web page, through a host name that it resolves to
+that address (DNS rebinding). Therefore HTTP requires a token by default, and always checks the host name. `/` and the
+home directory are accepted as roots only from the command line, because they contain everything.
+
+Never knows MCP or the engine. Used by `cli` before anything heavy is loaded, then by `http` and `sessions`.
 """
 
 from __future__ import annotations
@@ -14,31 +17,33 @@ import re
 import secrets
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
 PATH: Final = "/mcp"
-"""Of the default session; that of another one follows with its name."""
+"""URL path of the default session. Other sessions append their name."""
 VARIABLE: Final = "REWINDOW_MCP_TOKEN"
 FILE_NAME: Final = "mcp-token"
-SHORTEST_TOKEN: Final = 16
-_LONGEST_TOKEN: Final = 4096
+MIN_TOKEN_CHARS: Final = 16
+_MAX_TOKEN_CHARS: Final = 4096
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_MOST_PORT: Final = 65535
-_ADDRESSED: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
-"""A name and perhaps a port: no user, no path, no space, nothing that is not ASCII."""
+_MAX_PORT: Final = 65535
+_AUTHORITY: Final = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
+"""A host name and an optional port: no user, path, space or non-ASCII character."""
 _SCHEMES: Final = (b"http", b"https")
+_ADVICE: Final = "name a project with --root DIR"
 
 
 class AccessError(Exception):
-    """Raised for what the command line or a file says and nothing can be served with; the message says what to do."""
+    """Raised when the server or a session cannot start with the given options; the message says what to do."""
 
 
 class Address(Struct, frozen=True):
-    """Where to listen: the host as it was given, what it resolves to, and a port, 0 for any that is free."""
+    """Address to listen on: the host as given, its resolved form, and the port (0: any free port)."""
 
     host: str
     resolved: str
@@ -50,36 +55,36 @@ class Address(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How a client on this machine or another one calls it, IPv6 addresses in brackets."""
+        """Host names that clients use, on this machine or another one; IPv6 addresses in brackets."""
         own = () if ipaddress.ip_address(self.resolved).is_unspecified else (_bracketed(self.host),)
         return own if self.is_loopback else (*own, socket.gethostname())
 
     @property
     def url(self) -> str:
-        """Where a client on this machine reaches it, without a path that names a session."""
+        """URL for clients on this machine, without a session name."""
         host = self.names[0] if self.names and not ipaddress.ip_address(self.resolved).is_unspecified else _LOOPBACK[0]
         return f"http://{host}:{self.port}{PATH}"
 
     def listen(self) -> socket.socket:
-        """A socket that listens there. Raises AccessError where that cannot be."""
+        """Return a listening socket. Raises AccessError."""
         family = socket.AF_INET6 if ":" in self.resolved else socket.AF_INET
         try:
             listening = socket.create_server((self.resolved, self.port), family=family)
         except OSError as error:
             raise AccessError(f"cannot listen on {_bracketed(self.host)}:{self.port}: {error.strerror}") from None
-        # What is accepted inherits it. Without, the body of an answer waits until its head was acknowledged: 40 ms.
+        # Accepted sockets inherit this. Without it a response body waits 40 ms for the acknowledgement of its headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
 
 
 class Token(Struct, frozen=True):
-    """What a client has to present, and where its user finds it."""
+    """The bearer token, and where its user finds it."""
 
     value: str
     where: str
 
     def is_given_by(self, authorization: Sequence[bytes]) -> bool:
-        """Whether the `Authorization` headers of a request present it; takes as long for any wrong one."""
+        """Whether the `Authorization` headers present this token; takes constant time for wrong ones."""
         if len(authorization) != 1:
             return False
         scheme, _, given = authorization[0].partition(b" ")
@@ -87,7 +92,7 @@ class Token(Struct, frozen=True):
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """All of it. `token` is None where none is asked for; `hosts` are further names that clients use."""
+    """Who may connect. `token` is None if no token is required; `hosts` are additional host names."""
 
     address: Address
     token: Token | None
@@ -95,102 +100,182 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The names that a request may be addressed to, without their ports."""
+        """Host names that a request may use, without ports."""
         return tuple(dict.fromkeys((*_LOOPBACK, *self.address.names, *self.hosts)))
 
     def is_host(self, given: Sequence[bytes]) -> bool:
-        """Whether the `Host` headers of a request are one, and it is one of our names.
+        """Whether a request has exactly one `Host` header, and it is one of our names.
 
-        A name counts as it is spelled in `allowed`. Any port may follow, because a proxy or a tunnel has its own.
+        Names are compared exactly as `allowed` spells them. Any port may follow, because a proxy has its own.
         """
         return len(given) == 1 and self._is_ours(given[0])
 
     def is_origin(self, given: Sequence[bytes]) -> bool:
-        """Whether the `Origin` headers of a request are none, or one of a page that was loaded from one of our names.
+        """Whether a request has no `Origin` header, or one that names a page of ours.
 
-        An origin is a scheme, a name and a port (RFC 6454), and each is compared whole.
+        An origin is a scheme, a name and a port (RFC 6454). Each is compared whole.
         """
         if not given:
-            return True  # not a browser, or one that asks where its page came from
+            return True  # not a browser, or a same-origin request
         scheme, separator, rest = given[0].partition(b"://")
         return len(given) == 1 and bool(separator) and scheme in _SCHEMES and self._is_ours(rest)
 
-    def _is_ours(self, addressed: bytes) -> bool:
-        found = _ADDRESSED.fullmatch(addressed)
-        if found is None or int(found["port"] or 0) > _MOST_PORT:
+    def _is_ours(self, authority: bytes) -> bool:
+        found = _AUTHORITY.fullmatch(authority)
+        if found is None or int(found["port"] or 0) > _MAX_PORT:
             return False
         return found["name"].decode("ascii") in self.allowed
 
 
 def address_of(text: str) -> Address:
-    """The address of `[HOST:]PORT`, loopback without a host. Raises AccessError for what is none."""
+    """Parse `[HOST:]PORT`; the default host is loopback. Raises AccessError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not (port.isascii() and port.isdigit() and len(port) <= len(str(_MOST_PORT)) and int(port) <= _MOST_PORT):
-        raise AccessError(f"--http takes [HOST:]PORT with a port from 0 to {_MOST_PORT}, not {text!r}")
+    if not (port.isascii() and port.isdigit() and len(port) <= len(str(_MAX_PORT)) and int(port) <= _MAX_PORT):
+        raise AccessError(f"--http takes [HOST:]PORT with a port from 0 to {_MAX_PORT}, not {text!r}")
     try:
         found: list[Any] = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise AccessError(f"--http: there is no host {host!r} on this machine") from None
+        raise AccessError(f"--http: cannot resolve the host {host!r}") from None
     return Address(host, found[0][4][0], int(port))
 
 
+# --- token ------------------------------------------------------------------------------------------------------------
+
+
 def token_of(file: str | None, variable: str | None, state_dir: Path) -> Token:
-    """The token: of the file that was named, else of the variable, else of the state directory, made where it is not.
+    """Read the token from the file, else from the variable, else from the state directory, creating it if missing.
 
     Raises:
-        AccessError: it cannot be read, is too short to be one, or others could read it.
+        AccessError: the token is unreadable, unusable, or readable by other users.
     """
     if file is not None:
-        return Token(_read(Path(file)), file)
+        return Token(_read_token(Path(file)), file)
     if variable is not None:
-        return Token(_usable(variable, f"the variable {VARIABLE}"), f"the variable {VARIABLE}")
+        return Token(_usable_token(variable, f"the variable {VARIABLE}"), f"the variable {VARIABLE}")
     path = state_dir / FILE_NAME
     try:
         if not path.exists():
-            _make(path)
+            _create_token(path)
     except OSError as error:
-        raise AccessError(f"the token cannot be kept in {path}: {error.strerror}") from None
-    return Token(_read(path), str(path))
+        raise AccessError(f"cannot save the token in {path}: {error.strerror}") from None
+    return Token(_read_token(path), str(path))
 
 
-def _make(path: Path) -> None:
-    """Writes a new token, whole or not at all: two servers may start at once."""
+def _create_token(path: Path) -> None:
+    """Write a new token atomically, because two servers may start at the same time."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
-        with contextlib.suppress(FileExistsError):  # theirs is as good
+        with contextlib.suppress(FileExistsError):  # the other server's token is as good
             os.link(partial, path)
     finally:
         os.unlink(partial)
 
 
-def _read(path: Path) -> str:
+def _read_token(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise AccessError(f"{path} is no file")
-            if facts.st_mode & 0o077:
-                raise AccessError(f"{path} can be read by others; run `chmod 600` on it, or remove it for a new token")
-            found = file.read(_LONGEST_TOKEN + 1)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise AccessError(f"{path} is not a regular file")
+            if status.st_mode & 0o077:
+                raise AccessError(f"other users can read {path}; run `chmod 600` on it, or delete it for a new token")
+            found = file.read(_MAX_TOKEN_CHARS + 1)
     except OSError as error:
-        raise AccessError(f"the token cannot be read from {path}: {error.strerror}") from None
-    return _usable(found.decode("utf-8", "replace").strip(), str(path))
+        raise AccessError(f"cannot read the token from {path}: {error.strerror}") from None
+    return _usable_token(found.decode("utf-8", "replace").strip(), str(path))
 
 
-def _usable(token: str, where: str) -> str:
+def _usable_token(token: str, where: str) -> str:
     is_visible = token.isascii() and token.isprintable() and " " not in token
-    if not is_visible or not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN:
+    if not is_visible or not MIN_TOKEN_CHARS <= len(token) <= _MAX_TOKEN_CHARS:
         raise AccessError(
-            f"{where} holds no token: {SHORTEST_TOKEN} to {_LONGEST_TOKEN:,} letters, digits and signs without a space"
+            f"{where} has no usable token: {MIN_TOKEN_CHARS} to {_MAX_TOKEN_CHARS:,} ASCII characters without spaces"
         )
     return token
 
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+# --- roots ------------------------------------------------------------------------------------------------------------
+
+
+class Roots(Struct, frozen=True):
+    """Absolute directories that a session may open. Relative paths start at the first one."""
+
+    directories: tuple[str, ...]
+
+    @property
+    def cwd(self) -> str:
+        return self.directories[0]
+
+
+def command_line_roots(roots: Sequence[str]) -> Roots | None:
+    """The directories of `--root`, or None if there is none. Raises AccessError."""
+    return Roots(tuple(dict.fromkeys(map(_directory, roots)))) if roots else None
+
+
+def session_roots(limit: Roots | None, client_uris: Sequence[str] | None) -> Roots:
+    """Choose the directories of a session.
+
+    Args:
+        limit: the roots of the command line; None if there are none.
+        client_uris: the roots that the client names, as `file://` URIs; None if it names none.
+
+    Raises:
+        AccessError: no usable directory is left.
+    """
+    directories = list(_directories_of(client_uris or ()))
+    if limit is not None:
+        inside = [each for each in directories if _is_inside(each, limit.directories)]
+        return Roots(tuple(inside)) if inside else limit
+    if not directories:
+        directories = [_working_directory()]
+    usable = [each for each in directories if not _is_too_wide(each)]
+    if not usable:
+        raise AccessError(f"{directories[0]} is too wide to work in; {_ADVICE}")
+    return Roots(tuple(dict.fromkeys(usable)))
+
+
+def _directory(path: str) -> str:
+    found = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isdir(found):
+        raise AccessError(f"{path} is not a directory; {_ADVICE}")
+    return found
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise AccessError(f"the working directory no longer exists; {_ADVICE}") from error
+
+
+def _directories_of(uris: Iterable[str]) -> Iterable[str]:
+    """The local directories among the URIs; other URIs are skipped."""
+    for uri in uris:
+        try:
+            parts = urlsplit(uri)
+        except ValueError:  # brackets without an address
+            continue
+        path = os.fsdecode(unquote_to_bytes(parts.path))
+        if parts.scheme == "file" and parts.netloc in ("", "localhost") and "\0" not in path and os.path.isdir(path):
+            yield os.path.abspath(path)
+
+
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
+
+
+def _is_too_wide(path: str) -> bool:
+    """Whether the path is the home directory or contains it, with symlinks resolved."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return Path(home).is_relative_to(os.path.realpath(path))

@@ -1,7 +1,7 @@
-"""Serves any number of clients over streamable HTTP: `/mcp/NAME` is the session of that name, `/mcp` is `default`.
+"""Serves any number of clients over streamable HTTP: `/mcp/NAME` is the session NAME, `/mcp` is `default`.
 
-Whoever has no token, and whatever was addressed to a name that is not ours, is turned away before anything of the
-engine is touched. The transport is the SDK's, for both eras. Called by the command line.
+Requests without the token, to another host name, or from another origin are refused before they reach the engine. The
+transport is the SDK's, for both eras. Called by `cli`.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from uvicorn import Server as HttpServer
 from engine import session_named
 from engine.core.errors import InvalidRequestError
 from mcp_tools.access import PATH, Access
-from mcp_tools.places import DEFAULT_SESSION
-from mcp_tools.serving import Service, composed
-from mcp_tools.sessions import MOST_SESSIONS
+from mcp_tools.requests import DEFAULT_SESSION
+from mcp_tools.server import Service, compose
+from mcp_tools.sessions import MAX_SESSIONS
 
 if TYPE_CHECKING:
     from engine import Host
 
-MOST_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 IDLE_SECONDS: Final = 30 * 60.0
 GRACE_SECONDS: Final = 2
-"""How long calls under way may take to their end once the server is to end."""
+"""Time for running calls to end during shutdown."""
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="rewindow-mcp"'}
 
 
-class Gate:
-    """What a web server serves while `manager` runs: refuses requests for other names, of other pages, or tokenless."""
+class AccessCheck:
+    """The ASGI application: refuses requests without access, and passes the others to `manager`."""
 
     def __init__(self, manager: StreamableHTTPSessionManager, access: Access) -> None:
         endpoint = _Endpoint(StreamableHTTPASGIApp(manager), "anyone" if access.token is None else "token")
@@ -52,13 +52,13 @@ class Gate:
         self._app = Router(routes, redirect_slashes=False)
         self._access = access
         self._calls = 0
-        self._none_left = anyio.Event()
+        self._idle = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (refusal := self._refusal(scope)) is not None:
             await refusal(scope, receive, send)
             return
-        if scope["method"] != "POST":  # a stream, which has no end of its own
+        if scope["method"] != "POST":  # a stream without an end
             await self._app(scope, receive, send)
             return
         self._calls += 1
@@ -67,7 +67,7 @@ class Gate:
         finally:
             self._calls -= 1
             if not self._calls:
-                self._none_left.set()
+                self._idle.set()
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         def given(header: bytes) -> list[bytes]:
@@ -75,25 +75,27 @@ class Gate:
 
         token = self._access.token
         if not self._access.is_host(given(b"host")):
-            return PlainTextResponse("this server does not go by that name; --allow-host adds one\n", 421)
+            return PlainTextResponse("this server does not have that host name; --allow-host adds one\n", 421)
         if not self._access.is_origin(given(b"origin")):
-            return PlainTextResponse("pages of that origin may not use this server; --allow-host adds one\n", 403)
+            return PlainTextResponse(
+                "pages of that origin may not use this server; --allow-host adds a host name\n", 403
+            )
         if token is not None and not token.is_given_by(given(b"authorization")):
-            return PlainTextResponse("this server asks for its bearer token\n", 401, _CHALLENGE)
+            return PlainTextResponse("this server requires its bearer token\n", 401, _CHALLENGE)
         return None
 
-    async def no_calls(self) -> None:
-        """Waits until none is under way."""
+    async def wait_idle(self) -> None:
+        """Wait until no call is running."""
         while self._calls:
-            self._none_left = anyio.Event()
-            await self._none_left.wait()
+            self._idle = anyio.Event()
+            await self._idle.wait()
 
 
 class _Endpoint:
-    """The transport, for paths that can name a session.
+    """The transport, on paths that name a session.
 
-    The transport's own sessions belong to the user of the request that opened them, and it knows them for no other. So
-    who asks on another path is another user, although there is one `credential`.
+    A session of the transport belongs to the user whose request opened it, and no other user can use it. So each path
+    is a user of its own, although all share one `credential`.
     """
 
     def __init__(self, transport: ASGIApp, credential: str) -> None:
@@ -112,9 +114,9 @@ class _Endpoint:
 
 
 def make_manager(server: Server[Any], access: Access) -> StreamableHTTPSessionManager:
-    """The transport's own sessions, one per client of the handshake era, within our limits.
+    """Make the transport, with one session for each client of the handshake era, within our limits.
 
-    It looks at names, too, but only at how they begin where any port may follow: `Gate` has compared them before.
+    It checks host names too, but only their beginning if any port may follow. `AccessCheck` compares them exactly.
     """
     hosts = [f"{name}{port}" for name in access.allowed for port in ("", ":*")]
     return StreamableHTTPSessionManager(
@@ -124,15 +126,15 @@ def make_manager(server: Server[Any], access: Access) -> StreamableHTTPSessionMa
             allowed_origins=[f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts],
         ),
         session_idle_timeout=IDLE_SECONDS,
-        max_request_body_size=MOST_BODY_BYTES,
-        max_sessions=MOST_SESSIONS,
+        max_request_body_size=MAX_BODY_BYTES,
+        max_sessions=MAX_SESSIONS,
     )
 
 
 class _WebServer(HttpServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leaves signals to whoever serves."""
+        """Leave signals to `serve_until_signal`."""
         yield
 
 
@@ -145,23 +147,23 @@ async def serve_http(
     stop: anyio.Event,
     ready: Callable[[str], None],
 ) -> None:
-    """Serves until `stop`; then calls under way have a moment, and all that was opened is closed.
+    """Serve until `stop` is set, then let running calls end within `GRACE_SECONDS` and close everything.
 
     Args:
-        make_host: makes the engine, on a thread.
-        service: what is served; the paths name the sessions.
-        access: who may reach it.
-        listening: where, as `access.address` gives it. Closed here.
-        stop: set when it is to end.
-        ready: given the URL, which can be reached from then on.
+        make_host: makes the engine; runs on a thread.
+        service: the options; paths name the sessions.
+        access: who may connect.
+        listening: the socket of `access.address`; closed here.
+        stop: set to end.
+        ready: called with the URL as soon as clients can connect.
     """
     with listening:
-        async with composed(make_host, service) as (server, engine, feed), anyio.create_task_group() as tasks:
+        async with compose(make_host, service) as (server, engine, subscriptions), anyio.create_task_group() as tasks:
             manager = make_manager(server, access)
-            gate = Gate(manager, access)
+            checked_app = AccessCheck(manager, access)
             web = _WebServer(
                 Config(
-                    gate,
+                    checked_app,
                     access_log=False,
                     lifespan="off",
                     log_config=None,
@@ -172,23 +174,25 @@ async def serve_http(
                     ws="none",
                 )
             )
-            logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_telling)
+            logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
             async with manager.run():
                 tasks.start_soon(web.serve, [listening])
-                engine.want()
+                engine.start_loading()
                 ready(_url(listening))
                 await stop.wait()
                 web.should_exit = True
-                feed.close()
-                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is cut short from here on, we cut
+                subscriptions.close()
+                logging.getLogger("uvicorn.error").setLevel(
+                    logging.CRITICAL
+                )  # from here on we cut connections on purpose
                 with anyio.move_on_after(GRACE_SECONDS):
-                    await gate.no_calls()
+                    await checked_app.wait_idle()
 
 
-def is_worth_telling(record: logging.LogRecord) -> bool:
-    """Whether what the transport logs is more than that a client has closed its session before it was served.
+def is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a record of the transport is more than a client that left early.
 
-    A notification is answered first and passed on then, and by that time the client may have gone.
+    The transport acknowledges a notification before it handles it, and the client may leave in between.
     """
     return record.exc_info is None or not isinstance(
         record.exc_info[1], anyio.ClosedResourceError | anyio.BrokenResourceError
@@ -203,15 +207,15 @@ def _url(listening: socket.socket) -> str:
 async def serve_until_signal(
     make_host: Callable[[], Host], service: Service, access: Access, listening: socket.socket
 ) -> int:
-    """Serves until SIGTERM or Ctrl-C, and says on stderr where. Returns 128 and the number of the signal."""
+    """Serve until SIGTERM or Ctrl-C, and print the URL to stderr. Return 128 plus the signal number."""
     stop = anyio.Event()
-    token = "no token is asked for" if access.token is None else f"the bearer token is in {access.token.where}"
+    token = "no token is required" if access.token is None else f"the bearer token is in {access.token.where}"
 
     def ready(url: str) -> None:
-        sys.stderr.write(f"rewindow-mcp: serving {url}, and {url}/NAME for each session of a name; {token}\n")
+        sys.stderr.write(f"rewindow-mcp: serving {url}, and {url}/NAME for named sessions; {token}\n")
         sys.stderr.flush()
 
-    caught = 0
+    received = 0
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
 
@@ -221,6 +225,6 @@ async def serve_until_signal(
 
             tasks.start_soon(serve)
             async for number in signals:
-                caught = number
+                received = number
                 stop.set()
-    return 128 + caught
+    return 128 + received

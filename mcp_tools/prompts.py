@@ -1,28 +1,34 @@
-"""The prompts that a person may choose: a request in words, with the tools that serve it. Must not know MCP."""
+"""The prompts that users can choose, and the completion of arguments of prompts and resource templates.
+
+A prompt is a request in words that names the tools to use. Completions come from the session's own names and cursors,
+and from its directories. Never knows MCP. Called by `requests`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
+import anyio.to_thread
 from msgspec import Struct
 
-from mcp_tools.arguments import ArgumentError
-from mcp_tools.tools.tick import changes_text
+from mcp_tools.replies import ArgumentError
+from mcp_tools.tools.history import changes_text
+from mcp_tools.tools.schema import MAX_PATH_CHARS
 
-if TYPE_CHECKING:  # it is loaded when the client has its first answer
-    from mcp_tools.bench import Bench
+if TYPE_CHECKING:  # loaded after the client has its first response
+    from mcp_tools.client_session import ClientSession
 
 _TOKENS: Final = 8000
-_CURSOR_DIGITS: Final = 18
+_MAX_CURSOR_DIGITS: Final = 18
 
 
 class PromptRow(Struct, frozen=True):
-    """One prompt: its name, a title and words for people, and its arguments, none of which is needed."""
+    """One prompt, with its optional arguments and their descriptions."""
 
     name: str
     title: str
-    words: str
+    description: str
     arguments: Mapping[str, str]
 
 
@@ -32,45 +38,78 @@ PROMPTS: Final = {
         PromptRow(
             "orient",
             "Get to know a project",
-            "An overview of a directory under one budget, then what to read first",
-            {"path": "the directory, the whole project if left out"},
+            "Get an overview of a directory within one budget, then read the important files",
+            {"path": "a directory; default: the whole project"},
         ),
         PromptRow(
             "review-changes",
             "Review what changed",
-            "What changed in the files that views and groups follow, to be reviewed",
-            {"since": "a cursor of `tick`; everything that this session has seen if left out"},
+            "Review the changes in the files that views and groups follow",
+            {"since": "a cursor of `tick`; default: all changes that this session has seen"},
         ),
     )
 }
 _ORIENT: Final = """\
 Get to know {where} before you do anything else. Call `group` with name "overview", add [{glob}], lod 1 and tokens 4000:
-it shows what the files declare, the most referred to first. Then open with `view` the two or three files that matter
-most, at lod 1 and with follow, and tell me in a few sentences what this is, how it is built, and where to begin."""
+it shows what the files declare, the most referenced first. Then open the two or three most important files with `view`,
+at lod 1 and with follow. Tell me in a few sentences what this is, how it is built, and where to begin."""
 _REVIEW: Final = """\
-Review these changes as a careful colleague would: what may break, what is missing, what is unclear. Look at the places
-with `view` where a diff does not show enough, and name file and line for each point.
+Review these changes as a careful colleague would: what may break, what is missing, what is unclear. If a diff does not
+show enough, look at the file with `view`. Name file and line for each point.
 
 {changes}"""
+NO_CHANGES: Final = "Nothing changed yet, because no view or group exists. Begin with `view` or `group`."
 
 
 def orient(path: str) -> str:
-    """The request for an overview of a directory."""
+    """Ask for an overview of a directory."""
     below = path.strip().strip("/")
     where = f"the directory {below}" if below not in ("", ".") else "this project"
     glob = f'"{below}/**/*"' if below not in ("", ".") else '"**/*"'
     return _ORIENT.format(where=where, glob=glob)
 
 
-async def review(bench: Bench | None, since: str) -> str:
-    """The request for a review of what changed since a cursor; of everything, where it is empty.
+async def review(session: ClientSession | None, since: str) -> str:
+    """Ask for a review of the changes since a cursor, or of all changes if it is empty.
 
     Raises:
-        ArgumentError: that is no cursor.
+        ArgumentError: the cursor is invalid.
     """
-    if bench is None:
-        return _REVIEW.format(changes="Nothing changed yet: nothing is followed. Begin with `view` or `group`.")
-    if since and (not since.isdecimal() or len(since) > _CURSOR_DIGITS or int(since) > bench.cursor):
-        raise ArgumentError(f"`since` is a cursor of `tick`, at most {bench.cursor}.")
-    items = bench.changes(int(since or 0))
-    return _REVIEW.format(changes=await changes_text(bench, items, _TOKENS))
+    if session is None:
+        return _REVIEW.format(changes=NO_CHANGES)
+    if since and (not since.isdecimal() or len(since) > _MAX_CURSOR_DIGITS or int(since) > session.cursor):
+        raise ArgumentError(f"`since` must be a cursor of `tick`, at most {session.cursor}.")
+    items = session.changes(int(since or 0))
+    return _REVIEW.format(changes=await changes_text(session, items, _TOKENS))
+
+
+# --- completions ------------------------------------------------------------------------------------------------------
+
+CompletionKind = Literal["view", "group", "cursor", "directory"]
+COMPLETED: Final[dict[tuple[str, str], CompletionKind]] = {
+    ("view://{name}", "name"): "view",
+    ("group://{name}", "name"): "group",
+    ("changes://{cursor}", "cursor"): "cursor",
+    ("review-changes", "since"): "cursor",
+    ("orient", "path"): "directory",
+}
+"""The arguments with completions, by template or prompt and argument name."""
+
+
+async def completions(
+    kind: CompletionKind, start: str, session: ClientSession | None, roots: Sequence[str]
+) -> list[str]:
+    """All values that begin with `start`; cursors newest first, other values in order."""
+    if kind == "directory":
+        return [] if len(start) > MAX_PATH_CHARS or not roots else await _directories(start, tuple(roots))
+    if session is None:
+        return []
+    if kind == "cursor":
+        return [cursor for cursor in session.change_cursors() if cursor.startswith(start)]
+    return session.handles.completions(kind, start)
+
+
+async def _directories(start: str, roots: tuple[str, ...]) -> list[str]:
+    from engine import complete_path  # after the first response
+
+    return await anyio.to_thread.run_sync(lambda: complete_path(start, roots, directories=True))

@@ -1,7 +1,8 @@
-"""What a call is answered: one block of text, its first line the facts, and the same facts for programs in `_meta`.
+"""What a call returns: one block of text, whose first line has the facts, and the same facts in `_meta` for programs.
 
-Pure. The render is in the text once, and nowhere else: hosts show their models `structuredContent` in its place where
-it is there, as JSON that costs more tokens. So that is for programs, which ask for it on the command line.
+Pure. The rendered text is sent once. `structuredContent` would make hosts show their models JSON instead of text, at a
+higher cost in tokens; therefore it is for programs, and the command line turns it on. Used by the tools, by `resources`
+and by `requests`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from msgspec import Struct, field
 
 from engine import cut_line, legible_line
 
-if TYPE_CHECKING:  # it is loaded when the client has its first answer
+if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Display, HandleRow
 
-_OURS: Final = "rewindow/"
-"""What our keys in `_meta` begin with."""
-HANDLE: Final = f"{_OURS}handle"
-CURSOR: Final = f"{_OURS}cursor"
-STATEMENT: Final = f"{_OURS}statement"
-STATUS: Final = f"{_OURS}status"
-BRANCH: Final = f"{_OURS}branch"
+_PREFIX: Final = "rewindow/"
+"""Prefix of our keys in `_meta`."""
+HANDLE: Final = f"{_PREFIX}handle"
+CURSOR: Final = f"{_PREFIX}cursor"
+STATEMENT: Final = f"{_PREFIX}statement"
+STATUS: Final = f"{_PREFIX}status"
+BRANCH: Final = f"{_PREFIX}branch"
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 0}
-_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
+_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     HANDLE: {
         "type": "object",
         "properties": {
@@ -50,13 +51,21 @@ _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     STATUS: _TEXT,
     BRANCH: _TEXT,
 }
-"""What each of our keys holds, as JSON Schema."""
-_ASKED_CHARS: Final = 60
+"""JSON Schema of the value of each key."""
+_ALIAS_CHARS: Final = 60
 _TITLE_CHARS: Final = 200
 
 
+class CallError(Exception):
+    """Raised when a call fails; the message is the sentence that the client's model reads."""
+
+
+class ArgumentError(CallError):
+    """Raised for invalid arguments; the message says what is valid."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
-    """An answer, or with `is_error` one sentence that says what would work."""
+    """The result of a call, or with `is_error` one sentence that says what would work."""
 
     text: str
     is_error: bool = False
@@ -64,22 +73,28 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     @property
     def structured(self) -> dict[str, Any]:
-        """All of it for programs, as `output_schema` has it."""
-        return {"text": self.text, **{key.removeprefix(_OURS): value for key, value in self.meta.items()}}
+        """The whole reply as JSON for programs; `output_schema` describes it."""
+        return {"text": self.text, **{key.removeprefix(_PREFIX): value for key, value in self.meta.items()}}
 
 
 def output_schema(keys: Iterable[str]) -> dict[str, Any]:
-    """The JSON Schema of `Reply.structured`, for replies with these keys in `_meta`, or some of them."""
-    properties = {"text": _TEXT, **{key.removeprefix(_OURS): _TYPES[key] for key in keys}}
+    """The JSON Schema of `Reply.structured`, for replies with some or all of these keys in `_meta`."""
+    properties = {"text": _TEXT, **{key.removeprefix(_PREFIX): _SCHEMAS[key] for key in keys}}
     return {"type": "object", "properties": properties, "required": ["text"], "additionalProperties": False}
 
 
-def handle_reply(name: str, display: Display, statement: int | None = None, asked: str = "") -> Reply:
-    """What a handle shows, under its facts; `statement` is the number of the one that showed it, `asked` what the
-    client calls it."""
-    called = f"{name} ({cut_line(legible_line(asked), _ASKED_CHARS)})" if asked not in ("", name) else name
+def handle_reply(name: str, display: Display, statement: int | None = None, alias: str = "") -> Reply:
+    """Reply with a handle's content, below its facts.
+
+    Args:
+        name: the handle's identifier.
+        display: its content.
+        statement: number of the statement that showed it; None for a read.
+        alias: the client's own name for the handle.
+    """
+    shown = f"{name} ({cut_line(legible_line(alias), _ALIAS_CHARS)})" if alias not in ("", name) else name
     return Reply(
-        text=f"{_facts(called, display, statement)}\n{display.text}", meta={HANDLE: _meta(name, display, statement)}
+        text=f"{_facts(shown, display, statement)}\n{display.text}", meta={HANDLE: _meta(name, display, statement)}
     )
 
 
@@ -119,7 +134,7 @@ def _meta(name: str, display: Display, statement: int | None) -> dict[str, Any]:
 
 
 def row_line(row: HandleRow) -> str:
-    """A handle in a list, on one line: its facts without the lines it shows."""
+    """One line about a handle, for a list: its facts without line numbers."""
     parts = (
         row.name,
         row.obj_type,

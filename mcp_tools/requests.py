@@ -1,11 +1,13 @@
-"""The handlers of requests: what clients may list and call, each request taken to the session that it belongs to.
+"""The handlers of MCP requests, and the choice of the session that a request belongs to.
 
-For both eras and every transport. Owns how errors reach a client. Called by `server`.
+For both eras and every transport. Owns how errors reach a client: what its model can correct is a result with
+`isError`, everything else is an error of the protocol. `server` registers the handlers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,129 +15,214 @@ import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import ValidationError
+from starlette.requests import HTTPConnection
 
 from engine.core.errors import EngineError, SessionReadOnlyError
 from mcp_tools import resources
-from mcp_tools.arguments import ArgumentError, checked
-from mcp_tools.errors import CallError
-from mcp_tools.feed import Feed
-from mcp_tools.logs import Logs
-from mcp_tools.places import Places
-from mcp_tools.prompts import PROMPTS, orient, review
-from mcp_tools.replies import Reply, output_schema
+from mcp_tools.access import AccessError, Roots, session_roots
+from mcp_tools.notifications import LogMessages, Subscriptions
+from mcp_tools.prompts import COMPLETED, PROMPTS, completions, orient, review
+from mcp_tools.replies import ArgumentError, CallError, Reply, output_schema
+from mcp_tools.sessions import SessionPool
 from mcp_tools.tasks import TaskContext, require_declared
-from mcp_tools.tools import RUNNING, TOOLS
-from mcp_tools.tools.row import Report, ToolRow
+from mcp_tools.tools import PYTHON_TOOLS, TOOLS
+from mcp_tools.tools.schema import ProgressReporter, ToolRow, check_arguments
 
-if TYPE_CHECKING:  # it is loaded when the client has its first answer
+if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Progress, Redactor
+    from mcp_tools.client_session import ClientSession
 
+logger = logging.getLogger(__name__)
 Context = ServerRequestContext[Any, Any]
+DEFAULT_SESSION: Final = "default"
+"""The session over HTTP if the path names none."""
+_ROOTS_SECONDS: Final = 5.0
 _TEXT: Final = "text/plain"
-_COMPLETIONS: Final = 100
-_NAMED_LIKE_A_KEY: Final = "`name` holds a secret, and names are stored and shown as they are; choose another."
+_MAX_COMPLETIONS: Final = 100
+SECRET_NAME: Final = "`name` contains a secret, and names are stored unredacted; choose another."  # noqa: S105
+NOT_SAVED: Final = "The session cannot be saved: {reason}. Fix this, then call again."
 _ALWAYS_LOAD: Final = {"anthropic/alwaysLoad": True}
-"""Has Claude Code show its models the tools as they are. Otherwise it shows names, and schemas after a search."""
+"""Makes Claude Code show its models the full tools. By default it shows only names, and schemas after a search."""
 
 
-class Requests:
+class SessionRouter:
+    """Finds the session of a request: over HTTP by its path, on stdio the session of this process.
+
+    Args:
+        pool: opens the sessions.
+        limit: the roots of the command line; None if there are none.
+        session: the name of the session on stdio; None for a new one.
+    """
+
+    def __init__(self, pool: SessionPool, limit: Roots | None, session: str | None) -> None:
+        self._pool = pool
+        self._limit = limit
+        self._session = session
+
+    def key(self, ctx: Context) -> str:
+        """The key of the request's session in the pool."""
+        return self._key_and_name(ctx)[0]
+
+    def _key_and_name(self, ctx: Context) -> tuple[str, str | None]:
+        request: object = ctx.request
+        if isinstance(request, HTTPConnection):
+            name = request.path_params.get("name", DEFAULT_SESSION)
+            return name, name
+        return self._session or "", self._session
+
+    async def session(self, ctx: Context) -> ClientSession:
+        """The request's session, opened if necessary. Raises CallError if it cannot be opened."""
+        key, name = self._key_and_name(ctx)
+        return await self._pool.open(key, name, lambda: self._roots(ctx), _client_name(ctx))
+
+    async def existing_session(self, ctx: Context) -> ClientSession | None:
+        """The request's session if it exists already: reading never creates one."""
+        key, name = self._key_and_name(ctx)
+        if name is None:
+            return await self._pool.find(key)
+        try:
+            return await self.session(ctx)
+        except CallError as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+
+    async def directories(self, ctx: Context, session: ClientSession | None) -> Sequence[str]:
+        """The directories of the session, or those of a future one."""
+        if session is not None:
+            return (session.engine_session.cwd, *session.engine_session.directories)
+        try:
+            return (await self._roots(ctx)).directories
+        except AccessError:
+            return ()
+
+    async def _roots(self, ctx: Context) -> Roots:
+        return session_roots(self._limit, await _client_roots(ctx))
+
+
+def _client_name(ctx: Context) -> str:
+    params = ctx.session.client_params
+    info = None if params is None else params.client_info
+    return "" if info is None else f"{info.name} {info.version}".strip()
+
+
+async def _client_roots(ctx: Context) -> Sequence[str] | None:
+    """The roots of a client of the handshake era; None if it has none, or in the newer era."""
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None or capabilities.roots is None or not ctx.session.can_send_request:
+        return None
+    try:
+        # Related to this request, because over HTTP there may be no other stream to the client.
+        related = ServerMessageMetadata(related_request_id=ctx.request_id)
+        answer = await ctx.session.send_request(
+            types.ListRootsRequest(), types.ListRootsResult, _ROOTS_SECONDS, related
+        )
+    except (MCPError, ValidationError) as error:
+        logger.warning("the client did not return its roots: %s", error)
+        return None
+    return [str(root.uri) for root in answer.roots]
+
+
+class RequestHandlers:
     """The handlers of one server's requests.
 
     Args:
-        places: which session a request means.
-        runs: whether clients may run Python.
-        structured: whether replies have `structuredContent` too.
-        on_answered: called when a client has had an answer.
-        feed: tells subscribers.
-        logs: tells what happened to a session.
-        redactor: knows the secrets, which no handle may be called like.
+        router: finds the session of a request.
+        allow_run: whether clients may run Python.
+        structured: whether replies include `structuredContent`.
+        on_response: called after each response.
+        subscriptions: notifies subscribers.
+        log_messages: sends log messages.
+        redactor: knows the secrets, which handle names must not contain.
     """
 
     def __init__(
         self,
-        places: Places,
+        router: SessionRouter,
         *,
-        runs: bool,
+        allow_run: bool,
         structured: bool,
-        on_answered: Callable[[], None],
-        feed: Feed,
-        logs: Logs,
+        on_response: Callable[[], None],
+        subscriptions: Subscriptions,
+        log_messages: LogMessages,
         redactor: Callable[[], Redactor],
     ) -> None:
-        self._places = places
-        self._feed = feed
-        self._logs = logs
+        self._router = router
+        self._subscriptions = subscriptions
+        self._log_messages = log_messages
         self._redactor = redactor
-        self._on_answered = on_answered
-        rows = (*TOOLS, *RUNNING) if runs else TOOLS
+        self._on_response = on_response
+        rows = (*TOOLS, *PYTHON_TOOLS) if allow_run else TOOLS
         self._rows = {row.name: row for row in rows}
         self._structured = structured
-        self._listed = [_tool(row, structured) for row in rows]
+        self._tools = [_tool(row, structured) for row in rows]
+
+    async def note_response(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: start slow work, such as loading the engine, only after a response."""
+        result = await call_next(ctx)
+        self._on_response()
+        return result
+
+    # --- tools --------------------------------------------------------------------------------------------------------
 
     def schema_of(self, tool: str) -> Mapping[str, Any] | None:
-        """The schema of a tool's arguments; None where there is no such tool."""
+        """The schema of a tool's arguments; None for an unknown tool."""
         row = self._rows.get(tool)
         return None if row is None else row.schema
 
     def takes_long(self, params: types.CallToolRequestParams) -> bool:
-        """Whether a call may outlast what its client waits for a request."""
+        """Whether a call may outlast a client's timeout."""
         row = self._rows.get(params.name)
         return row is not None and row.takes_long(params.arguments or {})
 
-    async def note_answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: the answer comes first, then whatever it is that takes time."""
-        result = await call_next(ctx)
-        self._on_answered()
-        return result
-
     async def list_tools(self, _ctx: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """All tools there are."""
-        return types.ListToolsResult(tools=self._listed)
+        """List all tools."""
+        return types.ListToolsResult(tools=self._tools)
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """One call. What the client can mend is a result that says so; an unknown tool is an error of the protocol."""
+        """Call a tool."""
         row = self._rows.get(params.name)
         if row is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}; there are {', '.join(self._rows)}")
         try:
-            arguments = checked(row.name, row.schema, params.arguments or {})
+            arguments = check_arguments(row.name, row.schema, params.arguments or {})
             if self._redactor().holds(arguments.get("name", "")):
-                raise ArgumentError(_NAMED_LIKE_A_KEY)
-            reply = await self._called(ctx, row, arguments)
-        except (ArgumentError, CallError) as error:
+                raise ArgumentError(SECRET_NAME)
+            reply = await self._call(ctx, row, arguments)
+        except CallError as error:
             reply = Reply(text=str(error), is_error=True)
         except EngineError as error:
-            reply = Reply(text=_refusal(error), is_error=True)
+            reply = Reply(text=_engine_failure(error), is_error=True)
         return _result(reply, self._structured)
 
-    async def _called(self, ctx: Context, row: ToolRow, arguments: Mapping[str, Any]) -> Reply:
-        bench = await self._places.bench(ctx)
-        before, cursor = bench.handles.names(), bench.cursor
+    async def _call(self, ctx: Context, row: ToolRow, arguments: Mapping[str, Any]) -> Reply:
+        session = await self._router.session(ctx)
+        before, cursor = session.handles.names(), session.cursor
         try:
-            return await row.call(bench, arguments, _reporter(ctx))
+            return await row.call(session, arguments, _progress_reporter(ctx))
         finally:
-            await self._logs.tell(ctx, bench.session.since(cursor))
-            if bench.handles.names() != before:
-                await self._feed.listed_anew(self._places.key(ctx), ctx.session)
+            await self._log_messages.send(ctx, session.engine_session.since(cursor))
+            if session.handles.names() != before:
+                await self._subscriptions.publish_list_changed(self._router.key(ctx), ctx.session)
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
     async def list_resources(
         self, ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """The handles there are, and the timeline."""
-        entries = resources.entries(await self._places.bench_there_is(ctx))
+        """List the handles and the timeline."""
+        existing = resources.existing(await self._router.existing_session(ctx))
         return types.ListResourcesResult(
             resources=[
-                types.Resource(uri=entry.uri, name=entry.name, description=entry.words, mime_type=_TEXT)
-                for entry in entries
+                types.Resource(uri=each.uri, name=each.name, description=each.description, mime_type=_TEXT)
+                for each in existing
             ]
         )
 
     async def list_templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """The kinds of URI."""
+        """List the kinds of URIs."""
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(
@@ -146,10 +233,10 @@ class Requests:
         )
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """The text of one, as it is; nothing is ticked for it."""
+        """Read a resource, without a tick."""
         try:
-            text = await resources.read(await self._places.bench_there_is(ctx), params.uri)
-        except resources.NoResourceError as error:
+            text = await resources.read(await self._router.existing_session(ctx), params.uri)
+        except resources.UnknownResourceError as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": params.uri}) from None
         except EngineError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
@@ -158,35 +245,35 @@ class Requests:
         )
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """For clients of the handshake era."""
-        self._feed.subscribe(self._places.key(ctx), params.uri, ctx.session)
+        """Subscribe a client of the handshake era."""
+        self._subscriptions.subscribe(self._router.key(ctx), params.uri, ctx.session)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Likewise."""
-        self._feed.unsubscribe(self._places.key(ctx), params.uri, ctx.session)
+        """Unsubscribe a client of the handshake era."""
+        self._subscriptions.unsubscribe(self._router.key(ctx), params.uri, ctx.session)
         return types.EmptyResult()
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """For clients of the newer era; of tasks they are told nothing unasked, which the acknowledgement says."""
+        """Serve a stream of the newer era. It has no notifications about tasks, and the acknowledgement says so."""
         if (params.notifications.model_extra or {}).get("taskIds"):
             require_declared(ctx)
-        return await self._feed.listen(self._places.key(ctx), ctx, params)
+        return await self._subscriptions.listen(self._router.key(ctx), ctx, params)
 
     # --- prompts, completions -----------------------------------------------------------------------------------------
 
     async def list_prompts(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """All prompts there are."""
+        """List all prompts."""
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
                     name=row.name,
                     title=row.title,
-                    description=row.words,
+                    description=row.description,
                     arguments=[
                         types.PromptArgument(name=name, description=words, required=False)
                         for name, words in row.arguments.items()
@@ -197,7 +284,7 @@ class Requests:
         )
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """One prompt, with its arguments in it."""
+        """Return a prompt, with its arguments filled in."""
         row, given = PROMPTS.get(params.name), params.arguments or {}
         if row is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}; there are {', '.join(PROMPTS)}")
@@ -205,41 +292,40 @@ class Requests:
             if row.name == "orient":
                 text = orient(given.get("path", ""))
             else:
-                text = await review(await self._places.bench_there_is(ctx), given.get("since", ""))
+                text = await review(await self._router.existing_session(ctx), given.get("since", ""))
         except ArgumentError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except EngineError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(description=row.words, messages=[message])
+        return types.GetPromptResult(description=row.description, messages=[message])
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """What may be meant by the beginning of an argument; nothing where that is none of ours."""
-        from mcp_tools.completions import COMPLETED, completions  # loads what the first answer does not wait for
-
+        """Complete an argument; an unknown argument has no completions."""
         reference = params.ref
-        of = reference.uri if isinstance(reference, types.ResourceTemplateReference) else reference.name
-        kind, found = COMPLETED.get((of, params.argument.name)), list[str]()
+        owner = reference.uri if isinstance(reference, types.ResourceTemplateReference) else reference.name
+        kind, found = COMPLETED.get((owner, params.argument.name)), list[str]()
         if kind is not None:
-            bench = await self._places.bench_there_is(ctx)
-            found = await completions(kind, params.argument.value, bench, await self._places.directories(ctx, bench))
+            session = await self._router.existing_session(ctx)
+            directories = await self._router.directories(ctx, session)
+            found = await completions(kind, params.argument.value, session, directories)
         return types.CompleteResult(
             completion=types.Completion(
-                values=found[:_COMPLETIONS], total=len(found), has_more=len(found) > _COMPLETIONS
+                values=found[:_MAX_COMPLETIONS], total=len(found), has_more=len(found) > _MAX_COMPLETIONS
             )
         )
 
 
-def _reporter(ctx: Context) -> Report:
-    """Says how far a call is: in its task, or as progress of its request, where the client has asked for that."""
+def _progress_reporter(ctx: Context) -> ProgressReporter:
+    """Report progress through the call's task, or through its request if the client asked for progress."""
 
     async def report(progress: Progress) -> None:
         if isinstance(ctx, TaskContext):
-            ctx.say(progress.text)
+            ctx.set_message(progress.text)
             return
-        if not progress.total:  # what is reported has to grow
+        if not progress.total:  # MCP requires progress to increase
             return
-        with suppress(MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is gone
+        with suppress(MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone
             await ctx.session.report_progress(progress.done, progress.total, progress.text)
 
     return report
@@ -251,7 +337,7 @@ def _tool(row: ToolRow, structured: bool) -> types.Tool:
         title=row.title,
         description=row.description,
         input_schema=dict(row.schema),
-        output_schema=output_schema(row.facts) if structured else None,
+        output_schema=output_schema(row.meta_keys) if structured else None,
         annotations=types.ToolAnnotations(
             read_only_hint=row.read_only, destructive_hint=row.destructive, open_world_hint=row.destructive
         ),
@@ -259,9 +345,9 @@ def _tool(row: ToolRow, structured: bool) -> types.Tool:
     )
 
 
-def _refusal(error: EngineError) -> str:
-    if isinstance(error, SessionReadOnlyError) and not error.for_now:  # for `sessions` opens it again by itself
-        return f"That could not be kept: {error.reason.rstrip('.')}; when this is mended, call again."
+def _engine_failure(error: EngineError) -> str:
+    if isinstance(error, SessionReadOnlyError) and not error.for_now:  # because the pool reopens the session
+        return NOT_SAVED.format(reason=error.reason.rstrip("."))
     return f"{str(error).rstrip('.')}."
 
 

@@ -1,6 +1,7 @@
-"""What clients may read beside the tools: each handle as it is, what ran, what changed since a cursor.
+"""The resources that clients can read: each handle, the timeline, and the changes since a cursor.
 
-Read through looks, so that reading changes nothing and waits for no statement's turn. Owns the URIs. Must not know MCP.
+Owns the URIs. Reading has no side effects and never waits for a statement. Never knows MCP. Called by `requests` and
+`notifications`.
 """
 
 from __future__ import annotations
@@ -13,88 +14,83 @@ from msgspec import Struct
 
 from engine import cut_line
 from mcp_tools.replies import handle_reply
-from mcp_tools.tools.tick import changes_text
-from mcp_tools.tools.timeline import listing
+from mcp_tools.tools.history import NO_STATEMENT, changes_text, timeline_text
 
-if TYPE_CHECKING:  # it is loaded when the client has its first answer
-    from mcp_tools.bench import Bench
+if TYPE_CHECKING:  # loaded after the client has its first response
+    from mcp_tools.client_session import ClientSession
 
-MOST_TOKENS: Final = 20_000
-"""Of one resource."""
-TIMELINE: Final = "timeline://session"
+MAX_TOKENS: Final = 20_000
+"""Token budget of one resource."""
+TIMELINE_URI: Final = "timeline://session"
 TEMPLATES: Final = {
-    "view://{name}": "a view, as it is",
-    "group://{name}": "a group, as it is",
-    "changes://{cursor}": "what changed since a cursor of `tick`",
+    "view://{name}": "the current content of a view",
+    "group://{name}": "the current content of a group",
+    "changes://{cursor}": "all changes since a cursor of `tick`",
 }
 _URI: Final = re.compile(r"(view|group|changes)://(.{1,2000}?)/?", re.DOTALL)
-
-
 _CURSOR: Final = re.compile(r"[0-9]{1,64}")
+_MAX_SHOWN: Final = 20
 
 
-class NoResourceError(Exception):
-    """Raised where there is no such resource; the message says what there is."""
+class UnknownResourceError(Exception):
+    """Raised for an unknown URI; the message lists existing ones."""
 
 
-class Entry(Struct, frozen=True):
-    """A resource that is there: its URI, its name, and what it is in a few words."""
+class Resource(Struct, frozen=True):
+    """An existing resource."""
 
     uri: str
     name: str
-    words: str
+    description: str
 
 
-def entries(bench: Bench | None) -> list[Entry]:
-    """What there is to read; of no session its timeline alone."""
-    handles = None if bench is None else bench.handles
+def existing(session: ClientSession | None) -> list[Resource]:
+    """List the resources; without a session there is only the timeline."""
+    handles = None if session is None else session.handles
     found = [] if handles is None else [(name, handles.kind(name)) for name in handles.names()]
     return [
-        *(Entry(f"{kind}://{name}", name, f"the {kind} {name}, as it is") for name, kind in found),
-        Entry(TIMELINE, "timeline", "the statements of this session"),
+        *(Resource(f"{kind}://{name}", name, f"the current content of the {kind} {name}") for name, kind in found),
+        Resource(TIMELINE_URI, "timeline", "the statements of this session"),
     ]
 
 
-async def read(bench: Bench | None, uri: str) -> str:
-    """The text of a resource. A handle has the URI of its name, and of what its client first called it.
+async def read(session: ClientSession | None, uri: str) -> str:
+    """Return the text of a resource. The URI of a handle has its identifier, or the client's first name for it.
 
     Raises:
-        NoResourceError: there is none of that URI.
+        UnknownResourceError: there is no such resource.
     """
-    if uri == TIMELINE:
-        return "No statement has run yet." if bench is None else await listing(bench, MOST_TOKENS)
+    if uri == TIMELINE_URI:
+        return NO_STATEMENT if session is None else await timeline_text(session, MAX_TOKENS)
     found = _URI.fullmatch(uri)
-    if bench is None or found is None:
-        raise _none(uri, bench)
-    kind, asked = found[1], unquote(found[2])
+    if session is None or found is None:
+        raise _unknown(uri, session)
+    kind, alias = found[1], unquote(found[2])
     if kind == "changes":
-        return await _changes(bench, found[2], uri)
-    name = bench.handles.called(asked)
-    if name is None or bench.handles.kind(name) != kind:
-        raise _none(uri, bench)
-    display = (await bench.look([name], MOST_TOKENS)).shown.get(name)
+        return await _read_changes(session, found[2], uri)
+    name = session.handles.resolve_exact(alias)
+    if name is None or session.handles.kind(name) != kind:
+        raise _unknown(uri, session)
+    display = (await session.look([name], MAX_TOKENS)).shown.get(name)
     if display is None:
-        raise _none(uri, bench)
-    return handle_reply(name, display, asked=asked).text
+        raise _unknown(uri, session)
+    return handle_reply(name, display, alias=alias).text
 
 
-async def _changes(bench: Bench, cursor: str, uri: str) -> str:
-    if _CURSOR.fullmatch(cursor) is None or int(cursor) > bench.cursor:
-        raise _none(uri, bench)
-    text = await changes_text(bench, bench.changes(int(cursor)), MOST_TOKENS)
-    return f"{text}\ncursor {bench.cursor}"
+async def _read_changes(session: ClientSession, cursor: str, uri: str) -> str:
+    if _CURSOR.fullmatch(cursor) is None or int(cursor) > session.cursor:
+        raise _unknown(uri, session)
+    text = await changes_text(session, session.changes(int(cursor)), MAX_TOKENS)
+    return f"{text}\ncursor {session.cursor}"
 
 
-def canonical(bench: Bench, uri: str) -> str:
-    """The URI by which the resource is listed; one that is none of a handle is returned as it is."""
+def canonical_uri(session: ClientSession, uri: str) -> str:
+    """The URI that the list of resources has for a handle; other URIs are returned unchanged."""
     found = _URI.fullmatch(uri)
-    name = None if found is None or found[1] == "changes" else bench.handles.called(unquote(found[2]))
+    name = None if found is None or found[1] == "changes" else session.handles.resolve_exact(unquote(found[2]))
     return uri if name is None or found is None else f"{found[1]}://{name}"
 
 
-def _none(uri: str, bench: Bench | None) -> NoResourceError:
-    there = ", ".join(entry.uri for entry in entries(bench)[-_SHOWN:])
-    return NoResourceError(f"Unknown resource: {cut_line(uri, 200)}; there are {there}")
-
-
-_SHOWN: Final = 20
+def _unknown(uri: str, session: ClientSession | None) -> UnknownResourceError:
+    uris = ", ".join(each.uri for each in existing(session)[-_MAX_SHOWN:])
+    return UnknownResourceError(f"Unknown resource: {cut_line(uri, 200)}; there are {uris}")

@@ -1,6 +1,7 @@
-"""The engine sessions behind a server: opened at the first call that needs one, shared by name, put to rest when idle.
+"""The engine sessions behind a server: opened on the first call, shared by name, put to rest when idle.
 
-Owns the limit on how many are open, and which roots each has. Must not know tools. Called by `server`.
+Owns the limit on open sessions. A resting session has no worker process; its next call starts one. Never knows MCP.
+Called by `requests` and `notifications`.
 """
 
 from __future__ import annotations
@@ -14,61 +15,50 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from engine.core.errors import EngineError
-from mcp_tools.errors import CallError
-from mcp_tools.roots import Roots, RootsError
+from mcp_tools.access import AccessError, Roots
+from mcp_tools.replies import CallError
 
-if TYPE_CHECKING:  # it is loaded when the client has its first answer
+if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Session, Sessions
-    from mcp_tools.bench import Bench
+    from mcp_tools.client_session import ClientSession
 
 logger = logging.getLogger(__name__)
-MOST_SESSIONS: Final = 64
+MAX_SESSIONS: Final = 64
 REST_SECONDS: Final = 30 * 60.0
-_LOOK_SECONDS: Final = 60.0
-_AGAIN_SECONDS: Final = 2.0
-"""Between two attempts to open a session again that has become read-only."""
+_CHECK_SECONDS: Final = 60.0
+_RENEW_SECONDS: Final = 2.0
+"""Pause between attempts to reopen a session that became read-only."""
+TOO_MANY_SESSIONS: Final = (
+    "This server already has {limit} sessions in use, which is its limit; use one of them, or wait until one has been"
+    f" idle for {REST_SECONDS / 60:.0f} minutes."
+)
 
 
-class _Opened:
-    """A session that is open, when it was used last, and whether its worker was ended since.
+class _OpenSession:
+    """An open session, the time of its last use, and whether it rests.
 
-    `changing` is held while the worker is ended: a call that comes meanwhile waits for that.
+    `changing` is held while its worker is ended or the session is reopened; calls wait for that.
     """
 
-    __slots__ = ("bench", "changing", "is_resting", "renewed", "used")
+    __slots__ = ("changing", "is_resting", "last_renewal", "last_use", "session")
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.changing = anyio.Lock(fast_acquire=True)  # each request takes it
-        self.used = 0.0
-        self.renewed = -math.inf
-        """When it was last tried to open it again."""
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+        self.changing = anyio.Lock(fast_acquire=True)  # every request takes it
+        self.last_use = 0.0
+        self.last_renewal = -math.inf
         self.is_resting = False
 
 
-class Held:
-    """How clients run statements in the sandbox: in the mode that leaves them the session's directories.
-
-    What would ask in it, such as a command that is to run outside, is refused, because there is nobody to ask.
-    """
-
-    def __init__(self, *, network: bool) -> None:
-        self._network: Final = "on" if network else "off"
-
-    def hold(self, session: Session) -> None:
-        """Has the session be so, whatever it was when it was served last."""
-        session.set_mode("auto")
-        session.set_option("network", self._network)
-
-
-class BenchPool:
+class SessionPool:
     """The sessions of one server.
 
     Args:
-        engine: gives the sessions of a running engine, which the first call waits for.
-        confined: whether views open nothing outside of the roots.
-        held: how statements of clients are held; None where clients write none, or with the user's own rights.
-        now: seconds of a clock that never goes back.
+        engine: returns the sessions of the engine, after waiting for it to load.
+        confined: whether views may open only the roots.
+        sandboxed: whether clients run Python in the sandbox.
+        network: whether that Python may use TCP.
+        now: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -76,106 +66,109 @@ class BenchPool:
         engine: Callable[[], Awaitable[Sessions]],
         *,
         confined: bool,
-        held: Held | None = None,
+        sandboxed: bool = False,
+        network: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._confined = confined
-        self._held = held
+        self._sandboxed = sandboxed
+        self._network = network
         self._now = now
-        self._opened: dict[str, _Opened] = {}
+        self._open: dict[str, _OpenSession] = {}
         self._opening = anyio.Lock()
 
-    async def bench(self, key: str, name: str | None, roots: Callable[[], Awaitable[Roots]], client: str) -> Bench:
-        """The session of that key, opened where it is not.
+    async def open(
+        self, key: str, name: str | None, roots: Callable[[], Awaitable[Roots]], client: str
+    ) -> ClientSession:
+        """Return the session of that key; open it if necessary.
 
         Args:
-            key: what shares one: an HTTP path, or a connection.
-            name: of a session that lasts; None for a new one.
-            roots: finds out where it is to work.
-            client: who opens it, as that calls itself.
+            key: identifies the session: an HTTP path's name, or the connection.
+            name: the name of a lasting session; None for a new one.
+            roots: returns the directories of the session.
+            client: the client's own name.
 
         Raises:
-            CallError: it cannot be opened; the message says why, and what to do.
+            CallError: the session cannot be opened; the message says why, and what to do.
         """
         found = await self.find(key)
         if found is not None:
             return found
         try:
-            where = await roots()  # of a client that may take its time, while others open theirs
+            directories = await roots()  # outside the lock, because a client may answer slowly
             async with self._opening:
-                if key not in self._opened:
-                    self._opened[key] = _Opened(await self._open(name, where, client))
-        except (EngineError, RootsError) as error:
-            raise CallError(f"No session can be opened: {error}.") from error
-        return await self._used(self._opened[key])
+                if key not in self._open:
+                    self._open[key] = _OpenSession(await self._open_new(name, directories, client))
+        except (EngineError, AccessError) as error:
+            raise CallError(f"Cannot open a session: {error}.") from error
+        return await self._use(self._open[key])
 
-    async def _open(self, name: str | None, where: Roots, client: str) -> Bench:
+    async def _open_new(self, name: str | None, roots: Roots, client: str) -> ClientSession:
         sessions = await self._engine()
-        if len(self._opened) >= MOST_SESSIONS:
-            await self._give_way(sessions)
-        session = await sessions.open(name, where.cwd, where.directories[1:], confined=self._confined, client=client)
-        from mcp_tools.bench import Bench  # for the first answer, as above
+        if len(self._open) >= MAX_SESSIONS:
+            await self._evict(sessions)
+        session = await sessions.open(name, roots.cwd, roots.directories[1:], confined=self._confined, client=client)
+        if self._sandboxed:
+            # Set even if the session was served differently before. Mode `auto` never asks; whatever would need a
+            # question is refused, because no user can answer here.
+            session.set_mode("auto")
+            session.set_option("network", "on" if self._network else "off")
+        return self._client_session(session)
 
-        if self._held is not None:
-            self._held.hold(session)
-        return Bench(session, by_client=self._held is not None)
+    def _client_session(self, session: Session) -> ClientSession:
+        from mcp_tools.client_session import ClientSession  # after the first response
 
-    async def _give_way(self, sessions: Sessions) -> None:
-        """Closes the session that has rested longest: all of it is on disk, and its next call opens it again."""
-        resting = {
-            key: opened for key, opened in self._opened.items() if opened.is_resting and not opened.changing.locked()
-        }
+        return ClientSession(session, sandboxed=self._sandboxed)
+
+    async def _evict(self, sessions: Sessions) -> None:
+        """Close the session that has rested longest. It is fully saved, and its next call reopens it."""
+        resting = {key: each for key, each in self._open.items() if each.is_resting and not each.changing.locked()}
         if not resting:
-            raise CallError(
-                f"This server has {MOST_SESSIONS} sessions in use, the most there can be; use one of them, or wait"
-                f" until one has been idle for {REST_SECONDS / 60:.0f} minutes."
-            )
-        key = min(resting, key=lambda key: resting[key].used)
-        del self._opened[key]
-        await sessions.close(resting[key].bench.session.session_id)
+            raise CallError(TOO_MANY_SESSIONS.format(limit=MAX_SESSIONS))
+        key = min(resting, key=lambda key: resting[key].last_use)
+        del self._open[key]
+        await sessions.close(resting[key].session.engine_session.session_id)
 
-    async def find(self, key: str) -> Bench | None:
-        """The session of that key, if it is open."""
-        opened = self._opened.get(key)
-        return None if opened is None else await self._used(opened)
+    async def find(self, key: str) -> ClientSession | None:
+        """Return the session of that key if it is open."""
+        found = self._open.get(key)
+        return None if found is None else await self._use(found)
 
-    async def _used(self, opened: _Opened) -> Bench:
-        opened.used = self._now()
-        async with opened.changing:
-            opened.is_resting = False
-            if opened.bench.session.is_read_only and self._now() - opened.renewed >= _AGAIN_SECONDS:
-                opened.renewed = self._now()
-                await self._renew(opened)
-        return opened.bench
+    async def _use(self, entry: _OpenSession) -> ClientSession:
+        entry.last_use = self._now()
+        async with entry.changing:
+            entry.is_resting = False
+            if entry.session.engine_session.is_read_only and self._now() - entry.last_renewal >= _RENEW_SECONDS:
+                entry.last_renewal = self._now()
+                await self._renew(entry)
+        return entry.session
 
-    async def _renew(self, opened: _Opened) -> None:
-        """Has a session go on that could not be kept for a while, if it can be by now. Till then it is looked at."""
+    async def _renew(self, entry: _OpenSession) -> None:
+        """Reopen a session that could not be saved, if saving works again. Until then it stays readable."""
         sessions = await self._engine()
-        session = await sessions.renew(opened.bench.session)
-        if session is not opened.bench.session:
-            from mcp_tools.bench import Bench  # for the first answer, as below
+        session = await sessions.renew(entry.session.engine_session)
+        if session is not entry.session.engine_session:
+            entry.session = self._client_session(session)
 
-            opened.bench = Bench(session, by_client=self._held is not None)
+    def awake(self) -> list[tuple[str, ClientSession]]:
+        """The sessions that do not rest, with their keys."""
+        return [(key, each.session) for key, each in self._open.items() if not each.is_resting]
 
-    def awake(self) -> list[tuple[str, Bench]]:
-        """The sessions that nobody has put to rest, with their keys."""
-        return [(key, opened.bench) for key, opened in self._opened.items() if not opened.is_resting]
-
-    async def look_after(self) -> None:
-        """Puts to rest what nobody has used for a while; until it is cancelled."""
+    async def run(self) -> None:
+        """Put idle sessions to rest, until cancelled."""
         while True:
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(_CHECK_SECONDS)
             await self.rest_idle()
 
     async def rest_idle(self) -> None:
-        """Ends the workers of the sessions that nobody has used for `REST_SECONDS`."""
-        for opened in list(self._opened.values()):
-            session = opened.bench.session
-            if self._now() - opened.used <= REST_SECONDS or opened.is_resting or session.is_busy:
+        """End the workers of sessions that were unused for `REST_SECONDS`."""
+        for entry in list(self._open.values()):
+            session = entry.session.engine_session
+            if self._now() - entry.last_use <= REST_SECONDS or entry.is_resting or session.is_busy:
                 continue
-            opened.is_resting = True
-            async with opened.changing:
+            entry.is_resting = True
+            async with entry.changing:
                 try:
                     await session.rest()
                 except EngineError as error:

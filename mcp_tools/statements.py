@@ -1,8 +1,8 @@
-"""The one statement of Python that a call is recorded as: names and literals, so that arguments never become code.
+"""Builds the one Python statement that records a call: names and literals only, so arguments never become code.
 
-Pure. A name is checked to be one before it gets here (`handles.identifier`); whatever else a client gave stands in
-the source as a literal, which Python's own `repr` writes. `called` says how `view`, `group` and `show` are to be
-written: Python that a client ran may have bound these names to something else.
+Pure. `client_session.to_identifier` validates names before they get here. Python's own `repr` writes every other
+argument as a literal. `builtin` returns how to write `view`, `group` and `show`, because Python that a client ran may
+have rebound these names. Used by the tools that open and change handles.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 Literal = str | int
-Called = Callable[[str], str]
+Builtin = Callable[[str], str]
 Member = tuple[str, bool]
-"""Something that a group is to hold: a handle's name, or with True a path or glob."""
+"""A group member: a handle's name, or with True a path or glob."""
 
 
 def opening(
@@ -24,17 +24,17 @@ def opening(
     lod: int | None = None,
     follow: bool = False,
     replaces: bool = False,
-    called: Called = str,
+    builtin: Builtin = str,
 ) -> str:
-    """Binds `name` to a new view, whose render is the statement's result.
+    """Bind `name` to a new view and show it.
 
-    One that `replaces` the handle of that name takes its place in groups, and leaves it as it is where there is nothing
-    to show: then the statement raises.
+    With `replaces` the new view takes the place of the handle `name`, in groups too. If the new view has nothing to
+    show, the statement raises and leaves the old handle unchanged.
     """
     given: dict[str, Literal | None] = {"pos": pos, "tokens": tokens, "lod": lod, "freq": "Sync" if follow else None}
     named = [f"{key}={_literal(value)}" for key, value in given.items() if value is not None]
     named += [f"instead={name}"] if replaces else []
-    return f"{name} = {called('view')}({', '.join([_literal(path), *named])})"
+    return f"{name} = {builtin('view')}({', '.join([_literal(path), *named])})"
 
 
 def showing(
@@ -46,17 +46,17 @@ def showing(
     tokens: int | None = None,
     lod: int | None = None,
     follow: bool | None = None,
-    called: Called = str,
+    builtin: Builtin = str,
 ) -> str:
-    """Does what was asked to a view that is there, and shows it. What can be refused comes first."""
+    """Change an open view and show it. Steps that can fail come first."""
     steps = [
         "Refresh()" if refresh else "",
         "" if pos is None else f"SetPos({_literal(pos)})",
         "" if scroll is None else f"Scroll({_literal(scroll)})",
-        *_policy(tokens, lod),
+        *_budget_steps(tokens, lod),
         "" if follow is None else "Run()" if follow else "Pause()",
     ]
-    return _shown(name, steps, called)
+    return _show(name, steps, builtin)
 
 
 def grouping(
@@ -65,12 +65,12 @@ def grouping(
     *,
     tokens: int | None = None,
     lod: int | None = None,
-    called: Called = str,
+    builtin: Builtin = str,
 ) -> str:
-    """Binds `name` to a new group, whose summary is the statement's result."""
+    """Bind `name` to a new group and show its summary."""
     given = {"tokens": tokens, "lod": lod}
     named = [f"{key}={_literal(value)}" for key, value in given.items() if value is not None]
-    return f"{name} = {called('group')}({', '.join([*map(_member, members), *named])})"
+    return f"{name} = {builtin('group')}({', '.join([*map(_member, members), *named])})"
 
 
 def regrouping(
@@ -80,36 +80,36 @@ def regrouping(
     remove: Sequence[Member] = (),
     tokens: int | None = None,
     lod: int | None = None,
-    called: Called = str,
+    builtin: Builtin = str,
 ) -> str:
-    """Changes what a group holds, and shows it."""
+    """Change the members or the budget of a group, and show it."""
     steps = [
         f"Add({', '.join(map(_member, add))})" if add else "",
         f"Remove({', '.join(map(_member, remove))})" if remove else "",
-        *_policy(tokens, lod),
+        *_budget_steps(tokens, lod),
     ]
-    return _shown(name, steps, called)
+    return _show(name, steps, builtin)
 
 
 def closing(name: str, groups: Iterable[str] = ()) -> str:
-    """Lets go of a handle, which leaves these groups."""
+    """Remove a handle from these groups, and delete it."""
     return "; ".join([*(f"{group}.Remove({name})" for group in groups), f"del {name}"])
 
 
-def _policy(tokens: int | None, lod: int | None) -> list[str]:
+def _budget_steps(tokens: int | None, lod: int | None) -> list[str]:
     return [
         "" if tokens is None else f"SetTokens({_literal(tokens)})",
         "" if lod is None else f"SetLod({_literal(lod)})",
     ]
 
 
-def _shown(name: str, steps: Iterable[str], called: Called) -> str:
-    return f"{called('show')}({'.'.join([name, *filter(None, steps)])})"
+def _show(name: str, steps: Iterable[str], builtin: Builtin) -> str:
+    return f"{builtin('show')}({'.'.join([name, *filter(None, steps)])})"
 
 
 def _member(member: Member) -> str:
-    text, is_text = member
-    return _literal(text) if is_text else text
+    text, is_path = member
+    return _literal(text) if is_path else text
 
 
 def _literal(value: Literal) -> str:

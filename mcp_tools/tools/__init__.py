@@ -1,16 +1,18 @@
-"""The tools, a module each: what a client is told of it, and what a call does. `TOOLS` is the table.
+"""The tools: what clients learn about each one, and what a call does. `TOOLS` and `PYTHON_TOOLS` are the tables.
 
-A new tool is a module with a row, and its line here.
+To add a tool, write its function and row in one of the modules here, and add the row to a table.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from . import group, replay, rewind, run, tick, timeline, view
-from .row import ToolRow
+from .history import TICK, TIMELINE
+from .python import REPLAY, REWIND, RUN
+from .schema import ToolRow
+from .views import GROUP, VIEW
 
-TOOLS: Final[tuple[ToolRow, ...]] = (view.ROW, group.ROW, tick.ROW, timeline.ROW)
-"""What every client may call."""
-RUNNING: Final[tuple[ToolRow, ...]] = (run.ROW, rewind.ROW, replay.ROW)
-"""What is there where clients may run Python."""
+TOOLS: Final[tuple[ToolRow, ...]] = (VIEW, GROUP, TICK, TIMELINE)
+"""Tools that every client may call."""
+PYTHON_TOOLS: Final[tuple[ToolRow, ...]] = (RUN, REWIND, REPLAY)
+"""Tools that exist only if clients may run Python."""

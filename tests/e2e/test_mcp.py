@@ -64,7 +64,7 @@ async def test_a_name_that_is_no_text_ends_nothing(project: Path) -> None:
 @pytest.mark.slow
 def test_what_cannot_be_used_is_one_line_and_a_two(project: Path) -> None:
     for options, sentence in (
-        (("--root", "nowhere"), "rewindow-mcp: nowhere is no directory; name a project with --root DIR\n"),
+        (("--root", "nowhere"), "rewindow-mcp: nowhere is not a directory; name a project with --root DIR\n"),
         (("--session", "a b"), "rewindow-mcp: 'a b' is no name of a session"),
     ):
         done = start(project, *options)

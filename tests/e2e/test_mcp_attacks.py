@@ -21,6 +21,8 @@ from mcp.shared.exceptions import MCPError
 from engine import open_store, session_named
 from engine.core.clock import SystemClock
 from engine.log.events.execution import StatementRecorded
+from mcp_tools.client_session import WORKER_DIED
+from mcp_tools.requests import NOT_SAVED
 from tests.support.mcp_clients import SCRIPT, process
 
 pytestmark = pytest.mark.slow
@@ -154,7 +156,7 @@ def test_no_call_that_was_answered_is_lost_whatever_is_killed(project: Path) -> 
             victim.ask(1)  # which may be the first to find that it is gone
             victim.take(1)
             victim.check()
-        assert all(said.endswith("; all handles are kept, call again.") for said in victim.refused), victim.refused
+        assert all(said.endswith(WORKER_DIED.partition("{reason}")[2]) for said in victim.refused), victim.refused
         victim.end([*below, *victim.below()])
     assert len(acknowledged) > KILLS
     check_recorded(project, acknowledged)
@@ -218,8 +220,9 @@ def test_a_disk_that_is_full_costs_nothing_that_was_answered(
                 victim.ask(CALLS)
                 victim.take(CALLS)
             for said in victim.refused:
-                assert said.startswith("That could not be kept: ")
-                assert said.endswith("; when this is mended, call again.")
+                before, _, after = NOT_SAVED.partition("{reason}")
+                assert said.startswith(before)
+                assert said.endswith(after)
                 assert "\n" not in said
             assert "v0" in victim.said("view")
         end = time.monotonic() + SECONDS
@@ -275,7 +278,7 @@ def test_a_line_of_ten_megabytes_is_a_request_like_any_other(project: Path) -> N
         server.stdin.write(_call(number, "view", path=path))
         server.stdin.flush()
         said = _answer(server.stdout.readline())["content"][0]["text"]
-        assert ("two" if path == "a.txt" else "`path` has at most 4,096 characters") in said
+        assert ("two" if path == "a.txt" else "`path` may have at most 4,096 characters") in said
         assert len(said) < 1000
     server.stdin.close()
     assert server.wait(SECONDS) == 0

@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 from mcp.server.lowlevel.server import Server
 
-from mcp_tools import serving
+from mcp_tools import server as server_module
 from mcp_tools.server import make_server
 from mcp_tools.tasks import Tasks
 from tests.support.mcp_fixtures import add_fixtures
@@ -54,7 +54,7 @@ async def with_fixtures(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGen
         add_fixtures(server, next(each for each in arguments if isinstance(each, Tasks)))
         return server
 
-    monkeypatch.setattr(serving, "make_server", make)
+    monkeypatch.setattr(server_module, "make_server", make)
     async with web(root, token=None) as server:
         yield server
 

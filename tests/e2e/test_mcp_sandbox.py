@@ -62,11 +62,11 @@ def test_without_a_kernel_that_holds_it_it_ends_and_says_what_to_do(
     monkeypatch.setattr("engine.cannot_hold", lambda: "this kernel has no Landlock", raising=False)
     assert main(["--allow-run"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("rewindow-mcp: --allow-run needs a sandbox, and this kernel has no Landlock")
-    assert "--allow-run=unsandboxed lets clients run Python with" in said
+    assert said.startswith("rewindow-mcp: --allow-run needs a sandbox, but this kernel has no Landlock")
+    assert "With --allow-run=unsandboxed clients run Python with" in said
 
 
 @pytest.mark.parametrize("options", [("--network",), ("--network", "--allow-run=unsandboxed")])
 def test_the_network_is_for_the_sandbox(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(options) == 2
-    assert "--network goes with --allow-run" in capsys.readouterr().err
+    assert "--network needs --allow-run" in capsys.readouterr().err

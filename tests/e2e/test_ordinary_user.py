@@ -19,7 +19,7 @@ SECONDS: Final = 480
 ATTACKS: Final = (
     "tests/mcp_tools/test_attacks.py",
     "tests/mcp_tools/test_bad_input.py",
-    "tests/mcp_tools/test_roots.py",
+    "tests/mcp_tools/test_access.py",
     "tests/e2e/test_mcp_swapping.py",
     "tests/e2e/test_planted_programs.py",
     "tests/e2e/test_hostile_statements.py",

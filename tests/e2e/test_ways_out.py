@@ -37,14 +37,13 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 from acp_adapter.methods import METHODS
 from engine.cli.commands import COMMANDS
 from engine.log.redaction import NO_SECRETS
-from mcp_tools.completions import COMPLETED
-from mcp_tools.logs import Logs
-from mcp_tools.prompts import PROMPTS
-from mcp_tools.requests import Requests
-from mcp_tools.resources import TEMPLATES, TIMELINE
+from mcp_tools.notifications import LogMessages
+from mcp_tools.prompts import COMPLETED, PROMPTS
+from mcp_tools.requests import RequestHandlers
+from mcp_tools.resources import TEMPLATES, TIMELINE_URI
 from mcp_tools.server import make_server
 from mcp_tools.tasks import Tasks
-from mcp_tools.tools import RUNNING, TOOLS
+from mcp_tools.tools import PYTHON_TOOLS, TOOLS
 from tests.support import mcp_server
 from tests.support.agents import Agent
 from tests.support.commands import COMMAND, Home
@@ -346,7 +345,7 @@ FAULTS: Final = (
         "from acp_adapter.methods import METHODS as m\nfrom msgspec.structs import replace\n"
         "m['session/list'] = replace(m['session/list'], handler=fail_later)",
     ),
-    ("mcp stderr", "rewindow_mcp", "import mcp_tools.serving as m; m.serve_stdio = fail_later"),
+    ("mcp stderr", "rewindow_mcp", "import mcp_tools.server as m; m.serve_stdio = fail_later"),
     ("mcp stderr", "rewindow_mcp", "import mcp_tools.requests as m; m.orient = fail"),
     ("rewindow stderr", "rewindow", "import engine.cli.sessions as m; m.sessions = lambda: fail()"),
 )
@@ -589,7 +588,7 @@ def listed(client: Mcp) -> None:
     """All lists, resources, prompts and completions."""
     for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping"):
         client.ask(method, {})
-    for uri in ("view://c", "view://n", f"view://{key_of('argument')}", "group://g", "changes://0", TIMELINE):
+    for uri in ("view://c", "view://n", f"view://{key_of('argument')}", "group://g", "changes://0", TIMELINE_URI):
         client.ask("resources/read", {"uri": uri})
     client.ask("prompts/get", {"name": "review-changes", "arguments": {}})
     client.ask("prompts/get", {"name": "review-changes", "arguments": {"since": key_of("argument")}})
@@ -740,10 +739,16 @@ def requests_served() -> set[str]:
     """The methods for which the server that clients reach has a handler."""
     nothing: Any = None
     tasks = Tasks(nothing, nothing, nothing)
-    requests = Requests(
-        nothing, runs=True, structured=False, on_answered=nothing, feed=nothing, logs=nothing, redactor=nothing
+    requests = RequestHandlers(
+        nothing,
+        allow_run=True,
+        structured=False,
+        on_response=nothing,
+        subscriptions=nothing,
+        log_messages=nothing,
+        redactor=nothing,
     )
-    server = make_server(requests, Logs(), tasks, lambda: NO_SECRETS, runs=True)
+    server = make_server(requests, LogMessages(), tasks, lambda: NO_SECRETS, allow_run=True)
     methods = {*SPEC_CLIENT_METHODS, *(method.method for method in tasks.methods())}
     return {method for method in methods if server.get_request_handler(method) is not None}
 
@@ -753,9 +758,9 @@ def requests_served() -> set[str]:
     [
         ("method", set(METHODS)),
         ("request", requests_served() | {"initialize"}),
-        ("tool", {row.name for row in (*TOOLS, *RUNNING)}),
+        ("tool", {row.name for row in (*TOOLS, *PYTHON_TOOLS)}),
         ("prompt", set(PROMPTS)),
-        ("resource", {*TEMPLATES, TIMELINE}),
+        ("resource", {*TEMPLATES, TIMELINE_URI}),
         ("completion", {" ".join(each) for each in COMPLETED}),
         ("command", {command.name for command in COMMANDS}),
     ],

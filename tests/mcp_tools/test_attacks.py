@@ -1,7 +1,7 @@
-"""Paths and URIs that are meant to lead out of the roots: none does, and nothing is told of what lies there.
+"""Paths and URIs that try to leave the roots: none succeeds, and no reply reveals what is outside.
 
-What the tests of other file servers try, the official one first. Run as whoever runs this, and by
-`tests/e2e/test_ordinary_user` without root's rights too.
+The cases come from the tests of other file servers, the official one first. `tests/e2e/test_ordinary_user` runs them
+again as an ordinary user.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_tools.roots import Roots
+from mcp_tools.access import Roots
+from mcp_tools.tools.views import NO_HANDLES
 from tests.support.mcp_clients import ERAS, Caller, Era, served, text_of
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ ODD_NAMES = (
     "line\nbreak",
     "n" * 255,
 )
-"""Names that files may have, and that mean something elsewhere."""
+"""Valid file names with a special meaning elsewhere."""
 OUTSIDE = (
     "{tmp}/project-evil/secret",
     "{tmp}/project2/secret",
@@ -88,7 +89,7 @@ NOT_THERE = (
     "$(ls)",
     "~nobody-of-that-name/x",
 )
-"""What other systems or programs take for paths to elsewhere, and here is a name that no file has."""
+"""Paths elsewhere in the syntax of other systems or programs; here they are names of missing files."""
 NO_RESOURCES = (
     "view://%62",
     "view://../a",
@@ -142,16 +143,16 @@ def project(tmp_path: Path) -> Path:
 
 
 async def refusals(caller: Caller, path: str) -> list[str]:
-    """What is said to those who ask for the path: as a view, below a group and as one of its members."""
+    """The replies for the path as a view and as a group member."""
     seen = [await caller.error("view", path=path)]
     seen.append(text_of(await caller.result("group", name="g", add=[path])))
-    if await caller.text("view") != "No handles. `view` with a path opens one.":
+    if await caller.text("view") != NO_HANDLES:
         await caller.text("group", name="g", close=True)
     return seen
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_no_path_leads_out_of_the_roots(project: Path, tmp_path: Path, era: Era) -> None:
+async def test_paths_cannot_leave_the_roots(project: Path, tmp_path: Path, era: Era) -> None:
     async with served(project, era=era) as caller:
         for given in OUTSIDE:
             path = given.format(tmp=tmp_path)
@@ -159,10 +160,10 @@ async def test_no_path_leads_out_of_the_roots(project: Path, tmp_path: Path, era
             assert "outside the workspace" in said, path
             assert "SECRET" not in said + grouped, path
             assert "root:" not in said + grouped, path
-        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        assert await caller.text("view") == NO_HANDLES
 
 
-async def test_whether_something_is_there_is_not_told_of_what_lies_outside(project: Path, tmp_path: Path) -> None:
+async def test_refusal_does_not_reveal_existence(project: Path, tmp_path: Path) -> None:
     async with served(project) as caller:
         for there, nothing in (
             ("evil/secret", "evil/nothing"),
@@ -173,7 +174,7 @@ async def test_whether_something_is_there_is_not_told_of_what_lies_outside(proje
             assert told.partition(" cannot be read: ")[2] == also.partition(" cannot be read: ")[2] != ""
 
 
-async def test_why_a_path_is_refused_is_said_however_long_it_is(tmp_path: Path) -> None:
+async def test_refusal_of_a_long_path_keeps_its_reason(tmp_path: Path) -> None:
     place = tmp_path / ("long" * 40) / ("deep" * 40)
     project = place / "project"
     project.mkdir(parents=True)
@@ -189,13 +190,13 @@ async def test_why_a_path_is_refused_is_said_however_long_it_is(tmp_path: Path) 
         assert await caller.error("view", path=f"{long}file") == f"no file {long[:59]}…."
 
 
-async def test_paths_of_other_systems_are_names_that_no_file_has(project: Path) -> None:
+async def test_foreign_path_syntax_names_no_file(project: Path) -> None:
     async with served(project) as caller:
         for path in NOT_THERE:
             assert await caller.error("view", path=path) == f"no file {path}."
 
 
-async def test_every_name_that_a_file_may_have_opens_that_file(project: Path) -> None:
+async def test_odd_file_names_open(project: Path) -> None:
     async with served(project) as caller:
         for name in ODD_NAMES:
             (project / name).write_text(f"this is {len(name)}\n")
@@ -206,7 +207,7 @@ async def test_every_name_that_a_file_may_have_opens_that_file(project: Path) ->
             assert f"this is {len(name)}" in await caller.text("view", path=str(project / name), name="v"), name
 
 
-async def test_what_lies_inside_is_found_however_its_path_is_written(project: Path, tmp_path: Path) -> None:
+async def test_all_spellings_of_inner_paths_open(project: Path, tmp_path: Path) -> None:
     async with served(project) as caller:
         for path in (
             "./a.txt",
@@ -224,7 +225,7 @@ async def test_what_lies_inside_is_found_however_its_path_is_written(project: Pa
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_no_uri_is_more_than_a_name(project: Path, tmp_path: Path, era: Era) -> None:
+async def test_hostile_uris_are_unknown(project: Path, tmp_path: Path, era: Era) -> None:
     async with served(project, era=era) as caller:
         await caller.text("view", path="a.txt", name="a")
         for given in NO_RESOURCES:
@@ -235,7 +236,7 @@ async def test_no_uri_is_more_than_a_name(project: Path, tmp_path: Path, era: Er
             assert len(refused.value.error.message) < 400, uri
 
 
-async def test_of_several_roots_the_first_is_where_paths_start(project: Path, tmp_path: Path) -> None:
+async def test_relative_paths_start_at_first_root(project: Path, tmp_path: Path) -> None:
     inner_first = Roots((str(project / "src"), str(project)))
     async with served(project, limit=inner_first) as caller:
         for path in ("one.py", "../a.txt", str(project / "a.txt")):
@@ -248,13 +249,13 @@ async def test_of_several_roots_the_first_is_where_paths_start(project: Path, tm
             assert "outside the workspace" in await caller.error("view", path=path)
 
 
-async def test_a_root_that_is_everything_keeps_nothing_out(project: Path) -> None:
+async def test_root_directory_as_root(project: Path) -> None:
     async with served(project, limit=Roots(("/",))) as caller:
         assert "two" in await caller.text("view", path=str(project / "a.txt"))
         assert "two" in await caller.text("view", path=str(project / "a.txt").lstrip("/"))
 
 
-async def test_what_may_not_be_read_is_said(project: Path) -> None:
+async def test_unreadable_files_are_reported(project: Path) -> None:
     (project / "locked").mkdir()
     (project / "locked" / "b.txt").write_text("LOCKED\n")
     (project / "locked").chmod(0)

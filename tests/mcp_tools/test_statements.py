@@ -1,4 +1,4 @@
-"""What a call is recorded as: one statement of names and literals, whatever the arguments are."""
+"""The statement of a call: only names and literals, whatever the arguments are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shape(source: str) -> str:
 
 @examples(5)
 @given(path=TEXTS, pos=st.none() | TEXTS, tokens=st.none() | st.integers(1, 10**6), follow=st.booleans())
-def test_opening_holds_its_arguments_as_literals(path: str, pos: str | None, tokens: int | None, follow: bool) -> None:
+def test_opening_writes_arguments_as_literals(path: str, pos: str | None, tokens: int | None, follow: bool) -> None:
     source = statements.opening("a", path, pos=pos, tokens=tokens, follow=follow)
     assert [each for each in literals(source) if each != "Sync"] == [
         each for each in (path, pos, tokens) if each is not None and each != "Sync"
@@ -50,12 +50,12 @@ def test_opening_holds_its_arguments_as_literals(path: str, pos: str | None, tok
     assert pos == "" or shape(source) == shape(plain)
 
 
-def test_names_are_written_as_they_are_called_and_a_handle_that_is_replaced_is_named() -> None:
+def test_builtin_names_and_replaced_handles() -> None:
     assert statements.opening("a", "x", replaces=True) == "a = view('x', instead=a)"
-    assert statements.opening("a", "x", called=original) == "a = __rewindow__.view('x')"
-    assert statements.showing("a", called=original) == "__rewindow__.show(a)"
-    assert statements.grouping("g", [("a", False)], called=original) == "g = __rewindow__.group(a)"
-    assert statements.regrouping("g", add=[("a", True)], called=original) == "__rewindow__.show(g.Add('a'))"
+    assert statements.opening("a", "x", builtin=original) == "a = __rewindow__.view('x')"
+    assert statements.showing("a", builtin=original) == "__rewindow__.show(a)"
+    assert statements.grouping("g", [("a", False)], builtin=original) == "g = __rewindow__.group(a)"
+    assert statements.regrouping("g", add=[("a", True)], builtin=original) == "__rewindow__.show(g.Add('a'))"
     assert statements.closing("a", ["g", "h"]) == "g.Remove(a); h.Remove(a); del a"
 
 
@@ -73,7 +73,7 @@ def test_names_are_written_as_they_are_called_and_a_handle_that_is_replaced_is_n
         },
     )
 )
-def test_showing_calls_methods_of_the_handle_with_literals_alone(chosen: dict[str, Any]) -> None:
+def test_showing_calls_only_methods_with_literals(chosen: dict[str, Any]) -> None:
     made = tree(statements.showing("a", **chosen))
     for node in ast.walk(made):
         assert isinstance(
@@ -84,7 +84,7 @@ def test_showing_calls_methods_of_the_handle_with_literals_alone(chosen: dict[st
 
 @examples(5)
 @given(texts=st.lists(TEXTS, max_size=4), tokens=st.none() | st.integers(1, 9))
-def test_what_a_group_holds_is_a_name_or_a_literal(texts: list[str], tokens: int | None) -> None:
+def test_group_members_are_names_or_literals(texts: list[str], tokens: int | None) -> None:
     members = [*((text, True) for text in texts), ("a", False)]
     for source in (
         statements.grouping("g", members, tokens=tokens),
@@ -94,7 +94,7 @@ def test_what_a_group_holds_is_a_name_or_a_literal(texts: list[str], tokens: int
         assert found == texts * (1 if source.startswith("g =") else 2)
 
 
-def test_the_statements_as_a_person_reads_them() -> None:
+def test_statement_sources() -> None:
     assert (
         statements.opening("cfg", "a.toml", tokens=400, follow=True) == "cfg = view('a.toml', tokens=400, freq='Sync')"
     )

@@ -1,4 +1,4 @@
-"""Calls that outlast their request, as tasks: begun where the client knows them, asked for, cancelled, forgotten."""
+"""Tasks: started if the client supports them, polled, cancelled, expired."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams
 
 from mcp_tools import tasks as tasks_module
-from mcp_tools.tasks import IDENTIFIER, KEPT, LIVED, MOST_TASKS, Tasks
+from mcp_tools.middleware import INTERNAL_FAILURE
+from mcp_tools.tasks import IDENTIFIER, KEPT_AFTER_END, MAX_TASKS, MIN_LIFETIME, UNKNOWN_TASK, Tasks
 from tests.support.mcp_http import MODERN, Web, modern_headers, web
 
 pytestmark = pytest.mark.anyio
@@ -44,11 +45,11 @@ TASK: dict[str, Any] = {
     "required": ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "resultType"],
     "additionalProperties": False,
 }
-"""The shape of SEP-2663."""
+"""JSON Schema of a task in SEP-2663."""
 
 
 class Peer:
-    """Requests of the newer era, as they stand."""
+    """Raw requests of the newer era."""
 
     def __init__(self, server: Web, path: str = "", knows: Mapping[str, Any] = KNOWS) -> None:
         self._server = server
@@ -56,7 +57,7 @@ class Peer:
         self._knows = knows
 
     async def answer(self, method: str, params: Mapping[str, Any], header: str | None = None) -> dict[str, Any]:
-        """The whole answer; `header` is what `Mcp-Name` says, where that is not true."""
+        """The whole response; `header` overrides the header `Mcp-Name`."""
         named = str(params.get("taskId", params.get("name", "")))
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -83,7 +84,7 @@ class Peer:
         return await self.result("tools/call", name=tool, arguments=arguments)
 
     async def task(self, tool: str, **arguments: Any) -> str:
-        """The id of the task that a call is answered with."""
+        """The id of the task that a call returns."""
         begun = await self.call(tool, **arguments)
         Draft202012Validator(TASK).validate(begun)
         assert (begun["resultType"], begun["status"]) == ("task", "working")
@@ -96,7 +97,7 @@ class Peer:
         return found
 
     async def ended(self, task_id: str) -> dict[str, Any]:
-        """The task when it works no more."""
+        """The task after its end."""
         with anyio.fail_after(10):
             while (found := await self.get(task_id))["status"] == "working":  # noqa: ASYNC110 -- as clients do
                 await anyio.sleep(0.02)
@@ -112,7 +113,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-async def test_a_wait_for_changes_is_a_task_until_there_are_some(project: Path) -> None:
+async def test_waiting_tick_becomes_a_task(project: Path) -> None:
     async with web(project) as server:
         peer = Peer(server)
         await peer.call("view", path="a.txt", name="a", follow=True)
@@ -131,7 +132,7 @@ async def test_a_wait_for_changes_is_a_task_until_there_are_some(project: Path) 
 
 
 @pytest.mark.slow
-async def test_a_call_that_is_done_in_a_moment_is_answered_as_ever(project: Path) -> None:
+async def test_fast_call_returns_its_result(project: Path) -> None:
     async with web(project, runs=True) as server:
         peer = Peer(server)
         for tool, arguments in (
@@ -149,7 +150,7 @@ async def test_a_call_that_is_done_in_a_moment_is_answered_as_ever(project: Path
 
 
 @pytest.mark.slow
-async def test_a_statement_that_runs_long_goes_on_without_its_client_and_is_cancelled_with_its_task(
+async def test_long_statement_outlives_its_request(
     project: Path,
 ) -> None:
     async with web(project, runs=True) as server:
@@ -168,7 +169,7 @@ async def test_a_statement_that_runs_long_goes_on_without_its_client_and_is_canc
 
 
 @pytest.mark.slow
-async def test_a_task_says_which_statement_of_how_many_runs_again(project: Path) -> None:
+async def test_task_reports_replay_progress(project: Path) -> None:
     gate = project / "gate"
     async with web(project, runs=True) as server:
         peer = Peer(server)
@@ -186,7 +187,7 @@ async def test_a_task_says_which_statement_of_how_many_runs_again(project: Path)
 
 
 @pytest.mark.slow
-async def test_a_client_that_knows_no_tasks_gets_none(project: Path) -> None:
+async def test_client_without_tasks_extension(project: Path) -> None:
     async with web(project, runs=True) as server:
         task = await Peer(server).task("tick", wait=25)
         peer = Peer(server, knows=KNOWS_NOT)
@@ -202,7 +203,7 @@ async def test_a_client_that_knows_no_tasks_gets_none(project: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_task_is_known_in_its_own_session_alone_and_by_its_own_name(project: Path) -> None:
+async def test_task_is_visible_only_in_its_session(project: Path) -> None:
     async with web(project) as server:
         peer, other = Peer(server, "/mine"), Peer(server, "/theirs")
         task = await peer.task("tick", wait=25)
@@ -221,7 +222,7 @@ async def test_a_task_is_known_in_its_own_session_alone_and_by_its_own_name(proj
 
 
 @pytest.mark.slow
-async def test_what_runs_as_a_task_ends_with_the_server(project: Path) -> None:
+async def test_tasks_end_with_the_server(project: Path) -> None:
     marker = project / "ended"
     code = f"import time\ntry:\n    time.sleep(600)\nfinally:\n    open({str(marker)!r}, 'w').close()"
     with anyio.fail_after(20):
@@ -234,7 +235,7 @@ async def test_what_runs_as_a_task_ends_with_the_server(project: Path) -> None:
 
 @asynccontextmanager
 async def bounded() -> AsyncGenerator[anyio.abc.TaskGroup]:
-    """A task group that is not waited for without end."""
+    """A task group with a timeout."""
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             yield group
@@ -242,14 +243,14 @@ async def bounded() -> AsyncGenerator[anyio.abc.TaskGroup]:
 
 @dataclass
 class FakeSession:
-    """What is known of a client."""
+    """A client's capabilities."""
 
     client_capabilities: types.ClientCapabilities | None
 
 
 @dataclass(kw_only=True)
 class FakeContext(ServerRequestContext[Any, Any]):
-    """As much of a request as tasks look at."""
+    """The part of a request context that tasks use."""
 
     key: str = "mine"
     protocol_version: str = MODERN
@@ -261,8 +262,8 @@ class FakeContext(ServerRequestContext[Any, Any]):
         self.session = FakeSession(types.ClientCapabilities(extensions={IDENTIFIER: {}}))
 
 
-class Bench:
-    """Tasks with a clock that stands still, over calls that last until they are told to end."""
+class TaskHarness:
+    """Tasks with a fixed clock, over calls that last until `done` is set."""
 
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -285,70 +286,70 @@ class Bench:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_module, "AT_ONCE_SECONDS", 0.0)
+    monkeypatch.setattr(tasks_module, "IMMEDIATE_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_task_is_kept_as_long_as_it_says_and_while_it_works() -> None:
+async def test_task_lifetime() -> None:
     async with bounded() as group:
-        bench = Bench(group)
-        task = (await bench.begin())["taskId"]
-        bench.now += LIVED * 2
-        assert (await bench.ask("tasks/get", task))["status"] == "working"
-        bench.done.set()
+        harness = TaskHarness(group)
+        task = (await harness.begin())["taskId"]
+        harness.now += MIN_LIFETIME * 2
+        assert (await harness.ask("tasks/get", task))["status"] == "working"
+        harness.done.set()
         await anyio.wait_all_tasks_blocked()
-        ended = await bench.ask("tasks/get", task)
+        ended = await harness.ask("tasks/get", task)
         assert ended["status"] == "completed"
-        assert ended["ttlMs"] == (LIVED * 2 + KEPT) / timedelta(milliseconds=1)
-        bench.now += KEPT - timedelta(milliseconds=1)
-        assert await bench.ask("tasks/get", task) == ended
-        bench.now += timedelta(milliseconds=1)
-        with pytest.raises(MCPError, match="no task of that id"):
-            await bench.ask("tasks/get", task)
+        assert ended["ttlMs"] == (MIN_LIFETIME * 2 + KEPT_AFTER_END) / timedelta(milliseconds=1)
+        harness.now += KEPT_AFTER_END - timedelta(milliseconds=1)
+        assert await harness.ask("tasks/get", task) == ended
+        harness.now += timedelta(milliseconds=1)
+        with pytest.raises(MCPError, match=UNKNOWN_TASK):
+            await harness.ask("tasks/get", task)
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_session_with_as_many_tasks_as_there_can_be_is_answered_without() -> None:
+async def test_too_many_tasks_return_results_directly() -> None:
     async with bounded() as group:
-        bench = Bench(group)
-        for _ in range(MOST_TASKS):
-            assert (await bench.begin())["resultType"] == "task"
+        harness = TaskHarness(group)
+        for _ in range(MAX_TASKS):
+            assert (await harness.begin())["resultType"] == "task"
         plain: list[Any] = []
 
         async def one_more() -> None:
-            plain.append(await bench.begin())
+            plain.append(await harness.begin())
 
         group.start_soon(one_more)
         await anyio.wait_all_tasks_blocked()
         assert plain == []
-        assert (await bench.begin(FakeContext(key="theirs")))["resultType"] == "task"
-        bench.done.set()
+        assert (await harness.begin(FakeContext(key="theirs")))["resultType"] == "task"
+        harness.done.set()
         await anyio.wait_all_tasks_blocked()
         assert plain == [{"content": []}]
-        bench.now += LIVED + KEPT
-        bench.done = anyio.Event()
-        assert (await bench.begin())["resultType"] == "task"
+        harness.now += MIN_LIFETIME + KEPT_AFTER_END
+        harness.done = anyio.Event()
+        assert (await harness.begin())["resultType"] == "task"
         group.cancel_scope.cancel()
 
 
-async def test_a_request_that_is_cancelled_before_it_is_answered_takes_its_call_with_it() -> None:
+async def test_cancelled_request_cancels_its_call() -> None:
     async with bounded() as group:
-        bench = Bench(group)
+        harness = TaskHarness(group)
         with anyio.move_on_after(0.01):
-            await bench.begin()
+            await harness.begin()
         with anyio.fail_after(5):
             await anyio.wait_all_tasks_blocked()
-    # the group ends, because nothing is left in it
+    # the task group ends, because no task is left
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_error_of_the_protocol_fails_a_task_and_the_handshake_era_has_none() -> None:
+async def test_protocol_error_fails_the_task() -> None:
     async with bounded() as group:
-        bench = Bench(group)
+        harness = TaskHarness(group)
         params = CallToolRequestParams(name="run")
         for failure, error in (
             (MCPError(-32000, "no", {"why": 1}), {"code": -32000, "message": "no", "data": {"why": 1}}),
-            (SystemExit(4), {"code": -32603, "message": "the server failed at this request; its stderr says more"}),
+            (SystemExit(4), {"code": -32603, "message": INTERNAL_FAILURE}),
         ):
             go = anyio.Event()
 
@@ -356,14 +357,14 @@ async def test_an_error_of_the_protocol_fails_a_task_and_the_handshake_era_has_n
                 await go.wait()
                 raise failure
 
-            begun: Any = await bench.tasks.intercept_tool_call(params, FakeContext(), fail)  # pyright: ignore
+            begun: Any = await harness.tasks.intercept_tool_call(params, FakeContext(), fail)  # pyright: ignore
             go.set()
             await anyio.wait_all_tasks_blocked()
-            found = await bench.ask("tasks/get", begun["taskId"])
+            found = await harness.ask("tasks/get", begun["taskId"])
             assert (found["status"], found["error"]) == ("failed", error)
             assert "result" not in found
         old: Any = FakeContext(protocol_version="2025-11-25")
         with pytest.raises(MCPError, match="Method not found"):
-            await bench.ask("tasks/get", begun["taskId"], old)
-        bench.done.set()
-        assert await bench.begin(old) == {"content": []}
+            await harness.ask("tasks/get", begun["taskId"], old)
+        harness.done.set()
+        assert await harness.begin(old) == {"content": []}

@@ -1,4 +1,4 @@
-"""The tools as a client has them: views opened, moved, grouped, followed, listed; and what each mistake is told."""
+"""The tools, called by a client: each does its work, and each mistake gets advice."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from engine.core.tokens import count
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import SessionOpened
 from engine.log.store.memory import MemoryStore
+from mcp_tools.access import Roots
 from mcp_tools.replies import CURSOR, HANDLE
-from mcp_tools.roots import Roots
 from mcp_tools.server import INSTRUCTIONS
+from mcp_tools.tools.history import NO_STATEMENT, NOTHING_CHANGED
+from mcp_tools.tools.views import NO_HANDLES
 from tests.support.mcp_clients import ERAS, Era, served, text_of
 
 pytestmark = pytest.mark.anyio
@@ -34,9 +36,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_view_is_opened_moved_and_shown_again(project: Path, era: Era) -> None:
+async def test_view_opens_moves_and_shows(project: Path, era: Era) -> None:
     async with served(project, era=era) as caller:
-        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        assert await caller.text("view") == NO_HANDLES
         result = await caller.result("view", path="a.txt", tokens=60)
         first, *rest = text_of(result).split("\n")
         assert re.fullmatch(r"a  a\.txt  lines 1-\d+ of 100  \d\d/60 tokens  lod 0  statement 1", first)
@@ -74,10 +76,10 @@ async def test_a_view_is_opened_moved_and_shown_again(project: Path, era: Era) -
         assert "line 60" in await caller.text("view", name="a")
         assert "other" in await caller.text("view", name="a", refresh=True)
         assert await caller.text("view", name="a", close=True) == "a is closed  statement 7"
-        assert "There is no view a; open are first." in await caller.error("view", name="a")
+        assert "There is no view a; open: first." in await caller.error("view", name="a")
 
 
-async def test_a_path_without_a_name_has_one_view(project: Path) -> None:
+async def test_path_without_name_has_one_view(project: Path) -> None:
     async with served(project) as caller:
         assert (await caller.text("view", path="src/one.py")).startswith("one  ")
         assert (await caller.text("view", path="src/one.py", tokens=40)).startswith("one  ")
@@ -88,27 +90,14 @@ async def test_a_path_without_a_name_has_one_view(project: Path) -> None:
         assert (await caller.text("view", path="src")).startswith("src  src  ")
 
 
-async def test_what_is_not_there_is_said_and_leaves_no_handle(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("SECRET")
-    (project / "link").symlink_to(tmp_path / "secret.txt")
+async def test_missing_file_leaves_no_handle(project: Path) -> None:
     async with served(project) as caller:
         assert await caller.error("view", path="nothing.txt") == "no file nothing.txt."
-        for path in (
-            "../secret.txt",
-            "link",
-            str(tmp_path / "secret.txt"),
-            "~root/x",
-            "/etc/passwd",
-            "/proc/self/environ",
-        ):
-            said = await caller.error("view", path=path)
-            assert "outside the workspace" in said, said
-            assert "SECRET" not in said
         assert "is no path" in await caller.error("view", path="a\0b")
-        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        assert await caller.text("view") == NO_HANDLES
 
 
-async def test_a_name_that_is_opened_anew_stands_for_the_new_view_in_groups_too(project: Path) -> None:
+async def test_reopened_name_replaces_view_in_groups(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", name="a", path="a.txt", tokens=60, follow=True)
         await caller.text("group", name="g", add=["a", "src/one.py"])
@@ -129,7 +118,7 @@ async def test_a_name_that_is_opened_anew_stands_for_the_new_view_in_groups_too(
         assert [line.partition("  ")[0] for line in (await caller.text("view")).split("\n")[1:]] == ["g", "outer", "a"]
 
 
-async def test_what_is_closed_leaves_its_groups(project: Path) -> None:
+async def test_closed_handle_leaves_its_groups(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", name="a", path="a.txt", follow=True)
         await caller.text("group", name="g", add=["a", "src/one.py"])
@@ -144,19 +133,19 @@ async def test_what_is_closed_leaves_its_groups(project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"name": "g", "path": "a.txt"}, "g is a group already"),
+        ({"name": "g", "path": "a.txt"}, "g is already a group"),
         ({"name": "n", "path": "a.txt"}, "n is a variable of this session; choose another name."),
-        ({"name": "n"}, "n is a variable of this session, no view."),
+        ({"name": "n"}, "n is a variable of this session, not a view."),
         ({"name": "g"}, "g is a group; use the tool `group` for it."),
-        ({"name": "viev"}, "There is no view viev; open are view1. Did you mean view1?"),
-        ({"tokens": 5}, "view needs `path` to open a view, or the `name` of one that is open."),
+        ({"name": "viev"}, "There is no view viev; open: view1. Did you mean view1?"),
+        ({"tokens": 5}, "view needs `path` to open a view, or the `name` of an open one."),
         ({"name": "view1", "close": True, "pos": 5}, "`close` takes the `name` of a view, not pos."),
-        ({"path": "a.txt", "scroll": 5}, "`scroll` moves a view that is open"),
+        ({"path": "a.txt", "scroll": 5}, "`scroll` moves an open view"),
         ({"name": "view1", "pos": "nobody"}, "declares nothing of that name"),
         ({"name": "view1", "pos": "1:2:3"}, 'give "line:col"'),
     ],
 )
-async def test_a_mistake_is_told_what_would_work(project: Path, arguments: dict[str, object], sentence: str) -> None:
+async def test_mistakes_get_advice(project: Path, arguments: dict[str, object], sentence: str) -> None:
     async with served(project, runs=True) as caller:
         await caller.text("view", path="src/one.py", name="view1")
         await caller.text("group", name="g")
@@ -164,7 +153,7 @@ async def test_a_mistake_is_told_what_would_work(project: Path, arguments: dict[
         assert sentence in await caller.error("view", **arguments)
 
 
-async def test_a_group_is_made_changed_and_closed(project: Path) -> None:
+async def test_group_is_made_changed_and_closed(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", path="a.txt", tokens=60)
         made = await caller.text("group", name="g", add=["a", "src/*.py"], tokens=300)
@@ -178,11 +167,10 @@ async def test_a_group_is_made_changed_and_closed(project: Path) -> None:
         assert "There is no group g; none is open, `group` with `add` opens one." in await caller.error(
             "group", name="g", close=True
         )
-        assert "is no path or glob" in await caller.error("group", name="g", add=["../x"]) or True
         assert (await caller.text("view")).startswith("1 handle\na  view")
 
 
-async def test_a_group_of_views_that_do_not_follow_does_not_say_that_it_does(project: Path) -> None:
+async def test_group_follows_only_if_members_follow(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", path="a.txt")
         made = await caller.result("group", name="g", add=["a"])
@@ -199,11 +187,11 @@ async def test_a_group_of_views_that_do_not_follow_does_not_say_that_it_does(pro
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_tick_tells_what_changed_and_cursors_disturb_nobody(project: Path, era: Era) -> None:
+async def test_tick_reports_changes_by_cursor(project: Path, era: Era) -> None:
     async with served(project, era=era) as caller:
         await caller.text("view", path="a.txt", name="a", follow=True)
         await caller.text("view", path="src/one.py", name="one")
-        assert (await caller.text("tick")).startswith("Nothing changed.\ncursor ")
+        assert (await caller.text("tick")).startswith(f"{NOTHING_CHANGED}\ncursor ")
         start = int((await caller.text("tick")).rsplit(" ", 1)[1])
         (project / "a.txt").write_text("changed\n" + (project / "a.txt").read_text())
         (project / "src" / "one.py").write_text("nobody follows this\n")
@@ -212,16 +200,16 @@ async def test_a_tick_tells_what_changed_and_cursors_disturb_nobody(project: Pat
         assert told.startswith("a: 1 line changed in a.txt")
         assert "+changed" in told
         assert (result.meta or {})[CURSOR] == int(told.rsplit(" ", 1)[1])
-        assert (await caller.text("tick")).startswith("Nothing changed.")
+        assert (await caller.text("tick")).startswith(NOTHING_CHANGED)
         assert (await caller.text("tick", since=start)).startswith("a: 1 line changed")
         assert (await caller.text("tick", since=start)).startswith("a: 1 line changed")
         assert "There is no cursor 99999 yet; the newest is " in await caller.error("tick", since=99999)
 
 
-async def test_a_tick_waits_for_a_change_and_lets_others_work_meanwhile(project: Path) -> None:
+async def test_waiting_tick_does_not_block_calls(project: Path) -> None:
     async with served(project) as caller:
         await caller.text("view", path="a.txt", name="a", follow=True)
-        assert (await caller.text("tick", wait=0.1)).startswith("Nothing changed.")
+        assert (await caller.text("tick", wait=0.1)).startswith(NOTHING_CHANGED)
         told: list[str] = []
         async with anyio.create_task_group() as tasks:
 
@@ -236,7 +224,7 @@ async def test_a_tick_waits_for_a_change_and_lets_others_work_meanwhile(project:
         assert told[0].startswith("a: ")
 
 
-async def test_many_changes_are_told_within_the_budget_the_newest_of_them(project: Path) -> None:
+async def test_tick_keeps_newest_changes_within_budget(project: Path) -> None:
     async with served(project) as caller:
         start = (await caller.text("tick")).rsplit(" ", 1)[1]
         await caller.text("view", path="a.txt", name="a", follow=True)
@@ -254,9 +242,9 @@ async def test_many_changes_are_told_within_the_budget_the_newest_of_them(projec
         assert "+change 5" in told
 
 
-async def test_the_timeline_has_every_call_that_did_something(project: Path) -> None:
+async def test_timeline_lists_statements(project: Path) -> None:
     async with served(project) as caller:
-        assert await caller.text("timeline") == "No statement has run yet."
+        assert await caller.text("timeline") == NO_STATEMENT
         assert "none has run yet" in await caller.error("timeline", statement=1)
         await caller.text("view", path="a.txt", tokens=60)
         await caller.error("view", name="a", pos="nobody")
@@ -274,7 +262,7 @@ async def test_the_timeline_has_every_call_that_did_something(project: Path) -> 
         assert (await caller.text("timeline", tokens=60)).split("\n")[0].endswith(" earlier; `statement` shows one")
 
 
-async def test_python_runs_only_where_it_was_allowed(project: Path) -> None:
+async def test_python_runs_only_if_allowed(project: Path) -> None:
     async with served(project) as caller:
         with pytest.raises(MCPError, match="Unknown tool: run; there are view, group, tick, timeline"):
             await caller.result("run", code="1")
@@ -293,7 +281,7 @@ async def test_python_runs_only_where_it_was_allowed(project: Path) -> None:
         assert long.count("word") <= 50
 
 
-async def test_a_named_session_is_there_again_with_its_handles(project: Path) -> None:
+async def test_named_session_reopens_with_its_handles(project: Path) -> None:
     store = MemoryStore(SystemClock())
     async with served(project, store=store, session="work") as caller:
         await caller.text("view", path="a.txt", name="a", tokens=60)
@@ -308,11 +296,11 @@ async def test_a_named_session_is_there_again_with_its_handles(project: Path) ->
         "show(a)",
     ]
     async with served(project, store=store, session="work", limit=Roots((str(project / "src"),))) as caller:
-        assert "No session can be opened: session named_work showed files of" in await caller.error("view")
+        assert "Cannot open a session: session named_work showed files of" in await caller.error("view")
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_client_goes_back_with_views_variables_and_files_or_without_files(project: Path, era: Era) -> None:
+async def test_rewind_restores_names_and_files(project: Path, era: Era) -> None:
     async with served(project, era=era, runs=True) as caller:
         await caller.text("run", code="a = view('a.txt', tokens=40); n = 1; w = write('new.txt', '1')")
         await caller.text("run", code="from pathlib import Path\nn = 2; w = Path('new.txt').write_text('2')")
@@ -329,16 +317,16 @@ async def test_a_client_goes_back_with_views_variables_and_files_or_without_file
         assert (await caller.text("rewind", to=0)).split("\n")[1:] == [
             "new.txt is left as it is: it has changed since the session last wrote it."
         ]
-        assert await caller.text("view") == "No handles. `view` with a path opens one."
+        assert await caller.text("view") == NO_HANDLES
         assert await caller.text("rewind", to=0, files=False) == "after statement 0  branch b3"
-        assert await caller.error("rewind", to=1) == "No statement has run yet."
+        assert await caller.error("rewind", to=1) == NO_STATEMENT
     async with served(project, era=era) as caller:
         with pytest.raises(MCPError, match="Unknown tool: rewind"):
             await caller.result("rewind", to=0)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_client_has_statements_run_again_and_is_told_what_differs(project: Path, era: Era) -> None:
+async def test_replay_reports_differences(project: Path, era: Era) -> None:
     async with served(project, era=era, runs=True) as caller:
         await caller.text("run", code="import os; n = 1")
         await caller.text("run", code="token = os.urandom(4).hex(); w = write('new.txt', token); token")
@@ -354,80 +342,14 @@ async def test_a_client_has_statements_run_again_and_is_told_what_differs(projec
         assert "no Python" in await caller.error("replay", **{"from": 1, "code": "import"})
 
 
-async def test_a_name_is_what_a_client_takes_first(project: Path) -> None:
-    """Python's rules are no business of theirs."""
-    async with served(project) as caller:
-        shown = await caller.text("group", name="all", add=["src/*.py"])
-        assert shown.startswith("all_ (all)  ")
-        assert "Error" not in shown
-        assert (await caller.text("group", name="my-group", add=["a.txt"])).startswith("my_group (my-group)  ")
-        assert (await caller.text("view", name="src/one.py", path="src/one.py")).startswith("src_one_py (src/one.py)  ")
-        for name, identifier in (
-            ("open", "open_"),
-            ("class", "class_"),
-            ("2nd", "n2nd"),
-            ("_a b;c", "a_b_c"),
-            ("\u00e4", "a"),
-        ):
-            assert (await caller.text("view", name=name, path="a.txt")).startswith(f"{identifier} ({name})  ")
-        assert (await caller.text("view", name="src/one.py", pos=1)).startswith("src_one_py (src/one.py)  ")
-        await caller.text("group", name="outer", add=["my-group", "open", "src/one.py"])
-        assert (await caller.text("group", name="my-group", close=True)).startswith("my_group is ")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "handle"), [("a-b", "a.b", "a_b"), ("c_d", "c d", "c_d"), ("open", "open-", "open_")]
-)
-async def test_two_names_of_a_client_never_become_one_handle_unseen(
-    project: Path, first: str, second: str, handle: str
-) -> None:
-    async with served(project) as caller:
-        await caller.text("view", name=first, path="a.txt")
-        assert f"call it {handle}, or choose another name." in await caller.error(
-            "view", name=second, path="src/one.py"
-        )
-        assert "  a.txt  " in await caller.text("view", name=first)
-        assert (await caller.text("view", name=second)).startswith(f"{handle} ({second})  a.txt  ")
-        for name in (handle, first):
-            assert (await caller.text("view", name=name, path="src/one.py")).startswith(handle)
-        await caller.text("view", name=first, close=True)
-        await caller.text("group", name=first, add=["a.txt"])
-        for change in ({"add": ["src"]}, {"remove": ["a.txt"]}, {"tokens": 500}):
-            assert f"call it {handle}" in await caller.error("group", name=second, **change)
-        assert (await caller.text("group", name=second)).startswith(f"{handle} ({second})  a.txt  ")
-        assert "  a.txt, src  " in await caller.text("group", name=handle, add=["src"])
-
-
-async def test_long_names_that_begin_alike_are_different_handles(project: Path) -> None:
-    long = "a/" * 150
-    async with served(project) as caller:
-        for name, path in ((f"{long}one", "a.txt"), (f"{long}two", "src/one.py"), (f"{'1' * 300}", "src/two.py")):
-            await caller.text("view", name=name, path=path)
-            shown = await caller.text("view", name=name)
-            handle = shown.partition(" ")[0]
-            assert len(handle) == 64
-            assert f"  {path}  " in shown
-            assert (await caller.text("view", name=handle)).startswith(f"{handle}  {path}  ")
-        assert (await caller.text("view")).startswith("3 handles")
-
-
-@pytest.mark.parametrize("name", ["", "---", "\u65e5\u672c"])
-async def test_what_cannot_be_a_name_is_said_by_the_schema_and_by_the_error(project: Path, name: str) -> None:
-    async with served(project) as caller:
-        tools = {tool.name: tool for tool in (await caller.client.list_tools()).tools}
-        for tool in ("view", "group"):
-            assert not re.search(tools[tool].input_schema["properties"]["name"]["pattern"], name)
-            assert "name" in await caller.error(tool, name=name, **({"path": "a.txt"} if tool == "view" else {}))
-
-
-async def test_what_changes_no_file_says_so(project: Path) -> None:
+async def test_read_only_tools_are_annotated(project: Path) -> None:
     async with served(project, runs=True) as caller:
         tools = (await caller.client.list_tools()).tools
     safe = {tool.name for tool in tools if tool.annotations is not None and tool.annotations.read_only_hint}
     assert safe == {"view", "group", "tick", "timeline"}
 
 
-async def test_what_is_advertised_costs_few_tokens(project: Path) -> None:
+async def test_advertised_tools_cost_few_tokens(project: Path) -> None:
     async with served(project, runs=True) as caller:
         tools = (await caller.client.list_tools()).tools
         cost = [count(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools]

@@ -212,12 +212,14 @@ FURTHER: Final[Sequence[Step]] = (
         re.compile(r"statement 6  error .*\nTraceback.*ZeroDivisionError.*", re.DOTALL),
         failed=True,
     ),
-    _call("view", {"name": "nothing"}, "There is no view nothing; open are Main_view.", failed=True),
-    _call("view", {"tokens": "many"}, "`tokens` is a whole number, not 'many'.", failed=True),
+    _call("view", {"name": "nothing"}, "There is no view nothing; open: Main_view.", failed=True),
+    _call("view", {"tokens": "many"}, "`tokens` must be an integer, not 'many'.", failed=True),
     _refused("tools/call", {"name": "nothing", "arguments": {}}, "Unknown tool: nothing; there are view, group,"),
     _refused("resources/read", {"uri": "view://nobody"}, "Unknown resource: view://nobody; there are "),
     _refused("prompts/get", {"name": "nothing", "arguments": {}}, "Unknown prompt: nothing; there are orient,"),
-    _refused("prompts/get", {"name": "review-changes", "arguments": {"since": "x"}}, "`since` is a cursor of `tick`"),
+    _refused(
+        "prompts/get", {"name": "review-changes", "arguments": {"since": "x"}}, "`since` must be a cursor of `tick`"
+    ),
 )
 LEGACY: Final = (Ask("ping", {}, {}),)
 """What the newer era has no more."""

@@ -19,8 +19,8 @@ from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers
-from mcp_tools.roots import Roots
-from mcp_tools.serving import Service, serve_streams
+from mcp_tools.access import Roots
+from mcp_tools.server import Service, serve_streams
 from tests.support.sessions import LentStore
 from tests.support.workers import PATIENCE, shared_zygote
 
@@ -83,7 +83,7 @@ async def served(
         redactor=lambda: NO_SECRETS,
         roots=limit or Roots((str(root),)),
         session=session,
-        runs=runs,
+        allow_run=runs,
         structured=structured,
     )
 

@@ -20,10 +20,9 @@ from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers
-from mcp_tools.access import Access, Token, address_of
+from mcp_tools.access import Access, Roots, Token, address_of
 from mcp_tools.http import serve_http
-from mcp_tools.roots import Roots
-from mcp_tools.serving import Service
+from mcp_tools.server import Service
 from tests.support.mcp_clients import SCRIPT, Caller, Era
 from tests.support.sessions import LentStore
 from tests.support.workers import PATIENCE, shared_zygote
@@ -107,7 +106,7 @@ async def web(
     lent: Any = LentStore(store or MemoryStore(SystemClock()))
     access = Access(address=address_of(address), token=None if token is None else Token(token, "a test"), hosts=hosts)
     listening = access.address.listen()
-    service = Service(redactor=lambda: NO_SECRETS, roots=limit or Roots((str(root),)), runs=runs)
+    service = Service(redactor=lambda: NO_SECRETS, roots=limit or Roots((str(root),)), allow_run=runs)
     stop, there = anyio.Event(), anyio.Event()
     urls: list[str] = []
 

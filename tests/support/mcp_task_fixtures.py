@@ -39,9 +39,9 @@ class AskingTasks(Tasks):
         self._asked: dict[str, Json] = {}
         self._answered: dict[str, anyio.Event] = {}
 
-    async def carry_out(self, task: Task, ctx: Context, call: CallNext) -> None:
+    async def run(self, task: Task, ctx: Context, call: CallNext) -> None:
         _CURRENT.set(task.task_id)
-        await super().carry_out(task, ctx, call)
+        await super().run(task, ctx, call)
 
     async def ask(self, questions: Mapping[str, Json]) -> None:
         """Waits until the client of the present task has answered all of them."""
@@ -49,13 +49,13 @@ class AskingTasks(Tasks):
         self._asked[task_id], self._answered[task_id] = dict(questions), anyio.Event()
         await self._answered[task_id].wait()
 
-    def detailed(self, task: Task) -> Json:
-        said, asked = super().detailed(task), self._asked.get(task.task_id)
+    def describe(self, task: Task) -> Json:
+        said, asked = super().describe(task), self._asked.get(task.task_id)
         if asked and task.status == "working":
             said |= {"status": "input_required", "inputRequests": asked}
         return said
 
-    def take(self, task: Task, responses: Mapping[str, Any]) -> None:
+    def accept_input(self, task: Task, responses: Mapping[str, Any]) -> None:
         asked = self._asked.get(task.task_id, {})
         for key in responses:
             asked.pop(key, None)

@@ -81,7 +81,7 @@ WRONG: Final = """\
 from engine import EnvironmentSpec, Store
 from engine.runtime.connection import Capture
 from engine.runtime.control_channel import MessageReader
-from mcp_tools.serving import Service
+from mcp_tools.server import Service
 
 def wrong(store: Store, data: bytes) -> None:
     MessageReader()

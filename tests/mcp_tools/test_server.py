@@ -1,4 +1,4 @@
-"""What a client waits for at the start: the SDK and little of ours. The engine is loaded behind the first answer."""
+"""The start of the server: the engine is loaded after the first response."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import sys
 import pytest
 
 SECONDS = 30
+
+
 LOADED = {
     "",
-    "config",
+    "core",
+    "core.cutting",
+    "core.errors",
+    "core.ids",
+    "core.legible",
     "core.settings",
-    "cutting",
-    "environment",
+    "core.version",
+    "runtime",
     "runtime.hardening",
     "runtime.zygote",
-    "errors",
-    "ids",
-    "legible",
-    "worker",
+    "runtime.worker",
     "runtime.worker.processes",
     "runtime.worker.processes.brands",
     "runtime.worker.processes.privileges",
@@ -29,17 +32,19 @@ LOADED = {
     "runtime.sandbox.kernel",
     "runtime.sandbox.landlock",
 }
-"""Of the engine, when a server can answer. What comes in addition, every client waits for."""
+"""The engine modules of a server that can respond. Every client would wait for more."""
+
+
 SOURCE = """
 import sys
 import mcp_tools.cli
 from engine import Zygote, harden_process, load_settings
-from mcp_tools.serving import Service, serve_stdio
+from mcp_tools.server import Service, serve_stdio
 print(*[name for name in sys.modules if name.partition(".")[0] in ("engine", "acp_adapter", "conformance")])
 """
 
 
 @pytest.mark.slow
-def test_the_engine_is_not_loaded_before_the_first_answer() -> None:
+def test_engine_is_not_loaded_before_first_response() -> None:
     done = subprocess.run([sys.executable, "-c", SOURCE], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert {name.removeprefix("engine").removeprefix(".") for name in done.stdout.split()} == LOADED

@@ -1,7 +1,8 @@
-"""What a client is sent holds no secret, by whichever way a handler sends it."""
+"""Responses contain no secret, whichever way a handler sends them; lists have one page."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +13,15 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 
 from engine import Redactor
-from mcp_tools.guard import Redaction
+from mcp_tools.middleware import NO_SUCH_PAGE, Redaction
+from tests.support.mcp_clients import ERAS, Era, served
 
 pytestmark = pytest.mark.anyio
+
+
 KEY = "s3cret-value"
+
+
 REDACTION = Redaction(lambda: Redactor([KEY]))
 
 
@@ -50,7 +56,7 @@ async def talks(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     return {"contents": [{"uri": f"view://{KEY}", "name": KEY, "text": KEY}], "_meta": {"x": {"name": KEY}}}
 
 
-async def test_results_notifications_and_progress_hold_no_secret() -> None:
+async def test_results_notifications_and_progress_are_redacted() -> None:
     sent = Sent()
     result = await REDACTION(context(sent), talks)
     assert KEY not in str((result, sent.messages))
@@ -58,7 +64,7 @@ async def test_results_notifications_and_progress_hold_no_secret() -> None:
     assert ("notifications/resources/updated", {"uri": "view://***"}) in sent.messages
 
 
-async def test_errors_hold_no_secret() -> None:
+async def test_errors_are_redacted() -> None:
     async def fails(_ctx: object) -> dict[str, Any]:
         raise MCPError(types.INVALID_PARAMS, f"no {KEY}", {"uri": f"view://{KEY}"})
 
@@ -67,8 +73,18 @@ async def test_errors_hold_no_secret() -> None:
     assert (caught.value.message, caught.value.data) == ("no ***", {"uri": "view://***"})
 
 
-async def test_a_table_of_ours_stays_where_a_word_in_it_is_a_secret() -> None:
+async def test_static_results_are_not_redacted() -> None:
     async def lists(_ctx: object) -> dict[str, Any]:
         return {"tools": [{"name": KEY}]}
 
     assert await REDACTION(context(Sent(), "tools/list"), lists) == {"tools": [{"name": KEY}]}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_list_cursors_are_refused(tmp_path: Path, era: Era) -> None:
+    async with served(tmp_path, era=era) as caller:
+        client = caller.client
+        for listing in (client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts):
+            with pytest.raises(MCPError, match=NO_SUCH_PAGE):
+                await listing(cursor="1")
+            assert await listing()

@@ -1,7 +1,4 @@
-"""Whatever arguments a client makes up, it is answered with a text, and the server goes on.
-
-What is recorded of its calls are names and literals, and runs again to the same replies.
-"""
+"""Random calls: every reply is a text within its budget, and statements contain only names and literals."""
 
 from __future__ import annotations
 
@@ -15,30 +12,46 @@ from mcp_types import TextResourceContents
 
 from engine import session_named
 from engine.core.clock import SystemClock
+from engine.core.tokens import count
 from engine.log.events.execution import StatementRecorded
 from engine.log.store.memory import MemoryStore
-from mcp_tools.handles import identifier
+from mcp_tools.client_session import to_identifier
 from mcp_tools.tools import TOOLS
+from mcp_tools.tools.history import NOTHING_CHANGED
 from tests.support.mcp_clients import Caller, served, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
 NAMES = sorted({name for row in TOOLS for name in row.schema["properties"]} - {"wait"})
+
+
 LIKELY = st.sampled_from(
     ["a", "g", "a.txt", "*", "class", "", "../x", "a.txt:1", "1:1", 0, 1, 2, 3, 20_000, -1, True, []]
 )
+
+
 HOSTILE = st.sampled_from(
     ["a'); import os; ('", "__import__('os')", "a.__class__", "\\", "'''", "{a}", "a\n1/0", "x;y"]
 )
+
+
 VALUES = st.recursive(
     LIKELY | HOSTILE | st.none() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
+
+
 MADE_UP = st.tuples(
     st.sampled_from([row.name for row in TOOLS]),
     st.dictionaries(st.sampled_from([*NAMES, "nobody"]), VALUES, max_size=4),
 )
+
+
 SOME_NAME = st.sampled_from(["a", "b", "g", "h"])
+
+
 TAKEN = st.one_of(
     st.tuples(
         st.just("view"),
@@ -67,7 +80,9 @@ TAKEN = st.one_of(
     ),
     st.tuples(st.just("tick"), st.just({})),
 )
-"""Calls of which most can be carried out."""
+"""Calls that mostly succeed."""
+
+
 NODES = (
     ast.Module,
     ast.Expr,
@@ -82,9 +97,12 @@ NODES = (
     ast.USub,
     ast.expr_context,
 )
-"""What statements of names and literals consist of."""
+"""Syntax nodes of statements with only names and literals."""
+
+
 REBUILT = "rebuilt in a new worker"
-NOTHING = "Nothing changed."
+
+
 METHODS = {"Refresh", "SetPos", "Scroll", "SetTokens", "SetLod", "Run", "Pause", "Add", "Remove"}
 
 
@@ -93,7 +111,7 @@ async def called(caller: Caller, tool: str, arguments: dict[str, object]) -> str
 
 
 async def replies(caller: Caller) -> dict[str, str]:
-    """Everything that can be read, by URI; the timeline without how long each statement took."""
+    """All resources by URI, and the changes without the lines about rebuilds."""
     found: dict[str, str] = {}
     for resource in (await caller.client.list_resources()).resources:
         (contents,) = (await caller.client.read_resource(resource.uri)).contents
@@ -102,17 +120,17 @@ async def replies(caller: Caller) -> dict[str, str]:
     (contents,) = (await caller.client.read_resource("changes://0")).contents
     assert isinstance(contents, TextResourceContents)
     changes = contents.text.rpartition("\ncursor ")[0].split("\n")
-    return found | {"changes": "\n".join(line for line in changes if not line.startswith(REBUILT)) or NOTHING}
+    return found | {"changes": "\n".join(line for line in changes if not line.startswith(REBUILT)) or NOTHING_CHANGED}
 
 
 def check_sources(store: MemoryStore) -> None:
-    """Of what clients gave there are names of handles and literals in the statements, nothing that would be run."""
+    """Check that statements contain only handle names and literals from the clients."""
     for event in store.load(session_named("work")):
         if isinstance(event, StatementRecorded):
             for node in ast.walk(ast.parse(event.source)):
                 assert isinstance(node, NODES), event.source
                 if isinstance(node, ast.Name):
-                    assert node.id in {"view", "group", "show"} or identifier(node.id) == node.id, event.source
+                    assert node.id in {"view", "group", "show"} or to_identifier(node.id) == node.id, event.source
                 if isinstance(node, ast.Attribute):
                     assert node.attr in METHODS, event.source
 
@@ -139,3 +157,60 @@ async def test_random_arguments(
     check_sources(store)
     async with served(root, store=store, session="work") as caller:
         assert await replies(caller) == before
+
+
+TEXT = st.text(
+    st.sampled_from("ab \n\t\0\x1b漢字🎉\u200b\u2028é\ud800()=:#'\"") | st.characters(exclude_categories=()),
+    max_size=300,
+)
+
+
+BUDGETS = st.integers(1, 60) | st.integers(1, 20_000)
+
+
+def content(text: str, times: int) -> bytes:
+    return (text * times).encode("utf-8", "surrogatepass")[:1_000_000]
+
+
+def body(reply: str) -> str:
+    """The reply without its first line."""
+    return reply.partition("\n")[2]
+
+
+async def check(root: Path, files: list[bytes], tokens: int) -> None:
+    for number, data in enumerate(files):
+        (root / f"f{number}.py").write_bytes(data)
+    async with served(root, runs=True) as caller:
+
+        async def reply(tool: str, **arguments: object) -> str:
+            return text_of(await caller.result(tool, **arguments))
+
+        for lod in range(4):
+            shown = await reply("view", name="v", path="f0.py", tokens=tokens, lod=lod, follow=True)
+            assert count(body(shown)) <= tokens, shown
+        shown = await reply("group", name="g", add=["v", "*.py"], tokens=tokens)
+        assert count(body(shown)) <= tokens, shown
+        (root / "f0.py").write_bytes(files[-1] + b"\nchanged\n")
+        told, _, _ = (await reply("tick", tokens=tokens)).rpartition("\ncursor ")
+        assert told == NOTHING_CHANGED or count(told) <= tokens, told
+        ran = await reply("run", code="print(open('f0.py', errors='surrogateescape').read())", tokens=tokens)
+        assert count(body(ran)) <= tokens, ran
+        for arguments in ({}, {"statement": 1}, {"statement": 7}):
+            assert count(body(await reply("timeline", tokens=tokens, **arguments))) <= tokens
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    files=st.lists(st.builds(content, TEXT, st.sampled_from([1, 30, 10_000])), min_size=1, max_size=3), tokens=BUDGETS
+)
+async def test_replies_stay_within_budget(
+    tmp_path_factory: pytest.TempPathFactory, files: list[bytes], tokens: int
+) -> None:
+    await check(tmp_path_factory.mktemp("project"), files, tokens)
+
+
+@pytest.mark.parametrize("line", ["x", "漢", "🎉", "\0"])
+@pytest.mark.parametrize("tokens", [1, 20_000])
+async def test_huge_lines_stay_within_budget(tmp_path: Path, line: str, tokens: int) -> None:
+    data = line.encode() * (10_000_000 // len(line.encode()))
+    await check(tmp_path, [data], tokens)

@@ -1,4 +1,4 @@
-"""Replies for programs: there with `--structured`, as each tool's `outputSchema` says, and nowhere else."""
+"""Replies for programs: with `--structured` they match each tool's `outputSchema`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mcp_types import Tool
 from tests.support.mcp_clients import ERAS, Era, served, text_of
 
 pytestmark = pytest.mark.anyio
+
+
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("view", {}),
     ("view", {"path": "a.txt", "name": "a", "follow": True}),
@@ -41,7 +43,7 @@ def valid(tool: Tool, structured: object) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_programs_get_the_whole_text_and_the_facts_as_the_schema_says(tmp_path: Path, era: Era) -> None:
+async def test_structured_replies_match_their_schema(tmp_path: Path, era: Era) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     async with served(tmp_path, era=era, runs=True, structured=True) as caller:
         tools = {tool.name: tool for tool in (await caller.client.list_tools()).tools}
@@ -60,7 +62,7 @@ async def test_programs_get_the_whole_text_and_the_facts_as_the_schema_says(tmp_
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_nobody_else_gets_them(tmp_path: Path, era: Era) -> None:
+async def test_replies_are_unstructured_by_default(tmp_path: Path, era: Era) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     async with served(tmp_path, era=era, runs=True) as caller:
         assert [tool.output_schema for tool in (await caller.client.list_tools()).tools] == [None] * 7

@@ -1,6 +1,7 @@
-"""What the clients that people have are to be told about this server, each in its own format. Pure.
+"""Configurations that make common MCP clients start or reach this server, one format for each client.
 
-A token is never written down: the configurations name the variable that holds it, in each client's spelling.
+Pure. Configurations never contain the token: they name the variable that holds it, in each client's syntax. Used by
+`cli` for `--print-config`, and by the generator of `docs/mcp-clients.md`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from mcp_tools.access import VARIABLE
 
 NAME: Final = "rewindow"
 _SECONDS: Final = 660
-"""For one call, where a client's own limit is less than the 600 seconds that `run` may take."""
+"""Time limit for one call, in clients whose default is below the 600 seconds that `run` may take."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """How a client gets to the server: by starting the command, or at `url` where that is not None."""
+    """How a client reaches the server: it connects to `url`, or starts `command` if `url` is None."""
 
     command: str
     arguments: Sequence[str] = ()
@@ -28,7 +29,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 class Format(Struct, frozen=True):
-    """The configuration of one client: the file that holds it, and its text."""
+    """The configuration of one client: the file to put it in, and its text."""
 
     place: str
     text: Callable[[Launch], str]
@@ -39,11 +40,11 @@ def _authorization(launch: Launch, variable: str) -> Mapping[str, Any]:
 
 
 def _entry(launch: Launch, kind: str | None, url_name: str, url_kind: str | None, variable: str) -> Mapping[str, Any]:
-    """One server in JSON: its `type` where the client wants one, and what reaches it."""
+    """Describe the server in JSON; `kind` and `url_kind` are its `type`, for clients that need one."""
     if launch.url is None:
         return {**({"type": kind} if kind else {}), "command": launch.command, "args": [*launch.arguments]}
-    reached = {**({"type": url_kind} if url_kind else {}), url_name: launch.url}
-    return {**reached, **_authorization(launch, variable)}
+    entry = {**({"type": url_kind} if url_kind else {}), url_name: launch.url}
+    return {**entry, **_authorization(launch, variable)}
 
 
 def _json(value: Mapping[str, Any]) -> str:
@@ -51,7 +52,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _claude(launch: Launch) -> str:
-    # Otherwise its models see the names of the tools alone, and in a first turn that does not wait for the server none.
+    # Without `alwaysLoad` its models see only tool names, and no tools at all in a first turn that starts too early.
     entry = {**_entry(launch, "stdio", "url", "http", f"${{{VARIABLE}}}"), "alwaysLoad": True}
     return _json({"mcpServers": {NAME: entry}})
 
@@ -61,10 +62,10 @@ def _cursor(launch: Launch) -> str:
 
 
 def _vscode(launch: Launch) -> str:
-    asked: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     if launch.url is not None and launch.has_token:
-        asked["inputs"] = [{"type": "promptString", "id": NAME, "description": VARIABLE, "password": True}]
-    return _json({**asked, "servers": {NAME: _entry(launch, "stdio", "url", "http", f"${{input:{NAME}}}")}})
+        inputs["inputs"] = [{"type": "promptString", "id": NAME, "description": VARIABLE, "password": True}]
+    return _json({**inputs, "servers": {NAME: _entry(launch, "stdio", "url", "http", f"${{input:{NAME}}}")}})
 
 
 def _gemini(launch: Launch) -> str:
@@ -72,13 +73,13 @@ def _gemini(launch: Launch) -> str:
 
 
 def _inspector(launch: Launch) -> str:
-    # It expands no variables: its `--header` adds the token.
+    # It does not expand variables; its option `--header` adds the token.
     entry = _entry(launch, "stdio", "url", "streamable-http", "")
     return _json({"mcpServers": {NAME: {name: value for name, value in entry.items() if name != "headers"}}})
 
 
 def _codex(launch: Launch) -> str:
-    # A first turn that does not wait for a server has none of its tools.
+    # Without `required` a first turn may start before the server is ready, without its tools.
     lines = [f"[mcp_servers.{NAME}]", "required = true", f"tool_timeout_sec = {_SECONDS}"]
     if launch.url is None:
         lines += [f"command = {_quoted(launch.command)}", f"args = [{', '.join(map(_quoted, launch.arguments))}]"]
@@ -102,7 +103,7 @@ def _goose(launch: Launch) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string as TOML and YAML have it in double quotes, which is as JSON has it."""
+    """Quote a string for TOML and YAML, whose double quotes work as in JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -115,4 +116,4 @@ FORMATS: Final[Mapping[str, Format]] = {
     "gemini": Format("~/.gemini/settings.json", _gemini),
     "inspector": Format("a file for `mcp-inspector --config`", _inspector),
 }
-"""The clients, by the name that `--print-config` takes."""
+"""The clients, by their name for `--print-config`."""
