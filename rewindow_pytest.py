@@ -1,14 +1,13 @@
 """A pytest plugin: `pytest --acp-agent "CMD"` runs an item for each requirement of the conformance suite for agents.
 
-`--acp-client` and `--mcp-server` do so for clients and for servers: KINDS has a row for each.
+`--acp-client` and `--mcp-server` do the same for clients and servers. KINDS has a row for each.
 
-Every pytest run of an environment that Rewindow is installed in loads this module, so that it must cost nothing and
-break nothing there. It imports none of our packages, and a project may have a `conformance` or an `engine` of its own:
-both the list of requirements and the verdicts come from processes that have ours alone on their path.
+Every pytest run in an environment with Rewindow loads this module, so it must be cheap and must not break other
+projects. A project may have its own `conformance` or `engine` package. The plugin therefore imports none of our
+packages: the requirements and verdicts come from subprocesses with only ours on their path.
 
-The suite runs once in a session, when the first of its items does, for the requirements that were selected: it runs
-scenarios at once, and those alone whose moments decide, which items one after the other could not. The other items read
-its report. Workers of pytest-xdist share it by a folder that the controlling process makes.
+The first item runs the suite once for all selected requirements, with parallel scenarios. The other items read its
+report. Workers of pytest-xdist share the report in a folder that the controlling process creates.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ import pytest
 
 
 class Kind(NamedTuple):
-    """A suite that an option runs."""
+    """A suite with its pytest options."""
 
     command: str
-    """Of `rewindow-conformance`."""
+    """The command of `rewindow-conformance`."""
     option: str
-    """Names the program."""
-    more: str
-    """The option that holds options of the command."""
+    """The option with the program's command line."""
+    extra_option: str
+    """The option with further options for the command."""
     program: str
-    """What such a program is called."""
+    """What messages call the program."""
 
 
 KINDS: Final = (
@@ -45,7 +44,7 @@ KINDS: Final = (
 _HOME: Final = Path(__file__).resolve().parent
 _FOLDER: Final = "rewindow_conformance_folder"
 
-# Isolated, and before any other folder than the standard library's: whatever the project or its PYTHONPATH have.
+# Isolated, and after the standard library only our folder, whatever the project's PYTHONPATH contains.
 _START: Final = """\
 import site, sys
 sys.path.append(sys.argv.pop(1))
@@ -56,32 +55,32 @@ rewindow_conformance_once()
 
 _folder = pytest.StashKey[str]()
 _reports = pytest.StashKey[dict[str, dict[str, Any]]]()
-"""By the command whose report it is."""
+"""Reports, by command."""
 
 
 class _FailedError(Exception):
-    """Raised in an item that fails; its text is all that is shown, because no line of Python is to blame."""
+    """Raised in a failing item. Only its text is shown, because no line of Python is to blame."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options; nothing else happens where none is given."""
+    """Add the options. Without them, the plugin does nothing."""
     group = parser.getgroup("rewindow", "conformance to agent protocols (rewindow)")
     for kind in KINDS:
         protocol = kind.command.partition("-")[0].upper()
         text = f"judge the {kind.program} that this command line starts, over {protocol}"
         group.addoption(kind.option, metavar="CMD", help=text)
-        example = f"{kind.more}='--timeout 30 --env KEY=x'"
+        example = f"{kind.extra_option}='--timeout 30 --env KEY=x'"
         text = f"options of `rewindow-conformance {kind.command}`: {example}"
-        group.addoption(kind.more, metavar="OPTIONS", default="", help=text)
+        group.addoption(kind.extra_option, metavar="OPTIONS", default="", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder that holds the reports, or takes that of the controlling process."""
+    """Create the folder for the reports, or use that of the controlling process."""
     kinds = _wanted(config)
     if not kinds:
         return
     for kind in kinds:
-        _words(config, kind.more)
+        _words(config, kind.extra_option)
         if not _words(config, kind.option):
             raise pytest.UsageError(f"{kind.option}: name the command that starts the {kind.program}")
     given: dict[str, Any] = getattr(config, "workerinput", {})
@@ -95,14 +94,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells a worker of pytest-xdist where the report is."""
+    """Tell a pytest-xdist worker the folder."""
     if _folder in node.config.stash:
         node.workerinput[_FOLDER] = node.config.stash[_folder]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Adds the items, before anybody selects among them: they come from no file that could be collected."""
+    """Add the items before other hooks select, because they belong to no file."""
     if _folder in config.stash:
         for kind in _wanted(config):
             name = f"conformance.{kind.command}"
@@ -122,7 +121,7 @@ class Requirements(pytest.Collector):
         self._kind = kind
 
     def collect(self) -> list[pytest.Item]:
-        """An item for each, in the registry's order."""
+        """Return an item for each requirement, in the registry's order."""
         command = _command("", "list", "--suite", self._kind.command, "--json")
         listed = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 -- our own program
         if listed.returncode:
@@ -132,7 +131,7 @@ class Requirements(pytest.Collector):
 
 
 class RequirementItem(pytest.Item):
-    """One requirement. It passes, fails, or is skipped where it does not apply or does not decide."""
+    """A requirement. It passes, fails, or is skipped if it does not apply or does not decide."""
 
     def __init__(self, *, row: dict[str, Any], kind: Kind, **others: Any) -> None:
         super().__init__(**others)  # pyright: ignore[reportUnknownMemberType]
@@ -141,7 +140,7 @@ class RequirementItem(pytest.Item):
         self.extra_keyword_matches.update({row["level"], row["scenario"] or "any-traffic"})
 
     def runtest(self) -> None:
-        """Says what the report says."""
+        """Report the verdict of the suite's run."""
         reports = self.config.stash.setdefault(_reports, {})
         if self.kind.command not in reports:
             reports[self.kind.command] = _judge(self.session, self.kind)
@@ -155,21 +154,21 @@ class RequirementItem(pytest.Item):
             pytest.skip(f"{self.name} {result['outcome']}: {_visible(result['reason'])}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The text of a failure, as the terminal report of the command has it."""
+        """Return the failure as the command's terminal report shows it."""
         return str(excinfo.value) if isinstance(excinfo.value, _FailedError) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """The title over a failure."""
+        """Return the title of a failure."""
         return self.path, None, f"{self.name}: {self._text}"
 
 
 def _judge(session: pytest.Session, kind: Kind) -> dict[str, Any]:
-    """The report of the run that all workers share, with its results by requirement."""
+    """Return the shared report, with its results by requirement."""
     config = session.config
     path = Path(config.stash[_folder]) / f"{kind.command}.json"
     items = [item for item in session.items if isinstance(item, RequirementItem) and item.kind == kind]
     chosen = [word for item in items for word in ("-k", item.name)]
-    options = [*_words(config, kind.more), *chosen, "--json", str(path)]
+    options = [*_words(config, kind.extra_option), *chosen, "--json", str(path)]
     command = _command(str(path), kind.command, *options, "--", *_words(config, kind.option))
     errors = _run(command, config.invocation_params.dir)
     try:
@@ -180,7 +179,7 @@ def _judge(session: pytest.Session, kind: Kind) -> dict[str, Any]:
 
 
 def _run(command: list[str], cwd: Path) -> str:
-    """Runs to the end; returns what it said on standard error. Closing its input ends it early, with what it runs."""
+    """Run to the end and return standard error. Closing the input would end the run early, with its programs."""
     with subprocess.Popen(  # noqa: S603 -- our own program, and the user's command
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd
     ) as process:
@@ -208,5 +207,5 @@ def _text(data: bytes) -> str:
 
 
 def _visible(text: str) -> str:
-    """Text of a foreign program that cannot act on a terminal."""
+    """Escape control characters of foreign text."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,15 +1,15 @@
-"""Judges programs that speak ACP or MCP by what goes over their wire, whoever wrote them.
+"""Judges programs that speak ACP or MCP by the messages on their wire, in any language.
 
-Four contracts hold it together, each in a module of its own:
+Four contracts, each in a module:
 
-1. A **requirement** is data (`requirement`): an id, a level, a source with the sentence that it quotes, what it applies
-   to, the scenario that shows it, and its judge. `requirements/` has a folder for each suite, a file for each area.
-2. A **scenario** drives (`scenarios/`): it sends bytes and waits, over an abstract peer (`peers/`), no more.
-3. A **transcript** (`transcript`) is what happened: bytes, who sent them, milliseconds, and the scenario's own marks.
-4. A **judge** reads: a pure function from the traffic of a transcript (`traffic`) to a verdict (`verdict`).
+1. A **requirement** (`judging`) is data: an id, a level, a quoted source, the scenario that shows it, and its judge.
+   `suites/` has a module for each area.
+2. A **scenario** (`suite`) sends bytes and waits, over an abstract peer (`peers/`). It draws no conclusions.
+3. A **transcript** (`transcript`) records the bytes, their senders and times, and the scenario's marks.
+4. A **judge** (`judging`) is a pure function from the traffic of a transcript (`traffic`) to a verdict.
 
-So a saved transcript, and the traffic of two foreign programs, is judged by the same functions as a live one. A suite
-(`suites`) names its requirements and scenarios; the runner, the reports and the commands know nothing of any protocol.
+The same judges therefore work on live traffic, on saved transcripts, and on traffic between two other programs. The
+runner, the reports and the commands know no protocol.
 
-Imports none of the other packages of this repository and no protocol's SDK: a mistake there must not be repeated here.
+Imports no other package of this repository and no protocol SDK, so that the suite does not share their bugs.
 """

@@ -1,6 +1,6 @@
-"""`python -m conformance` is `rewindow-conformance`, and hides keys like that.
+"""Makes `python -m conformance` the same as `rewindow-conformance`, which hides keys in its output.
 
-Only this module and the plugin for pytest lead to the start-up module; nothing that judges does.
+Only this module and the pytest plugin import the start-up module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The specifications that requirements quote, vendored by version, and where in them a quote stands.
+"""The vendored specifications that requirements quote, and the location of each quote.
 
-A quote from a schema stands at a JSON pointer: in the `description` there, or in the JSON of the node itself, which is
-how a schema forbids. A quote from prose stands under a page's heading. Emphasis and line breaks do not count.
+A schema quote is located by a JSON pointer: it occurs in the `description` there, or in the JSON of the node, which is
+how a schema forbids. A prose quote is located by a heading. Emphasis and line breaks are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEYWORDS: Final = frozenset({"$ref", "const", "discriminator", "enum", "format"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the sentence stands: a document of `documents`, and a JSON pointer (schema) or a page's heading (prose)."""
+    """The location of a quote: a document, and a JSON pointer (schema) or a heading (prose)."""
 
     document: str
     place: str
@@ -32,16 +32,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One vendored file."""
+    """A vendored file."""
 
     name: str
     title: str
     version: str
     file: str
     link: str
-    """A URL for people; `{place}` is where the quote stands."""
+    """A URL for people. `{place}` becomes the heading."""
     is_data: bool = False
-    """Whether it holds what programs have to answer, and nothing else: each place in it is required."""
+    """Whether the file holds only expected results, so that each place in it is required."""
 
     @property
     def path(self) -> Path:
@@ -130,7 +130,7 @@ DOCUMENTS: Final = {
 
 
 def link(source: Source) -> str:
-    """Where a person reads on."""
+    """Return the URL of the page with the quote."""
     if source.place == "json-rpc":
         return "https://www.jsonrpc.org/specification"
     return DOCUMENTS[source.document].link.format(place=source.place)
@@ -138,12 +138,12 @@ def link(source: Source) -> str:
 
 @cache
 def json_document(name: str) -> dict[str, Any]:
-    """A vendored schema."""
+    """Load a vendored JSON document."""
     return json.loads(DOCUMENTS[name].path.read_text(encoding="utf-8"))
 
 
 def resolve(document: object, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) leads to; raises LookupError where it leads nowhere."""
+    """Follow a JSON pointer (RFC 6901). Raises LookupError if it leads nowhere."""
     node: Any = document
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -151,11 +151,11 @@ def resolve(document: object, pointer: str) -> Any:
     return node
 
 
-def binds(source: Source) -> bool:
-    """Whether the quote forbids something: it says MUST (NOT), REQUIRED or SHALL, or is a keyword of a schema.
+def is_binding(source: Source) -> bool:
+    """Whether the quote forbids something: it says MUST (NOT), REQUIRED or SHALL, or is a schema keyword.
 
-    A keyword is quoted as it stands in the schema's JSON (`"const": "2.0"`, or `["cwd"]` at `/required`), because a
-    description forbids nothing. One that allows null forbids nothing that a program would send.
+    A keyword is quoted as JSON (`"const": "2.0"`, or `["cwd"]` at `/required`), because a description forbids nothing.
+    A keyword that allows null does not bind.
     """
     document = DOCUMENTS[source.document]
     if _BINDING.search(source.quote) or document.is_data:
@@ -163,8 +163,8 @@ def binds(source: Source) -> bool:
     return document.file.endswith(".json") and _is_keyword(source)
 
 
-def readable(source: Source) -> str:
-    """The quote in plain text: a sentence in quotation marks, without its emphasis and the targets of its links."""
+def quote_text(source: Source) -> str:
+    """Return the quote as plain text: a sentence in quotation marks, without emphasis and link targets."""
     document = DOCUMENTS[source.document]
     if document.is_data or (document.file.endswith(".json") and _is_keyword(source)):
         return source.quote
@@ -181,8 +181,8 @@ def _is_keyword(source: Source) -> bool:
     return "null" not in source.quote and (of_keyword or quoted.keys() <= _KEYWORDS)
 
 
-def stands(source: Source) -> bool:
-    """Whether the quote is found where the source says. Raises LookupError for an unknown document or place."""
+def quote_exists(source: Source) -> bool:
+    """Whether the quote occurs at its location. Raises LookupError for an unknown document or place."""
     document = DOCUMENTS[source.document]
     if document.file.endswith(".json"):
         node = resolve(json_document(source.document), source.place)

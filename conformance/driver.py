@@ -1,9 +1,8 @@
-"""The other program that scenarios act as, a client or an agent: it sends JSON-RPC or any bytes, waits with limits, and
-answers what it is asked.
+"""The driver of a scenario: plays the other program, a client or an agent, over a peer.
 
-Everything that passes is recorded before anybody looks at it. A scenario that cannot go on raises StoppedError, and the
-reason becomes a mark of the transcript. Knows JSON-RPC and no protocol above it.
-One file in spite of its length, because what is sent, waited for and received is one state.
+It sends JSON-RPC or raw bytes, waits with time limits, and answers requests. All traffic is recorded before it is
+interpreted. A scenario that cannot continue raises StoppedError, and the reason becomes a mark in the transcript. Knows
+JSON-RPC and no protocol above it. Also holds the user's Options, which the commands create.
 """
 
 from __future__ import annotations
@@ -14,25 +13,55 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from conformance.options import Options
 from conformance.peers.peer import Ending, Peer, PeerFloodError, PeerGoneError, PeerStartError, Received, Side
 from conformance.transcript import LIMITS, LONGEST_LINE, Transcript
 from conformance.values import Object, as_object, as_text
 
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user chose, for all suites. Times are in seconds."""
+
+    prompt: str = ""
+    slow_prompt: str = ""
+    tool_prompt: str = ""
+    cwd: str = ""
+    timeout: float = 10.0
+    scenario_timeout: float = 30.0
+    auth: str | None = None
+    allow_logout: bool = False
+    allow_always: bool = False
+    """Whether permissions may be answered with "always", which an agent may remember after the run."""
+    tool: str | None = None
+    """The server's tool to call; None: choose one."""
+    arguments: Object | None = None
+    """Its arguments; None: make them from its schema."""
+    slow_tool: str | None = None
+    """A tool whose call takes seconds, for progress and cancellation."""
+    slow_arguments: Object | None = None
+    allow_destructive: bool = False
+    """Whether to call tools that are not marked read-only."""
+    long_line: int = 50 * 1024 * 1024
+    """Bytes of the longest line to send."""
+
+
+# --- the driver -------------------------------------------------------------------------------------------------------
+
+
 METHOD_NOT_FOUND: Final = -32601
 MOST_LINES: Final = 50_000
-"""Lines of the program after which a scenario ends: each costs time to judge, and a flood of short ones minutes."""
-_FLOOD: Final = 1.0
-"""Seconds after a time limit within which what came before it is still taken, where the program never pauses."""
+"""A scenario stops after this many lines of the program. Each costs time to judge, and a flood costs minutes."""
+_FLOOD_SECONDS: Final = 1.0
+"""Seconds after a time limit in which earlier data is still read, if the program never pauses."""
 
 
 class StoppedError(Exception):
-    """Raised where a scenario cannot go on: its text says why, for the user."""
+    """Raised when a scenario cannot continue. The text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered to a request of the program: a result, an error object, or nothing."""
+    """The answer to a request of the program: a result, an error, or none."""
 
     result: Any = None
     error: Object | None = None
@@ -45,11 +74,11 @@ class Answer:
 
 WITHHELD: Final = Answer(withheld=True)
 Answerer = Callable[[Object], Answer]
-"""Given the params of a request."""
+"""Called with the params of a request."""
 
 
 class Driver:
-    """One scenario's end of the connection. Not for several threads."""
+    """One scenario's end of the connection. Not thread-safe."""
 
     def __init__(
         self,
@@ -60,16 +89,16 @@ class Driver:
         start: Callable[[], Peer] | None = None,
         late: str = "",
     ) -> None:
-        """`start` is what `restart` starts the program with; where there is none it cannot be started again.
+        """`start` starts the program again for `restart`; None if that is impossible.
 
-        The scenario timeout among the options is for the whole scenario; `late` says what is over when it is.
+        `options.scenario_timeout` limits the whole scenario. `late` is the reason to give when it is over.
         """
         self.options = options
         self.facts = facts
         self.answerers: dict[str, Answerer] = {}
-        """How requests of the program are answered, by method; any other is answered that there is no such method."""
+        """Answers to requests of the program, by method. Other methods get the error -32601."""
         self.received: list[Object] = []
-        """Every JSON object of the program, in order."""
+        """Every JSON object from the program, in order."""
         self._peer = peer
         self._start = start
         self._late = late or f"the scenario reached its limit of {options.scenario_timeout:g} s"
@@ -85,27 +114,27 @@ class Driver:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def raw(self, data: bytes, *, generated: bool = False) -> None:
-        """Sends any bytes. `generated` ones are kept by digest where they are many."""
+    def send_bytes(self, data: bytes, *, generated: bool = False) -> None:
+        """Send bytes. Large `generated` data is recorded as a digest."""
         self._transcript.add(self._ms(), self._side, data, generated=generated)
         try:
             self._peer.write(data, self._limit)
         except PeerGoneError:
-            self._receive_all(self._peer.now() + _FLOOD)
+            self._receive_all(self._peer.now() + _FLOOD_SECONDS)
             if self._peer.has_closed():
                 self.mark("output-closed")
-            raise StoppedError("the program reads no more") from None
+            raise StoppedError("the program stopped reading") from None
         except TimeoutError:
-            raise StoppedError("the program does not read what it is sent") from None
+            raise StoppedError("the program does not read its input") from None
         except PeerFloodError:
-            self._stop_flood("the program writes without end and does not read what it is sent")
+            self._stop_flood("the program floods its output and does not read its input")
 
     def send(self, message: object) -> None:
-        """Sends one message on a line of its own."""
-        self.raw(line(message))
+        """Send a message as one line."""
+        self.send_bytes(encode_line(message))
 
     def request(self, method: str, params: object = None, *, label: str = "", request_id: Any = None) -> Any:
-        """Sends a request without waiting; returns its id. A label marks it for judges, before it is sent."""
+        """Send a request without waiting and return its id. A label is marked before sending, for judges."""
         request_id = self.new_id() if request_id is None else request_id
         if label:
             self.mark(label, request_id)
@@ -113,34 +142,34 @@ class Driver:
         return request_id
 
     def new_id(self) -> int:
-        """An id that no request had."""
+        """Return an unused request id."""
         self._next_id += 1
         return self._next_id
 
     def notify(self, method: str, params: object = None) -> None:
-        """Sends a notification."""
-        self.send(notification(method, params))
+        """Send a notification."""
+        self.send(notification_message(method, params))
 
     def answer(self, request: Object, answer: Answer) -> None:
-        """Answers a request of the program."""
+        """Answer a request of the program."""
         head: Object = {"jsonrpc": "2.0", "id": request.get("id")}
         self.send({**head, "error": answer.error} if answer.error is not None else {**head, "result": answer.result})
 
     def close_input(self) -> None:
-        """Ends what the program reads, after which nothing that it asks is answered."""
+        """Close the program's input. Its requests are no longer answered."""
         self.mark("input-closed")
         self._gone = True
         self._peer.close_input()
 
     def interrupt(self) -> None:
-        """Does to the program what a user does who presses Ctrl-C."""
+        """Interrupt the program as Ctrl-C would."""
         self.mark("interrupted")
         self._peer.interrupt()
 
     def restart(self) -> None:
-        """Ends the program and starts it anew. What it was told to answer is forgotten. Raises StoppedError."""
+        """End the program and start it again. Answerers are dropped. Raises StoppedError."""
         if self._start is None:
-            raise StoppedError("the program cannot be started a second time here")
+            raise StoppedError("the program cannot be started again here")
         self.finish()
         self._earlier += self._peer.now()
         try:
@@ -152,23 +181,23 @@ class Driver:
         self.mark("restarted")
 
     def mark(self, label: str, value: Any = None) -> None:
-        """Notes in the transcript what the bytes do not say."""
+        """Record an event that the bytes do not show."""
         self._transcript.mark(self._ms(), label, value)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def response(self, request_id: Any, seconds: float | None = None) -> Object | None:
-        """The response to a request; None where there is none in time.
+        """Return the response to a request, or None on timeout.
 
-        Without a time of its own it is given `--timeout`, as any request is, and its absence is marked for the judges.
+        Without `seconds`, the limit is `--timeout`, and a missing response is marked for judges.
         """
-        found = self.wait(lambda message: answers(message, request_id), seconds, everything=True)
+        found = self.wait(lambda message: is_response_to(message, request_id), seconds, everything=True)
         if found is None and seconds is None and not self._gone and not self._peer.has_closed():
             self.mark("unanswered", request_id)
         return found
 
     def call(self, method: str, params: object = None) -> Object:
-        """Sends a request and returns its result. Raises StoppedError where there is none, or an error."""
+        """Send a request and return its result. Raises StoppedError on a timeout or an error."""
         response = self.response(self.request(method, params))
         if response is None:
             raise StoppedError(f"{method} was not answered")
@@ -179,7 +208,8 @@ class Driver:
     def wait(
         self, wanted: Callable[[Object], bool], seconds: float | None = None, *, everything: bool = False
     ) -> Object | None:
-        """The first message that is wanted, of those not waited for yet or of all; None where there is none in time."""
+        """Return the first message that `wanted` accepts, or None on timeout. Skips messages of earlier waits unless
+        `everything`."""
         until = self._until(self.options.timeout if seconds is None else seconds)
         position = 0 if everything else self._seen
         more = True
@@ -196,40 +226,40 @@ class Driver:
             more = self._receive(until)
 
     def pause(self, seconds: float) -> None:
-        """Lets time pass, and takes and answers what comes meanwhile."""
+        """Let time pass while reading and answering."""
         until = self._until(seconds)
         while self._receive(until):
             pass
 
     def has_closed(self) -> bool:
-        """Whether the program has ended what it writes, and all of that was taken."""
+        """Whether the program closed its output and all of it was read."""
         return self._peer.has_closed()
 
     def wait_closed(self, seconds: float) -> bool:
-        """Whether the program closes its standard output in time."""
+        """Wait for the program to close its output; False on timeout."""
         self.pause(seconds)
         return self._peer.has_closed()
 
     def finish(self) -> Ending:
-        """Ends the program and records how it ended."""
+        """End the program and record how it ended."""
         ending = self._peer.end()
         self._receive_all()
         self._transcript.end_logs()
-        self.mark("ended", {"by": ending.rung, "code": ending.code, "left": ending.left})
+        self.mark("ended", {"by": ending.step, "code": ending.code, "left": ending.left})
         return ending
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     @property
     def _limit(self) -> float:
-        """The end of the scenario, on the clock of the peer that is under way."""
+        """The end of the scenario on the current peer's clock."""
         return self.options.scenario_timeout - self._earlier
 
     def _until(self, seconds: float) -> float:
         return min(self._peer.now() + seconds, self._limit)
 
     def _receive(self, until: float) -> bool:
-        """Takes one chunk; False where there is none by then, or where there still are some long after: a flood."""
+        """Read one chunk. False if none arrives in time, or if chunks still arrive long after: a flood."""
         if self._transcript.is_full:
             self._stop_flood(f"the transcript of the scenario reached its limit of {LIMITS}")
         received = self._peer.read(until)
@@ -237,14 +267,14 @@ class Driver:
             self._record(received)
             if received.stream == self._peer.side:
                 self._take(received.data)
-        late = self._peer.now() - (0.0 if received is None else _FLOOD)
+        late = self._peer.now() - (0.0 if received is None else _FLOOD_SECONDS)
         if late >= self._limit:
             self.mark("cut-short", self._late)
             raise StoppedError(self._late)
         return received is not None and late < until
 
     def _receive_all(self, until: float = math.inf) -> None:
-        """Takes what is there by then; of a flood of messages no more, but the log that may say why."""
+        """Read pending data. In a flood, read only the log, which may explain it."""
         self.answerers = {}
         self._gone = True
         while (received := self._peer.read(self._peer.now())) is not None and self._peer.now() < until:
@@ -297,8 +327,8 @@ class Driver:
 _NO_SUCH_METHOD: Final = Answer.failing(METHOD_NOT_FOUND, "Method not found")
 
 
-def line(message: object) -> bytes:
-    """A message as it is sent; half a surrogate pair, which programs may have sent first, as an escape."""
+def encode_line(message: object) -> bytes:
+    """Encode a message. Lone surrogates, which programs may have sent first, become escapes."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     return text.encode(errors="backslashreplace") + b"\n"
 
@@ -308,12 +338,12 @@ def request_message(request_id: Any, method: str, params: object) -> Object:
     return message if params is None else {**message, "params": params}
 
 
-def notification(method: str, params: object) -> Object:
+def notification_message(method: str, params: object) -> Object:
     message: Object = {"jsonrpc": "2.0", "method": method}
     return message if params is None else {**message, "params": params}
 
 
-def answers(message: Object, request_id: Any) -> bool:
-    """Whether it is the response to the request with this id, whose type counts too."""
+def is_response_to(message: Object, request_id: Any) -> bool:
+    """Whether this is the response to the request with this id, of the same type."""
     answered = message.get("id")
     return "method" not in message and type(answered) is type(request_id) and answered == request_id

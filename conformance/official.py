@@ -1,8 +1,8 @@
-"""Drives the official conformance suite of MCP against a server on HTTP, and makes results of its verdicts.
+"""Runs the official MCP conformance suite against a server over HTTP, and converts its verdicts to results.
 
-It is a program of its own: npm `@modelcontextprotocol/conformance`, which needs Node 22 or later. Most of its scenarios
-call fixtures that only servers made for it have, such as a tool `test_simple_text`; what fails in those is reported and
-does not decide. The others decide, because every server has what they ask for.
+The suite is npm `@modelcontextprotocol/conformance` and needs Node 22 or later. Most of its scenarios call fixtures
+that only special servers have, such as a tool `test_simple_text`. Failures of those are reported and do not decide. The
+other scenarios decide, because every server has what they need.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from conformance.documents import DOCUMENTS, OFFICIAL, Source
-from conformance.requirement import Requirement
+from conformance.judging import PASS, Requirement, Verdict, failed, skipped
 from conformance.suite import Result
 from conformance.values import as_list, as_object, as_text
-from conformance.verdict import PASS, Verdict, failed, skipped
 
 PACKAGE: Final = "@modelcontextprotocol/conformance"
 VERSIONS: Final = ("2025-11-25", "2026-07-28")
@@ -39,15 +38,15 @@ _GENERAL: Final = frozenset(
         "tools-list",
     }
 )
-"""Scenarios that need no fixture and no capability beyond tools."""
+"""Scenarios that need no fixture and no capability except tools."""
 
 
 class OfficialSuiteError(Exception):
-    """Raised where the official suite cannot be run. Its text is for the user."""
+    """Raised when the official suite cannot run. The text is for the user."""
 
 
 def find(folder: Path | None) -> list[str]:
-    """The command of the suite, in a folder that npm installed into, or here and above. Raises OfficialSuiteError."""
+    """Return the suite's command, from the given folder or from here and above. Raises OfficialSuiteError."""
     node = shutil.which("node")
     if node is None or _major(node) < _OLDEST_NODE:
         raise OfficialSuiteError(f"the official suite needs Node {_OLDEST_NODE} or later on PATH")
@@ -68,7 +67,7 @@ def _major(node: str) -> int:
 
 
 def obstacle(url: str) -> str:
-    """Why a server cannot be judged at all; empty where something listens."""
+    """Return why the server cannot be judged; empty if something listens."""
     parts = urlsplit(url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -79,7 +78,7 @@ def obstacle(url: str) -> str:
 
 
 def judge(url: str, command: list[str], seconds: float) -> list[Result]:
-    """Runs both required sets; a result for each scenario. Raises OfficialSuiteError where the suite does not work."""
+    """Run both required sets and return a result for each scenario. Raises OfficialSuiteError if the suite fails."""
     found: list[Result] = []
     for version in VERSIONS:
         with tempfile.TemporaryDirectory(prefix="rewindow-conformance-", ignore_cleanup_errors=True) as folder:
@@ -121,4 +120,6 @@ def _verdict(checks: list[dict[str, Any]]) -> Verdict:
     for check in checks:
         if check.get("status") == "FAILURE":
             return failed(f"{as_text(check.get('description'))}: {as_text(check.get('errorMessage'))}")
-    return PASS if any(check.get("status") == "SUCCESS" for check in checks) else skipped("nothing was checked")
+    return (
+        PASS if any(check.get("status") == "SUCCESS" for check in checks) else skipped("the scenario checked nothing")
+    )

@@ -1,7 +1,7 @@
-"""Runs the scenarios of a suite against a program, each with a peer of its own, and ends all of them whatever happens.
+"""Runs the scenarios of a suite against a program, each with its own peer, and always ends all of them.
 
-The opening comes first and decides whether the program can be judged. Then the others, `jobs` at once; those that
-measure moments one after the other at the end. One thread for each scenario under way.
+The opening runs first and decides whether the program can be judged. Then the others run, `jobs` at a time, in threads.
+Those that depend on timing run last, one by one.
 """
 
 from __future__ import annotations
@@ -14,26 +14,25 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.driver import Driver, StoppedError
-from conformance.options import Options
+from conformance.driver import Driver, Options, StoppedError
+from conformance.judging import Requirement
 from conformance.peers.peer import Peer, PeerStartError
-from conformance.requirement import Requirement
 from conformance.suite import Result, Scenario, Suite
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
-from conformance.values import encodable
+from conformance.values import escape_surrogates
 
 Start = Callable[[], Peer]
 MOST_BYTES: Final = 128 * 1024 * 1024
 MOST_LINES: Final = 200_000
-"""Of all transcripts together, after which no scenario is begun: a program that floods each costs minutes to judge.
-Lines are those of messages."""
-_JUDGING: Final = 5.0
-"""Seconds that judges are given where the scenarios have used up the budget; a run as they are takes less than one."""
+"""For all transcripts together. No scenario starts beyond that, because each flood takes minutes to judge. Only lines
+of messages count."""
+_JUDGING_SECONDS: Final = 5.0
+"""Seconds for judging when the scenarios used up the budget. A normal run needs less than one."""
 
 
-class Live:
-    """The programs under way, so that an interrupted run can end them: what waits for one then sees it closed."""
+class RunningPeers:
+    """The running programs, so that an interrupted run can kill them. Waiting scenarios then see closed streams."""
 
     def __init__(self) -> None:
         self._peers: set[Peer] = set()
@@ -58,28 +57,28 @@ class Live:
 
 
 class Budget:
-    """The time of a run, which began when this was made."""
+    """The time limit of a run, from its creation."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self.reason = f"the budget of {seconds:g} s for all scenarios was used up"
 
     def left(self) -> float:
-        """Seconds; negative where more were used."""
+        """Seconds left; negative when exceeded."""
         return self._end - time.monotonic()
 
     def used_up(self) -> str:
-        """The reason, where nothing is left; else empty."""
+        """Return the reason if the budget is used up; else empty."""
         return "" if self.left() > 0 else self.reason
 
     def extend(self, seconds: float) -> None:
-        """Lets so many seconds be left from now on, where there are fewer."""
+        """Ensure that at least this many seconds are left."""
         self._end = max(self._end, time.monotonic() + seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `budget` is in seconds, for all scenarios together and for judging them, which has five at least."""
+    """What to run. `budget` is in seconds, for all scenarios and for judging, which gets at least five."""
 
     suite: Suite
     start: Start
@@ -92,7 +91,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it. `obstacle` says why the program was not judged; empty where it was."""
+    """A finished run. `obstacle` is why the program was not judged; empty if it was."""
 
     suite: Suite
     results: list[Result]
@@ -100,7 +99,7 @@ class Run:
     obstacle: str
     seconds: float
     saved: bool = False
-    """Whether the transcripts are files already."""
+    """Whether the transcripts are already files."""
 
     @property
     def violations(self) -> list[Result]:
@@ -108,26 +107,26 @@ class Run:
 
     @property
     def code(self) -> int:
-        """The exit code: 0 conformant, 1 not, 3 not judged."""
+        """The exit code: 0 conformant, 1 not conformant, 3 not judged."""
         return 3 if self.obstacle else 1 if self.violations else 0
 
 
 def run(plan: Plan, on_scenario: Callable[[Transcript], None] = lambda _: None) -> Run:
-    """Runs and judges. `on_scenario` is told of each scenario that ends. KeyboardInterrupt ends every program first."""
+    """Run and judge. `on_scenario` is called as each scenario ends. KeyboardInterrupt first ends every program."""
     began = time.monotonic()
     budget = Budget(plan.budget)
     suite = plan.suite
     opening = run_scenario(suite.opening, plan.start, plan.options, plan.facts, budget=budget)
     on_scenario(opening)
     traffic = Traffic(opening)
-    obstacle = encodable(suite.obstacle(traffic))
+    obstacle = escape_surrogates(suite.obstacle(traffic))
     if obstacle:
         obstacle = ": ".join([obstacle, *(entry.value for entry in traffic.marks("flooded"))])
         return Run(suite, [], [opening], obstacle, time.monotonic() - began)
     facts = {**plan.facts, "calibration": suite.calibration(traffic)}
     opening.facts.update(facts)
     transcripts = [opening, *_run_all(plan, facts, budget, on_scenario)]
-    budget.extend(_JUDGING)
+    budget.extend(_JUDGING_SECONDS)
     results = suite.judge(transcripts, plan.chosen, budget.used_up)
     return Run(suite, results, transcripts, "", time.monotonic() - began)
 
@@ -135,9 +134,9 @@ def run(plan: Plan, on_scenario: Callable[[Transcript], None] = lambda _: None) 
 def _run_all(
     plan: Plan, facts: Mapping[str, Any], budget: Budget, on_scenario: Callable[[Transcript], None]
 ) -> Iterable[Transcript]:
-    wanted = needed(plan.suite, plan.chosen)
+    wanted = needed_scenarios(plan.suite, plan.chosen)
     scenarios = [scenario for scenario in plan.suite.scenarios if scenario.name in wanted]
-    live = Live()
+    live = RunningPeers()
 
     done: dict[str, Transcript] = {}
     sizes: list[int] = []
@@ -157,7 +156,7 @@ def _run_all(
             return skipped
         transcript = run_scenario(scenario, plan.start, plan.options, facts, live, budget)
         sizes.append(transcript.size)
-        # Those of a log are not judged one by one, and a program may write thousands whenever it is started.
+        # Log lines are not judged, and a program may write thousands at each start.
         judged = (entry.data for entry in transcript.entries if entry.kind in ("client", "server"))
         lines.append(sum(data.count(b"\n") for data in judged))
         return transcript
@@ -179,8 +178,8 @@ def _run_all(
     return [done[scenario.name] for scenario in scenarios]
 
 
-def needed(suite: Suite, chosen: Mapping[str, Requirement] | None) -> set[str]:
-    """The scenarios that the chosen requirements need; all where a passive one is among them, or none was chosen."""
+def needed_scenarios(suite: Suite, chosen: Mapping[str, Requirement] | None) -> set[str]:
+    """Return the scenarios that the chosen requirements need; all if one of them has no scenario, or for None."""
     rows = suite.requirements if chosen is None else tuple(chosen.values())
     named = {row.scenario for row in rows}
     return {s.name for s in suite.every_scenario()} if None in named else {name for name in named if name}
@@ -191,11 +190,11 @@ def run_scenario(
     start: Start,
     options: Options,
     facts: Mapping[str, Any],
-    live: Live | None = None,
+    live: RunningPeers | None = None,
     budget: Budget | None = None,
 ) -> Transcript:
-    """Runs one scenario, again while its race did not happen; returns the transcript of the last try."""
-    live, budget = live or Live(), budget or Budget(math.inf)
+    """Run a scenario, again while its race does not happen. Return the last transcript."""
+    live, budget = live or RunningPeers(), budget or Budget(math.inf)
     transcript = Transcript(scenario.name, dict(facts))
     for _ in range(scenario.tries):
         transcript = Transcript(scenario.name, dict(facts))
@@ -206,7 +205,7 @@ def run_scenario(
 
 
 def _run_once(
-    scenario: Scenario, start: Start, options: Options, transcript: Transcript, live: Live, budget: Budget
+    scenario: Scenario, start: Start, options: Options, transcript: Transcript, live: RunningPeers, budget: Budget
 ) -> None:
     late = ""
     if budget.left() < options.scenario_timeout:
@@ -230,8 +229,8 @@ def _run_once(
         scenario.run(driver)
     except StoppedError as error:
         driver.mark("stopped", str(error))
-    except OSError as error:  # such as a full disk under the files that it puts there
-        driver.mark("stopped", f"the suite itself could not go on: {error.strerror or error}")
+    except OSError as error:  # such as a full disk under the files that a scenario writes
+        driver.mark("stopped", f"the suite itself failed: {error.strerror or error}")
     finally:
         driver.finish()
         for one in peers:

@@ -1,9 +1,8 @@
-"""Compiles the JSON Schemas of the specifications into functions, and says in one sentence what is wrong with a value.
+"""Compiles the specifications' JSON Schemas into functions that describe an invalid value in one sentence.
 
-A general validator needs a millisecond for a message of these schemas, because it tries every branch of a union; here a
-branch is chosen by its discriminator first. Understands what the vendored schemas use and refuses to compile anything
-else, so that no rule is passed over in silence. The tests compare it with a general validator.
-One file in spite of its length, because each keyword of the schemas is compiled in terms of the others.
+A general validator needs a millisecond for one message of these schemas, because it tries every branch of a union. Here
+a discriminator selects the branch first. Supports only the keywords of the vendored schemas and raises for any other,
+so that no rule is skipped silently. The tests compare it with a general validator.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Check = Callable[[Any], "Problem | None"]
 
 
 class Problem:
-    """Where and why a value is not what a schema describes."""
+    """Where and why a value does not fit a schema."""
 
     __slots__ = ("path", "why")
 
@@ -30,7 +29,7 @@ class Problem:
         self.path = path
 
     def within(self, key: str | int) -> Problem:
-        """The same, seen from the value around it."""
+        """Return the same problem, seen from the enclosing value."""
         self.path = f"/{key}{self.path}"
         return self
 
@@ -74,28 +73,28 @@ _RANGES: Final = {
 
 
 class UnknownKeywordError(ValueError):
-    """Raised where a schema uses a keyword that this module does not understand. Fields: keyword."""
+    """Raised when a schema uses an unsupported keyword. Fields: keyword."""
 
     def __init__(self, keyword: str) -> None:
-        super().__init__(f"the schema uses {keyword}, which is not understood")
+        super().__init__(f"the schema uses the unsupported keyword {keyword}")
         self.keyword = keyword
 
 
 class Schema:
-    """One schema document. Definitions are compiled when first asked for."""
+    """A schema document. Definitions are compiled on first use."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self._compiled: dict[str, Check] = {}
 
     def definition(self, name: str) -> Check:
-        """The check of one definition, by its name. Raises LookupError, UnknownKeywordError."""
+        """Return the check of a definition. Raises LookupError, UnknownKeywordError."""
         return self.reference(f"#/$defs/{name}")
 
     def reference(self, reference: str) -> Check:
-        """The check of what a `$ref` names, such as `#/$defs/Role`, compiled once."""
+        """Return the check of a `$ref`, such as `#/$defs/Role`, compiled once."""
         if reference not in self._compiled:
-            self._compiled[reference] = self._later(reference)  # for schemas that hold themselves
+            self._compiled[reference] = self._later(reference)  # for recursive schemas
             self._compiled[reference] = self.compile(resolve(self.document, reference.removeprefix("#")))
         return self._compiled[reference]
 
@@ -106,7 +105,7 @@ class Schema:
         return check
 
     def compile(self, node: Any) -> Check:
-        """The check of any schema of the document."""
+        """Compile any schema of the document."""
         if node is True:
             return _accept
         if node is False:
@@ -122,7 +121,7 @@ class Schema:
         return _all(checks) if checks else _accept
 
     def consts(self, node: Any) -> dict[str, Any]:
-        """The properties that a branch of a union fixes to one value, which tell branches apart."""
+        """Return the properties that a union branch fixes to one value, which tell branches apart."""
         node = as_object(node)
         if "$ref" in node:
             return self.consts(resolve(self.document, node["$ref"].removeprefix("#")))
@@ -290,7 +289,7 @@ def _union(schema: Schema, _node: dict[str, Any], nodes: Any, *, exactly: bool) 
         if passed == 1 or (passed and not exactly):
             return None
         if passed:
-            return Problem("fits more than one branch of a union that allows one")
+            return Problem("fits more than one branch of a union that allows only one")
         if len(problems) > 1 and not is_object(value):
             return Problem(f"is {_short(value)}, " + (f"not one of {scalars}" if scalars else "which no branch allows"))
         return problems[-1]
@@ -299,7 +298,7 @@ def _union(schema: Schema, _node: dict[str, Any], nodes: Any, *, exactly: bool) 
 
 
 def _tag(branches: list[dict[str, Any]]) -> str | None:
-    """The property that has another string in each branch, so that it alone tells which one a value is."""
+    """Return the property with a distinct string in each branch, which identifies the branch."""
     for name in branches[0] if branches else ():
         values = [consts.get(name) for consts in branches]
         if all(isinstance(value, str) for value in values) and len(set(values)) == len(values):
@@ -327,7 +326,7 @@ def _may_be(consts: dict[str, Any], value: Any) -> bool:
 
 
 def _branches(tag: str, branches: dict[str, dict[str, Any]], value: Any) -> Iterable[dict[str, Any]]:
-    """Those that a value may be."""
+    """Return the branches that a value may have."""
     if not is_object(value):
         return branches.values()
     name = as_object(value).get(tag)
@@ -336,7 +335,7 @@ def _branches(tag: str, branches: dict[str, dict[str, Any]], value: Any) -> Iter
 
 def _not(schema: Schema, _node: dict[str, Any], shape: Any) -> Check:
     one = schema.compile(shape)
-    return lambda value: Problem("is what the schema excludes") if one(value) is None else None
+    return lambda value: Problem("is excluded by the schema") if one(value) is None else None
 
 
 def _pattern(_schema: Schema, _node: dict[str, Any], pattern: Any) -> Check:
@@ -376,7 +375,7 @@ _KEYWORDS: Final[dict[str, Callable[[Schema, dict[str, Any], Any], Check]]] = {
     "items": _items,
     "properties": _properties,
     "additionalProperties": _additional,
-    "unevaluatedProperties": _ignored,  # stands at the root of one document alone, around what is never compiled whole
+    "unevaluatedProperties": _ignored,  # only at the root of one document, which is never compiled as a whole
 }
 
 
@@ -385,24 +384,23 @@ Node = dict[str, Any]
 
 @dataclass(slots=True)
 class _Shape:
-    """What a schema says of fields without looking at a value, and the unions that only a value decides."""
+    """What a schema says about fields without a value, and the unions that depend on the value."""
 
     properties: list[Node] = field(default_factory=list[Node])
     items: list[Node] = field(default_factory=list[Node])
     tagged: list[tuple[str, dict[str, Node]]] = field(default_factory=list[tuple[str, dict[str, Node]]])
-    """Unions whose branches one property tells apart, by its value."""
+    """Unions with a discriminator, by its value."""
     unions: list[list[tuple[Callable[[object], bool], Node]]] = field(
         default_factory=list[list[tuple[Callable[[object], bool], Node]]]
     )
-    """All others: whether a value may be each branch."""
+    """Other unions: a predicate for each branch."""
     is_open: bool = False
 
 
 class FieldNames:
-    """Finds the fields of a value that a schema does not know.
+    """Finds fields that a schema does not define.
 
-    Objects that the schema leaves open, such as `_meta`, are not looked into; of a union, only the branches that the
-    value may be.
+    Does not look into objects that the schema leaves open, such as `_meta`. Of a union, only possible branches count.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -410,7 +408,7 @@ class FieldNames:
         self._shapes: dict[int, _Shape] = {}
 
     def unknown(self, name: str, value: object) -> frozenset[str]:
-        """JSON pointers to the fields of a value that a definition does not know; to all of it if there is none."""
+        """Return JSON pointers to undefined fields of a value; to the whole value if the definition does not exist."""
         definition = as_object(self._schema.document["$defs"]).get(name)
         return frozenset({""} if definition is None else self._unknown([definition], value, ""))
 
@@ -442,7 +440,7 @@ class FieldNames:
         return shapes
 
     def _shape(self, node: Node) -> _Shape:
-        shape = self._shapes.get(id(node))  # nodes are parts of the document, which lives as long as this does
+        shape = self._shapes.get(id(node))  # nodes belong to the document, which lives as long as this object
         if shape is None:
             shape = self._shapes[id(node)] = _Shape()
             self._collect(node, shape)
@@ -469,7 +467,7 @@ class FieldNames:
         shape.is_open = shape.is_open or node.get("additionalProperties") not in (None, False)
 
     def _possible(self, consts: dict[str, Any], branch: Node) -> Callable[[object], bool]:
-        """Whether a value may be a branch: it has what that fixes, and is not what that excludes."""
+        """Return whether a value may be a branch: it has the fixed properties, and is not excluded."""
         excluded = self._schema.compile(branch["not"]) if "not" in branch else None
 
         def may_be(value: object) -> bool:

@@ -1,6 +1,6 @@
-"""A suite: the requirements and scenarios of one role in one version of one protocol, and how its peers are opened.
+"""A suite: the requirements and scenarios for one role in one version of one protocol, and its verdicts.
 
-Runner, reports and commands work on this alone; a further protocol is a further suite in `suites`.
+The runner, the reports and the commands use only this. Each suite below `suites/` makes one.
 """
 
 from __future__ import annotations
@@ -10,38 +10,39 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from conformance.driver import Driver
-from conformance.requirement import Requirement
+from conformance.judging import Requirement, Verdict, combine, not_tested, skipped, with_scenario
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 from conformance.values import at
-from conformance.verdict import Verdict, combined, not_tested, of, skipped
 
-Standing = Literal["pass", "fail", "advice", "note", "not-tested", "skipped"]
-STANDINGS: Final[tuple[Standing, ...]] = ("pass", "fail", "advice", "note", "not-tested", "skipped")
-"""In the order in which reports count them."""
-_ENDINGS: Final = ("cut-short", "flooded", "output-closed", "ended")
-"""Marks that show why nothing more came."""
+ReportedOutcome = Literal["pass", "fail", "advice", "note", "not-tested", "skipped"]
+NOT_TRIED: Final = "no scenario tried to show it"
+"""Reason for skipping a requirement in traffic without a scenario."""
+REPORTED_OUTCOMES: Final[tuple[ReportedOutcome, ...]] = ("pass", "fail", "advice", "note", "not-tested", "skipped")
+"""In report order."""
+_END_MARKS: Final = ("cut-short", "flooded", "output-closed", "ended")
+"""Marks that explain why no more data came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Something that is done with a program. `run` sends and waits; it concludes nothing."""
+    """An interaction with a program. `run` sends and waits; it draws no conclusions."""
 
     name: str
     text: str
     """One sentence: what the suite does."""
     run: Callable[[Driver], None]
     alone: bool = False
-    """Whether nothing else may run at the same time, because the moment of what it sends decides."""
+    """Whether nothing else may run in parallel, because timing matters."""
     tries: int = 1
-    """How often it is run anew while the race that it wants did not happen."""
+    """How often to run it until its race happens."""
     passive: bool = False
-    """Whether no requirement names it: it makes traffic for those that are judged in every transcript."""
+    """Whether no requirement names it. It produces traffic for requirements that are judged everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One requirement's verdict in a report."""
+    """A requirement's verdict in a report."""
 
     requirement: Requirement
     verdict: Verdict
@@ -55,15 +56,15 @@ class Result:
         return outcome == "fail" or (outcome == "not-tested" and self.requirement.level == "mandatory")
 
     @property
-    def standing(self) -> Standing:
-        """The outcome by the name that reports give it: nothing fails where no sentence forbids it."""
+    def reported(self) -> ReportedOutcome:
+        """The outcome as reports name it. Failures that do not decide are `advice` or `note`."""
         if self.verdict.outcome != "fail" or self.requirement.decides:
             return self.verdict.outcome
         return "advice" if self.requirement.level == "advisory" else "note"
 
     @property
     def is_shown(self) -> bool:
-        """Whether reports show the traffic that it is about."""
+        """Whether reports show its traffic."""
         return self.is_violation or self.verdict.outcome == "fail"
 
 
@@ -76,18 +77,18 @@ class Suite:
     subject: Literal["client", "server"]
     requirements: tuple[Requirement, ...]
     opening: Scenario
-    """Run first and alone. Shows whether the program can be judged, and how long an undisturbed turn takes."""
+    """Runs first and alone. Shows whether the program can be judged, and how long a normal turn takes."""
     scenarios: tuple[Scenario, ...]
     obstacle: Callable[[Traffic], str]
-    """Why the program cannot be judged at all, from the opening's traffic; empty where it can."""
+    """Returns, from the opening, why the program cannot be judged; empty if it can."""
     calibration: Callable[[Traffic], dict[str, Any]]
-    """What other scenarios need to know of this program, from the opening's traffic; becomes facts."""
+    """Returns, from the opening, facts about the program that other scenarios need."""
     capability: Callable[[Traffic, str], bool | None]
-    """Whether the subject advertises what `applies` names; None where nothing in the traffic tells."""
+    """Whether the subject advertises what `applies` names; None if the traffic does not show it."""
     server: str = "server"
-    """What the protocol calls the program that serves the client."""
-    foreign: Callable[[Traffic], str] = lambda _: ""
-    """Why traffic is of another version, of which only the requirements of its scenario hold; empty where it is not."""
+    """The protocol's name for the program that serves the client."""
+    unrequested_version: Callable[[Traffic], str] = lambda _: ""
+    """Returns why the traffic uses another version, to which only its scenario's requirements apply; else empty."""
 
     def every_scenario(self) -> tuple[Scenario, ...]:
         return self.opening, *self.scenarios
@@ -98,13 +99,13 @@ class Suite:
         chosen: Mapping[str, Requirement] | None = None,
         late: Callable[[], str] = lambda: "",
     ) -> list[Result]:
-        """The verdicts on these transcripts, of all requirements or of the chosen ones, in the registry's order.
+        """Judge transcripts by all or the chosen requirements, in the registry's order.
 
-        `late` says, when nothing more may be judged, why not; what is left then counts as not tested.
+        `late` returns why no more may be judged, or an empty string. The rest is then not tested.
         """
         rows = [row for row in self.requirements if chosen is None or row.id in chosen]
         verdicts: dict[str, list[tuple[int, Verdict]]] = {row.id: [] for row in rows}
-        # The shortest first: a flood, which may cost all the time there is, costs none of what the others show.
+        # Shortest first, so that a flood, which may use up the time, does not delay other verdicts.
         for place, transcript in sorted(enumerate(transcripts), key=lambda one: one[1].size):
             traffic: Traffic | None = None
             for row in rows:
@@ -115,37 +116,37 @@ class Suite:
                 else:
                     traffic = traffic or Traffic(transcript)
                     verdict = self._verdict(row, traffic)
-                verdicts[row.id].append((place, of(verdict, transcript.scenario)))
-        return [Result(row, _in_order(row, verdicts[row.id])) for row in rows]
+                verdicts[row.id].append((place, with_scenario(verdict, transcript.scenario)))
+        return [Result(row, _combine_in_order(row, verdicts[row.id])) for row in rows]
 
     def _verdict(self, row: Requirement, traffic: Traffic) -> Verdict:
         if row.applies is not None and self.capability(traffic, row.applies) is not True:
             return skipped(f"{row.applies} is not advertised")
-        if row.scenario is None and (reason := self.foreign(traffic)):
+        if row.scenario is None and (reason := self.unrequested_version(traffic)):
             return skipped(reason)
         verdict = row.judge(traffic)
         if verdict.outcome == "fail":
-            verdict = _timely(traffic, _evident(traffic, verdict))
+            verdict = _unless_cut_short(traffic, _with_evidence(traffic, verdict))
         if verdict.outcome == "not-tested" and not traffic.transcript.scenario:
-            return skipped(f"{verdict.reason}; nobody tried to show it")
+            return skipped(f"{verdict.reason}; {NOT_TRIED}")
         stopped = traffic.marks("stopped")
         if verdict.outcome == "not-tested" and stopped:
             return not_tested(f"{verdict.reason}: {stopped[0].value}")
         return verdict
 
 
-def _evident(traffic: Traffic, verdict: Verdict) -> Verdict:
-    """The failure with evidence: where its judge has none, the last that each side sent, and how it ended."""
+def _with_evidence(traffic: Traffic, verdict: Verdict) -> Verdict:
+    """Add evidence if the judge gave none: the last data from each side, and how the program ended."""
     if verdict.evidence:
         return verdict
     entries = list(enumerate(traffic.transcript.entries))
     last = {entry.kind: index for index, entry in entries if entry.kind in ("client", "server")}
-    ends = {entry.label: index for index, entry in entries if entry.kind == "mark" and entry.label in _ENDINGS}
+    ends = {entry.label: index for index, entry in entries if entry.kind == "mark" and entry.label in _END_MARKS}
     return replace(verdict, evidence=tuple(sorted({*last.values(), *ends.values()})))
 
 
-def _timely(traffic: Traffic, verdict: Verdict) -> Verdict:
-    """Not tested, where the time of the scenario ended before a request of the failure had its own time."""
+def _unless_cut_short(traffic: Traffic, verdict: Verdict) -> Verdict:
+    """Return not-tested if the scenario ended before an unanswered request of the failure had its full time."""
     seconds = at(traffic.transcript.facts, "options.timeout")
     for cut in traffic.marks("cut-short"):
         for message in traffic.messages:
@@ -159,8 +160,8 @@ def _timely(traffic: Traffic, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _in_order(row: Requirement, verdicts: list[tuple[int, Verdict]]) -> Verdict:
-    """One verdict of those on transcripts at these places."""
+def _combine_in_order(row: Requirement, verdicts: list[tuple[int, Verdict]]) -> Verdict:
+    """Combine verdicts in the order of their transcripts."""
     if not verdicts:
         return not_tested(f"the scenario {row.scenario} was not run")
-    return combined(verdict for _, verdict in sorted(verdicts, key=lambda one: one[0]))
+    return combine(verdict for _, verdict in sorted(verdicts, key=lambda one: one[0]))

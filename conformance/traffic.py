@@ -1,7 +1,7 @@
-"""The messages of a transcript: what judges read. Built once for each transcript, then only read.
+"""The messages of a transcript, which judges read. Built once per transcript, then read-only.
 
-Bytes become lines, lines become JSON-RPC messages, and responses find their requests. Nothing here judges: a line that
-is no JSON stands here as such, and so does a response that answers nothing. Knows JSON-RPC and no protocol above it.
+Splits bytes into lines, parses JSON-RPC messages, and matches responses with requests. Does not judge: invalid JSON and
+stray responses are kept. Knows JSON-RPC and no protocol above it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OTHER: Final[dict[Sender, Sender]] = {"client": "server", "server": "client"}
 
 
 class Message:
-    """One line that a side sent. Its parts are read once; what is not there, or of another type, is empty."""
+    """A line from one side, parsed once. Missing parts, or parts of a wrong type, are empty."""
 
     __slots__ = (
         "answer", "answers", "ended", "error", "id", "index", "is_notification", "is_request", "is_response", "line",
@@ -34,16 +34,16 @@ class Message:
     def __init__(self, sender: Sender, index: int, ms: float, order: int, line: bytes, *, ended: bool) -> None:
         self.sender: Sender = sender
         self.index = index
-        """The entry of the transcript that ended it."""
+        """The transcript entry that completed it."""
         self.ms = ms
         self.order = order
-        """Its place among the messages of both sides."""
+        """Its position among the messages of both sides."""
         self.line = line
         """Without the line end."""
         self.ended = ended
         """Whether a line end followed."""
-        self.value, self.problem = _decoded(sender, line)
-        """What the line holds; or why it is no JSON, else empty."""
+        self.value, self.problem = _decode(sender, line)
+        """The parsed line; or why it is not JSON, else empty."""
         self.object: Object = as_object(self.value)
         self.method = as_text(self.object.get("method"))
         self.id: Any = self.object.get("id")
@@ -55,23 +55,23 @@ class Message:
         self.is_notification = called and not named
         self.is_response = not called and ("result" in self.object or "error" in self.object)
         self.answers: Message | None = None
-        """Responses only: the request."""
+        """For responses: the request."""
         self.answer: Message | None = None
-        """Requests only: the first response."""
+        """For requests: the first response."""
 
     @property
     def succeeded(self) -> bool:
-        """A request that was answered with a result."""
+        """Whether the request was answered with a result."""
         return self.answer is not None and "result" in self.answer.object
 
 
 def id_key(value: object) -> object:
-    """What two ids must share to be the same: 1, "1", 1.5 and true all differ."""
+    """Return a key for comparing ids: 1, "1", 1.5 and true all differ."""
     return type(value).__name__, value if isinstance(value, str | int | float) else json.dumps(value, default=str)
 
 
 class Traffic:
-    """A transcript's messages in the order in which they were complete, with indices for what judges look for."""
+    """A transcript's messages, ordered by when they were complete, with indices for judges."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
@@ -85,18 +85,18 @@ class Traffic:
         for message in self.messages:
             if (latest := self.start_of(message)) != start:
                 start = latest
-                waiting.clear()  # what one process did not answer, no other one does
+                waiting.clear()  # a restarted program does not answer earlier requests
             if message.is_request:
                 waiting[message.sender, id_key(message.id)].append(message)
             elif message.is_response:
                 asked = waiting[_OTHER[message.sender], id_key(message.id)]
-                # An id may be used again once it was answered; a second answer to one request has none left to find.
+                # An id may be reused after its answer. A second answer then matches nothing.
                 if asked:
                     request = asked.popleft()
                     message.answers, request.answer = request, message
 
     def start_of(self, message: Message) -> int:
-        """Which start of the program it is from or for, counted from 0."""
+        """Return which start of the program a message belongs to, from 0."""
         return bisect(self._restarts, message.index)
 
     @cached_property
@@ -113,44 +113,44 @@ class Traffic:
         return found
 
     def sent(self, sender: Sender) -> Iterator[Message]:
-        """All of one side."""
+        """Yield the messages of one side."""
         return (message for message in self.messages if message.sender == sender)
 
     def requests(self, sender: Sender, *methods: str) -> list[Message]:
-        """Requests of one side with one of these methods, in order."""
+        """Return one side's requests with these methods, in order."""
         found = [message for name in methods for message in self._by_method.get((sender, name, True), ())]
         return sorted(found, key=lambda message: message.order) if len(methods) > 1 else found
 
     def notifications(self, sender: Sender, method: str) -> list[Message]:
-        """Notifications of one side with this method, in order."""
+        """Return one side's notifications with this method, in order."""
         return self._by_method.get((sender, method, False), [])
 
     def derived(self, key: object, make: Callable[[Traffic], T]) -> T:
-        """What a suite makes of this traffic and several judges read: made once."""
+        """Compute a suite's derived data once for several judges."""
         if key not in self._derived:
             self._derived[key] = make(self)
         return cast("T", self._derived[key])
 
     def marks(self, label: str) -> list[Entry]:
-        """The scenario's marks of one kind, in order."""
+        """Return the marks with this label, in order."""
         return [entry for entry in self.transcript.entries if entry.kind == "mark" and entry.label == label]
 
 
-def places(traffic: Traffic, label: str) -> list[int]:
-    """The entries of the marks of one kind, as evidence."""
+def mark_indices(traffic: Traffic, label: str) -> list[int]:
+    """Return the entries of these marks, as evidence."""
     entries = enumerate(traffic.transcript.entries)
     return [index for index, entry in entries if entry.kind == "mark" and entry.label == label]
 
 
 def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
-    # Parts are joined where a line ends and not before, so that a flood without line ends costs what it weighs.
+    # Join parts only at a line end, so that a flood without line ends stays linear.
     partial: dict[Sender, list[bytes]] = {"client": [], "server": []}
     moment: dict[Sender, tuple[int, float]] = {}
     order = 0
     for index, entry in enumerate(entries):
         if entry.kind == "mark" and entry.label == "restarted":
-            # What the program's earlier process began to say, its next one does not end.
-            for message in _unended(partial, moment, order):
+            # A restarted program does not complete the line of the previous process.
+            for message in _unended_lines(partial, moment, order):
                 yield message
                 order += 1
             partial = {"client": [], "server": []}
@@ -160,7 +160,7 @@ def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
         parts = partial[sender]
         moment[sender] = index, entry.ms
         if entry.omitted:
-            parts.clear()  # generated by the suite, and no message that a judge reads
+            parts.clear()  # generated in bulk by the suite, and not judged
             continue
         parts.append(entry.data)
         if b"\n" not in entry.data:
@@ -171,13 +171,13 @@ def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
                 yield Message(sender, index, entry.ms, order, line, ended=True)
                 order += 1
         partial[sender] = [rest]
-    yield from _unended(partial, moment, order)
+    yield from _unended_lines(partial, moment, order)
 
 
-def _unended(
+def _unended_lines(
     partial: dict[Sender, list[bytes]], moment: dict[Sender, tuple[int, float]], order: int
 ) -> Iterator[Message]:
-    """Lines that nothing ended, the first of them at this place."""
+    """Yield lines without an end. `order` is the position of the first."""
     for sender, parts in partial.items():
         rest = b"".join(parts)
         if rest.strip():
@@ -185,12 +185,12 @@ def _unended(
             order += 1
 
 
-def _decoded(sender: Sender, line: bytes) -> tuple[Any, str]:
+def _decode(sender: Sender, line: bytes) -> tuple[Any, str]:
     try:
         return msgspec.json.decode(line), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = str(error) or "not JSON"
-    # A strict reader refuses an escape of half a surrogate pair. A byte order mark is the suite's own doing.
+    # A strict parser rejects escaped lone surrogates. The suite itself sends a byte order mark.
     try:
         text = line.decode("utf-8-sig" if sender == "client" else "utf-8")
         return json.loads(text, parse_constant=_no_constant), ""

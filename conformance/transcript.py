@@ -1,9 +1,9 @@
-"""Transcripts: every byte between a client and a program, with its sender and its moment, and the scenario's marks.
+"""Transcripts: all bytes between a client and a program, with senders and times, and the scenario's marks.
 
-A transcript is append-only, and no message in it is dropped. What the suite itself generated in bulk (a line of 50 MB)
-is kept by length and digest. Of what a program logs the beginning and the end are kept, because a program may flood its
-standard error and no judge reads that: the end is held back until `end_logs`. The file format is JSON lines, described
-in `docs/conformance-formats.md`; what is not UTF-8 is kept in base64. Knows no protocol.
+A transcript is append-only and keeps every message. Bulk data that the suite generates (a line of 50 MB) is kept as
+length and digest. Logs keep their beginning and end, because a program may flood standard error and no judge reads it.
+The end is held back until `end_logs`. Files are JSON lines (`docs/conformance-formats.md`), with base64 for data that
+is not UTF-8. Knows no protocol.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from conformance.values import as_object, as_text, is_object
 FORMAT: Final = "rewindow-conformance transcript"
 VERSION: Final = 1
 LIMIT: Final = 64 * 1024 * 1024
-"""Bytes; a scenario ends where its transcript would grow beyond."""
+"""Bytes. A scenario stops when its transcript would grow beyond."""
 MOST_ENTRIES: Final = 100_000
-"""Where a program writes single bytes, an entry takes far more memory and time than what it holds."""
+"""A program that writes single bytes costs far more memory and time per entry than its data."""
 LIMITS: Final = f"{LIMIT >> 20} MiB or {MOST_ENTRIES:,} pieces"
 LONGEST_LINE: Final = 16 * 1024 * 1024
-"""Bytes; a scenario ends where a line of the program would grow beyond."""
+"""Bytes. A scenario stops when a line of the program would grow beyond."""
 LOG_BYTES: Final = 128 * 1024
-"""Kept of the beginning of a log, and as much of its end."""
+"""Bytes kept from the beginning of a log, and again from its end."""
 _LOG_PIECES: Final = 1000
-"""Of either, whatever they hold."""
+"""Entries kept from either end."""
 _DIGESTED: Final = 1024 * 1024
-"""What the suite sends in one piece of more bytes than this is kept by digest."""
+"""Larger pieces that the suite sends are kept as a digest."""
 
 Kind = Literal["client", "client-log", "server", "server-log", "mark"]
-"""Who sent it: the client, the program that serves it (an agent is one); what else one of them wrote; or a mark."""
+"""The sender: the client, the server (or agent), the log of either; or a mark."""
 
 
 class TranscriptFormatError(ValueError):
-    """Raised for a file that is no transcript, or one of a later version. Fields: the path, and why."""
+    """Raised for a file that is not a transcript, or has a newer version. Fields: path, why."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -50,34 +50,34 @@ class TranscriptFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One chunk of bytes, or one mark. `ms` counts from the start of the scenario."""
+    """A chunk of bytes, or a mark. `ms` counts from the start of the scenario."""
 
     ms: float
     kind: Kind
     data: bytes = b""
     label: str = ""
-    """Marks only: what it says, such as `stdout-closed`."""
+    """For marks: the name, such as `stdout-closed`."""
     value: Any = None
-    """Marks only: JSON."""
+    """For marks: JSON."""
     omitted: int = 0
-    """Bytes that stood after `data` and are kept by digest alone; in a log, those in whose place `data` says so."""
+    """Bytes after `data` that are kept only as a digest; in a log, the bytes that `data` says were omitted."""
     sha256: str = ""
 
 
 @dataclass(slots=True)
-class _Log:
-    """What is known of a log: how much of its beginning is recorded, and its end so far, which is not."""
+class _LogTail:
+    """The state of a log: how much of its beginning is recorded, and its end so far."""
 
     recorded: int = 0
     pieces: int = 0
-    is_begun: bool = True
-    """Whether this still is the beginning."""
+    is_at_start: bool = True
+    """Whether the beginning is still being recorded."""
     end: deque[tuple[float, bytes]] = field(default_factory=deque[tuple[float, bytes]])
     held: int = 0
     omitted: int = 0
 
     def hold(self, ms: float, data: bytes, omitted: int) -> None:
-        if omitted:  # the end is what comes after a gap
+        if omitted:  # the end is what follows a gap
             self.omitted += omitted + self.held
             self.held = 0
             self.end.clear()
@@ -94,25 +94,25 @@ class _Log:
 
 @dataclass(slots=True)
 class Transcript:
-    """What happened in one scenario. `facts` say what was run, with which options; judges may read them."""
+    """The events of one scenario. `facts` hold the command and its options; judges may read them."""
 
     scenario: str
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     entries: list[Entry] = field(default_factory=list[Entry])
     size: int = 0
-    _logs: dict[Kind, _Log] = field(default_factory=dict[Kind, _Log], compare=False, repr=False)
+    _logs: dict[Kind, _LogTail] = field(default_factory=dict[Kind, _LogTail], compare=False, repr=False)
 
     def add(self, ms: float, kind: Kind, data: bytes, *, generated: bool = False, omitted: int = 0) -> None:
-        """Records a chunk.
+        """Record a chunk.
 
         Args:
-            ms: its moment.
-            kind: whose it is.
-            data: what it holds.
-            generated: these are the suite's own bytes, and may be kept by digest.
-            omitted: of a log, the bytes ahead of these that the peer let go.
+            ms: its time.
+            kind: its sender.
+            data: its bytes.
+            generated: whether the suite generated it, so that a digest is enough.
+            omitted: for logs, the bytes before it that the peer dropped.
         """
-        if kind.endswith("-log") and not self._begins(kind, len(data), omitted):
+        if kind.endswith("-log") and not self._extends_beginning(kind, len(data), omitted):
             self._logs[kind].hold(ms, data, omitted)
             return
         if generated and len(data) > _DIGESTED:
@@ -123,17 +123,19 @@ class Transcript:
         self.size += len(entry.data)
         self.entries.append(entry)
 
-    def _begins(self, kind: Kind, size: int, omitted: int) -> bool:
-        """Whether so many bytes belong to the beginning of the log."""
-        log = self._logs.setdefault(kind, _Log())
-        log.is_begun = log.is_begun and not omitted and log.recorded + size <= LOG_BYTES and log.pieces < _LOG_PIECES
-        if log.is_begun:
+    def _extends_beginning(self, kind: Kind, size: int, omitted: int) -> bool:
+        """Whether so many bytes still fit into the beginning of the log."""
+        log = self._logs.setdefault(kind, _LogTail())
+        log.is_at_start = (
+            log.is_at_start and not omitted and log.recorded + size <= LOG_BYTES and log.pieces < _LOG_PIECES
+        )
+        if log.is_at_start:
             log.recorded += size
             log.pieces += 1
-        return log.is_begun
+        return log.is_at_start
 
     def end_logs(self) -> None:
-        """Records the ends of the logs, each behind a line that says how much is left out: the program has ended."""
+        """Record the ends of logs after the program has ended, each preceded by the number of omitted bytes."""
         for kind, log in self._logs.items():
             if log.omitted:
                 text = f"\n[{log.omitted:,} bytes left out]\n".encode()
@@ -146,53 +148,51 @@ class Transcript:
             log.held = log.omitted = 0
 
     def mark(self, ms: float, label: str, value: Any = None) -> None:
-        """Records what the bytes alone do not say: that a stream closed, what a scenario was about to show."""
+        """Record an event that the bytes do not show."""
         self.entries.append(Entry(ms, "mark", label=label, value=value))
 
     @property
     def is_full(self) -> bool:
-        """Whether a scenario has to end, because what it recorded is as much as may be kept."""
+        """Whether the scenario must stop because the transcript is full."""
         return self.size >= LIMIT or len(self.entries) >= MOST_ENTRIES
 
     def lines(self) -> Iterator[str]:
-        """The file, line by line, without line ends."""
+        """Yield the lines of the file, without line ends."""
         yield self.head()
         for entry in self.entries:
-            yield written(entry)
+            yield entry_line(entry)
 
     def head(self) -> str:
-        """The file's first line."""
+        """Return the first line of the file."""
         head = {"format": FORMAT, "version": VERSION, "scenario": self.scenario, "facts": self.facts}
-        return json.dumps(head)  # what fuzz sends may hold half a surrogate pair
+        return json.dumps(head)  # ASCII, because fuzz steps may contain lone surrogates
 
     def save(self, path: Path) -> None:
-        """Writes the file. Raises OSError."""
-        # In a mark, half of a surrogate pair that a program sent is an escape, as JSON would have it.
+        """Write the file. Raises OSError."""
+        # In a mark, a lone surrogate from a program becomes a JSON escape.
         with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.writelines(line + "\n" for line in self.lines())
 
 
 def load(path: Path) -> Transcript:
-    """Reads a file that `save` or `trace` wrote. Raises TranscriptFormatError, OSError."""
+    """Read a transcript file. Raises TranscriptFormatError, OSError."""
     with path.open("rb") as file:
         lines = iter(file)
-        head = _parsed(path, next(lines, b""), 1)
+        head = _parse_object(path, next(lines, b""), 1)
         if head.get("format") != FORMAT:
             raise TranscriptFormatError(path, f'the first line does not say "format": "{FORMAT}"')
         if head.get("version") != VERSION:
-            raise TranscriptFormatError(
-                path, f"version {head.get('version')} is not {VERSION}, which is all this reads"
-            )
+            raise TranscriptFormatError(path, f"version {head.get('version')} is not supported, only {VERSION}")
         transcript = Transcript(as_text(head.get("scenario")), as_object(head.get("facts")))
         for number, line in enumerate(lines, 2):
-            entry = _read(path, _parsed(path, line, number), number)
+            entry = _parse_entry(path, _parse_object(path, line, number), number)
             transcript.entries.append(entry)
             transcript.size += len(entry.data)
     return transcript
 
 
-def written(entry: Entry) -> str:
-    """The entry as a line of the file, without its end."""
+def entry_line(entry: Entry) -> str:
+    """Encode an entry as a line, without its end."""
     line: dict[str, Any] = {"ms": round(entry.ms, 3)}
     if entry.kind == "mark":
         line |= {"mark": entry.label, "value": entry.value}
@@ -207,7 +207,7 @@ def written(entry: Entry) -> str:
     return json.dumps(line, ensure_ascii=False)
 
 
-def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
+def _parse_object(path: Path, line: bytes, number: int) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -217,7 +217,7 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
     return as_object(value)
 
 
-def _read(path: Path, line: dict[str, Any], number: int) -> Entry:
+def _parse_entry(path: Path, line: dict[str, Any], number: int) -> Entry:
     ms = line.get("ms")
     if not isinstance(ms, int | float) or isinstance(ms, bool):
         raise TranscriptFormatError(path, f"line {number} has no ms")
@@ -225,7 +225,7 @@ def _read(path: Path, line: dict[str, Any], number: int) -> Entry:
         return Entry(float(ms), "mark", label=as_text(line["mark"]), value=line.get("value"))
     kind = line.get("from")
     if kind not in ("client", "client-log", "server", "server-log"):
-        raise TranscriptFormatError(path, f"line {number} is from nobody: {kind!r}")
+        raise TranscriptFormatError(path, f"line {number} has an unknown sender {kind!r}")
     try:
         data = base64.b64decode(line["base64"], validate=True) if "base64" in line else str(line["text"]).encode()
     except (KeyError, ValueError, TypeError):

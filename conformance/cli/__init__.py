@@ -1,7 +1,6 @@
-"""The command `rewindow-conformance`. One file for each command, a row each in COMMANDS.
+"""The command `rewindow-conformance`: its grammar, exit codes and interrupts, and the table of commands.
 
-Owns the command line's grammar, exit codes and interruption. A command's module is loaded when it is named, so that
-`--help` costs nothing.
+Imports a command's module only when that command is named, to keep `--help` fast.
 """
 
 from __future__ import annotations
@@ -10,63 +9,72 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final, NoReturn, Protocol, cast
+from typing import Final, NamedTuple, NoReturn, cast
 
 from conformance.cli.streams import Output, discard_output, standard_output
 
 _INTERRUPTED: Final = 130
 _USAGE: Final = 2
 _CLOSED: Final = 128 + signal.SIGPIPE
-"""As a shell says of programs that such a signal ends."""
+"""The exit status that a shell reports for a process killed by this signal."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
+
+class CommandRow(NamedTuple):
+    """A command's module in `conformance.cli`, and its line in `--help`."""
+
+    module: str
+    help: str
+
+
 COMMANDS: Final = {
-    "acp": "judge an agent that speaks the Agent Client Protocol on stdio",
-    "acp-client": "judge a client that starts agents which speak the Agent Client Protocol",
-    "mcp": "judge a server that speaks the Model Context Protocol on stdio",
-    "vectors": "judge an implementation of the View or of request cycles by vectors",
-    "trace": "stand between a client and a program, and judge what both send",
-    "fuzz": "send a program random messages, and keep the shortest that make it fail",
-    "judge": "judge saved transcripts",
-    "replay": "run a saved scenario again",
-    "list": "list the requirements",
-    "explain": "say what a requirement is, where it comes from and how it is judged",
+    "acp": CommandRow("programs", "judge an agent that speaks the Agent Client Protocol on stdio"),
+    "acp-client": CommandRow(
+        "programs", ("judge a client that starts an agent and speaks the Agent Client Protocol with it")
+    ),
+    "mcp": CommandRow("programs", "judge a server that speaks the Model Context Protocol on stdio"),
+    "vectors": CommandRow("programs", "judge an implementation of the View or of request cycles by test vectors"),
+    "trace": CommandRow("trace", "record the traffic between a client and a program, and judge both"),
+    "fuzz": CommandRow("fuzz", "send random messages to a program, and keep the shortest sequence that makes it fail"),
+    "judge": CommandRow("transcripts", "judge saved transcripts"),
+    "replay": CommandRow("transcripts", "run a saved scenario again"),
+    "list": CommandRow("requirements", "list the requirements"),
+    "explain": CommandRow("requirements", "show a requirement, its source, and how it is judged"),
 }
-"""Each is the module `conformance.cli.COMMAND_command`, with `_` for `-`."""
+"""By name. Each module has its own COMMANDS with the functions."""
 
 _EPILOG: Final = """\
 examples:
-  rewindow-conformance acp -- my-agent --acp        judge an agent; the report is in this terminal
+  rewindow-conformance acp -- my-agent --acp        judge an agent and print a report
   rewindow-conformance acp-client -- my-client --agent {agent} "Hello."
-  rewindow-conformance acp -k CANCEL -- my-agent    only what its id or scenario says of cancels
+  rewindow-conformance acp -k CANCEL -- my-agent    only requirements about cancels
   rewindow-conformance acp --json report.json -- my-agent
-  rewindow-conformance mcp -- my-server             judge an MCP server, in both versions of the protocol
-  rewindow-conformance explain ACP1-A-CANCEL-001    why that is required, and what violates it
+  rewindow-conformance mcp -- my-server             judge an MCP server in both protocol versions
+  rewindow-conformance explain ACP1-A-CANCEL-001    why this is required, and what violates it
   rewindow-conformance list --level mandatory
 
 exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 not judged (the program did not answer initialize,
-needs authentication, or speaks another version), 130 interrupted, 141 the reader of the output has left
+needs authentication, or speaks another version), 130 interrupted, 141 the output's reader is gone
 
-Everything a program sends is judged by what the specification says, which every requirement quotes.
+Every requirement quotes the specification that it follows from.
 """
 
 
 class UsageError(Exception):
-    """Raised for a command line that cannot be carried out; its text is for the user."""
+    """Raised for an unusable command line. The text is for the user."""
 
 
-class Command(Protocol):
-    """A command's module."""
+class Command(NamedTuple):
+    """The functions of a command: add options to a parser; run, and return the exit status."""
 
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, arguments: argparse.Namespace) -> int: ...
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str], output: Output | None = None) -> int:
-    """Run a command line and return the exit status. All that it writes goes through `output`."""
+    """Run a command line and return the exit status. All output goes through `output`."""
     output = output or standard_output()
     with output.standard():
         return _main(arguments, output)
@@ -86,7 +94,7 @@ def _main(arguments: Sequence[str], output: Output) -> int:
         print(f"rewindow-conformance: {error.strerror or error}{named}", file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
-        print("rewindow-conformance: interrupted; every program was ended", file=sys.stderr)
+        print("rewindow-conformance: interrupted; all programs were stopped", file=sys.stderr)
         return _INTERRUPTED
     finally:
         for number, handler in before.items():
@@ -113,14 +121,14 @@ def _run(arguments: Sequence[str], output: Output) -> int:
 
 
 def _misplaced(command: str, words: Sequence[str], program: Sequence[str]) -> str:
-    """Says what is wrong with words that no option takes: most often the `--` in front of the program was forgotten."""
+    """Explain words that match no option. The usual cause is a missing `--` in front of the program."""
     if program or any(word.startswith("-") for word in words[:1]):
         return f"{command} has no option {' '.join(words)}; see `rewindow-conformance {command} --help`"
     return f"name the program after `--`: rewindow-conformance {command} -- {shlex.join(words)}"
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our own arguments, and the program's command line: what comes after the first `--`."""
+    """Split the arguments at the first `--` into ours and the program's command line."""
     words = list(arguments)
     if "--" not in words:
         return words, []
@@ -129,7 +137,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
-    # Once: a second one would cut off what ends the programs, which takes seconds at most.
+    # Ignore further signals: a second one would interrupt the clean-up, which takes a few seconds at most.
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -137,7 +145,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 class _PrintVersion(argparse.Action):
     def __call__(self, *_: object) -> NoReturn:
-        from importlib.metadata import version  # only here, because it costs as much as all of `--help`
+        from importlib.metadata import version  # imported here because it costs as much as all of `--help`
 
         print(f"rewindow-conformance {version('rewindow')}")
         raise SystemExit(0)
@@ -146,14 +154,14 @@ class _PrintVersion(argparse.Action):
 def _parser(named: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rewindow-conformance",
-        description="Tests programs that speak agent protocols by the messages that they exchange.",
+        description="Tests programs that speak agent protocols by the messages they exchange.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the program's version number and exit")
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, text in COMMANDS.items():
+    for name, (_, text) in COMMANDS.items():
         sub = commands.add_parser(
             name,
             help=text,
@@ -167,4 +175,5 @@ def _parser(named: str) -> argparse.ArgumentParser:
 
 
 def _command(name: str) -> Command:
-    return cast("Command", import_module(f"conformance.cli.{name.replace('-', '_')}_command"))
+    commands = import_module(f"conformance.cli.{COMMANDS[name].module}").COMMANDS
+    return cast("dict[str, Command]", commands)[name]

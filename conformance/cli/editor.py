@@ -1,8 +1,8 @@
-"""`acp-client --editor`: an agent for a real editor, whose chat runs scenarios and shows what came of them.
+"""`acp-client --editor`: an agent for a real editor, whose chat runs scenarios and shows their results.
 
-Prints one path, which a person enters in an editor as the command of an agent. Every start of it is a connection of its
-own, served by a thread. What a person types is a command: `all`, the name of a scenario, the id of a requirement,
-`report`. All scenarios of a connection share its beginning, so that each is judged on that and on its own part.
+Prints a path, which the user enters in an editor as an agent command. Each start of that agent is a connection of its
+own, served by a thread. The user types `all`, a scenario name, a requirement id, or `report`. All scenarios of a
+connection share its beginning, so each one is judged on that beginning and its own part.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from conformance.driver import Driver, StoppedError
-from conformance.options import Options
+from conformance.driver import Driver, Options, StoppedError
 from conformance.peers.client import AgentSocket
 from conformance.peers.peer import Ending, PeerGoneError, Received, Side
-from conformance.reports import REPORTS
-from conformance.reports.context import Context
-from conformance.reports.terminal import cited
-from conformance.requirements.acp1_client.suite import SUITE
+from conformance.reports.files import REPORTS
+from conformance.reports.terminal import Context, quote_with_notice
 from conformance.runner import Run
-from conformance.scenarios.acp1_client.agent import Agent, InTurn, Turn
 from conformance.suite import Result, Scenario
+from conformance.suites.acp1_client.agent import Agent, InTurn, Turn
+from conformance.suites.acp1_client.suite import SUITE
 from conformance.transcript import Entry, Transcript
 from conformance.values import as_list, as_object, as_text, at
 
 _CHUNK: Final = 1 << 16
-_NEVER: Final = 1e9
-_PATIENCE: Final = 60.0
-"""Seconds that a person has, who is asked for a permission or told to stop the turn."""
-_LEAVING: Final = 3.0
+_NO_LIMIT: Final = 1e9
+_PERSON_SECONDS: Final = 60.0
+"""Seconds for a person to answer a permission request or to stop a turn."""
+_JOIN_SECONDS: Final = 3.0
 _MARKS: Final = {"pass": "\N{HEAVY CHECK MARK}", "fail": "\N{HEAVY BALLOT X}"}
 _HELP: Final = """\
-Type `all` to run every scenario that needs no start of its own, `report` for what came of them so far, the id of a
-requirement, or the name of a scenario:
+Type `all` to run every scenario that fits into this chat, `report` for the results so far, the id of a requirement, or
+the name of a scenario:
 
 """
 
@@ -57,7 +55,7 @@ class SocketPeer:
         return time.monotonic() - self._start
 
     def write(self, data: bytes, until: float) -> None:
-        self._socket.settimeout(max(0.1, min(_PATIENCE, until - self.now())))
+        self._socket.settimeout(max(0.1, min(_PERSON_SECONDS, until - self.now())))
         try:
             self._socket.sendall(data)
         except TimeoutError:
@@ -81,7 +79,7 @@ class SocketPeer:
         return not self._is_open
 
     def interrupt(self) -> None:
-        """A person does that: the scenario has said so in the chat."""
+        """Do nothing: the scenario asks the person to do it."""
 
     def close_input(self) -> None:
         with contextlib.suppress(OSError):
@@ -97,7 +95,7 @@ class SocketPeer:
 
 
 class Chat:
-    """One connection: its commands, and the transcripts of what was run."""
+    """One connection: its commands, and the transcripts of its scenarios."""
 
     def __init__(self, peer: SocketPeer, options: Options, transcripts: list[Transcript]) -> None:
         self._facts = {"suite": "acp-client"}
@@ -109,39 +107,43 @@ class Chat:
         self._seen = 0
 
     def serve(self) -> None:
-        """Until the editor ends the connection."""
+        """Handle prompts until the editor closes the connection."""
         self._agent.serve(self._driver)
         with contextlib.suppress(StoppedError):
             while (prompt := self._next()) is not None:
-                self._take_outside()
+                self._share_entries()
                 turn = Turn(self._driver, prompt, "")
                 turn.cwd = self._agent.directories.get(turn.session, "")
-                self._obey(turn, _typed(prompt))
+                self._handle_command(turn, _prompt_text(prompt))
                 turn.end()
         self._driver.finish()
 
     def _next(self) -> dict[str, object] | None:
-        return self._driver.wait(lambda message: message.get("method") == "session/prompt", _NEVER)
+        return self._driver.wait(lambda message: message.get("method") == "session/prompt", _NO_LIMIT)
 
-    def _take_outside(self) -> None:
-        """Counts what was recorded since to what all scenarios share."""
+    def _share_entries(self) -> None:
+        """Add the entries since the last scenario to the part that all scenarios share."""
         self._outside += self._transcript.entries[self._seen :]
         self._seen = len(self._transcript.entries)
 
-    def _obey(self, turn: Turn, text: str) -> None:
+    def _handle_command(self, turn: Turn, text: str) -> None:
         if text == "report":
-            self._say(turn, REPORTS["markdown"].render(outcome(self._transcripts), Context(command=["an editor"])))
+            self._send_text(
+                turn, REPORTS["markdown"].render(chat_run(self._transcripts), Context(command=["an editor"]))
+            )
             return
-        found = list(_scenarios(text))
+        found = list(_matching_scenarios(text))
         if not found:
-            self._say(turn, _HELP + "\n".join(f"- `{one.name}`: {one.text}" for one in _scenarios("", named=False)))
+            self._send_text(
+                turn, _HELP + "\n".join(f"- `{one.name}`: {one.text}" for one in _matching_scenarios("", named=False))
+            )
         for scenario in found:
             self._run(turn, scenario)
 
     def _run(self, turn: Turn, scenario: Scenario) -> None:
         assert isinstance(scenario.run, InTurn)
-        self._say(turn, f"**{scenario.name}**: {scenario.text}")
-        self._take_outside()
+        self._send_text(turn, f"**{scenario.name}**: {scenario.text}")
+        self._share_entries()
         try:
             scenario.run.act(turn)
         except StoppedError as error:
@@ -152,19 +154,19 @@ class Chat:
         self._transcripts[:] = [*(one for one in self._transcripts if one.scenario != scenario.name), transcript]
         rows = {row.id: row for row in SUITE.requirements if row.scenario == scenario.name}
         for result in SUITE.judge([transcript], rows):
-            self._say(turn, _told(result))
+            self._send_text(turn, _result_text(result))
 
-    def _say(self, turn: Turn, text: str) -> None:
+    def _send_text(self, turn: Turn, text: str) -> None:
         turn.update("agent_message_chunk", content={"type": "text", "text": f"{text}\n\n"})
 
 
-def _typed(prompt: object) -> str:
+def _prompt_text(prompt: object) -> str:
     blocks = [as_object(block) for block in as_list(at(prompt, "params.prompt"))]
     return " ".join(as_text(block.get("text")) for block in blocks).strip().strip("`/").lower()
 
 
-def _scenarios(text: str, *, named: bool = True) -> Iterator[Scenario]:
-    """What a person has named; without a name everything that can be run in a turn."""
+def _matching_scenarios(text: str, *, named: bool = True) -> Iterator[Scenario]:
+    """Yield the scenarios that the text names; with `named=False`, all that can run within a turn."""
     wanted = {row.scenario for row in SUITE.requirements if row.id.lower() == text}
     for scenario in SUITE.scenarios:
         if not isinstance(scenario.run, InTurn):
@@ -174,31 +176,31 @@ def _scenarios(text: str, *, named: bool = True) -> Iterator[Scenario]:
             yield scenario
 
 
-def _told(result: Result) -> str:
+def _result_text(result: Result) -> str:
     row, verdict = result.requirement, result.verdict
-    mark = _MARKS.get(result.standing, "\N{BULLET}")
-    lines = [f"{mark} {result.standing} `{row.id}` ({row.level}) {row.text}"]
+    mark = _MARKS.get(result.reported, "\N{BULLET}")
+    lines = [f"{mark} {result.reported} `{row.id}` ({row.level}) {row.text}"]
     if verdict.reason:
         lines.append(f"{verdict.reason}.")
     if verdict.outcome == "fail":
-        lines.append(f"> {cited(row)}")
+        lines.append(f"> {quote_with_notice(row)}")
     return "\n\n".join(lines)
 
 
-def outcome(transcripts: list[Transcript]) -> Run:
-    """The verdicts on what was run so far."""
+def chat_run(transcripts: list[Transcript]) -> Run:
+    """Judge the scenarios that ran so far."""
     if not transcripts:
-        return Run(SUITE, [], [], "nothing was run in an editor's chat", 0.0, saved=True)
+        return Run(SUITE, [], [], "no scenario was run in the editor's chat", 0.0, saved=True)
     shown = {transcript.scenario for transcript in transcripts}
     chosen = {row.id: row for row in SUITE.requirements if row.scenario is None or row.scenario in shown}
     return Run(SUITE, SUITE.judge(transcripts, chosen), transcripts, "", 0.0, saved=True)
 
 
 def serve(show: Callable[[str], None]) -> list[Transcript]:
-    """Serves editors until KeyboardInterrupt; returns the last transcript of each scenario that was run."""
+    """Serve editors until KeyboardInterrupt. Return the last transcript of each scenario."""
     agent = AgentSocket()
     transcripts: list[Transcript] = []
-    options = Options(timeout=_PATIENCE, scenario_timeout=_NEVER)
+    options = Options(timeout=_PERSON_SECONDS, scenario_timeout=_NO_LIMIT)
     served: list[tuple[SocketPeer, threading.Thread]] = []
     try:
         show(os.fspath(agent.path))
@@ -210,9 +212,9 @@ def serve(show: Callable[[str], None]) -> list[Transcript]:
             served = [pair for pair in served if pair[1].is_alive()] + [(peer, thread)]
             thread.start()
     except KeyboardInterrupt:
-        for peer, thread in served:  # so that a scenario removes the files that it has put into a project
+        for peer, thread in served:  # lets a scenario remove the files that it created in a project
             peer.kill()
-            thread.join(_LEAVING)
+            thread.join(_JOIN_SECONDS)
         return transcripts
     finally:
         agent.close()

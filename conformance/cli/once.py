@@ -1,8 +1,8 @@
-"""The command as a child of programs that may die and that share one run, such as the workers of a test runner.
+"""Runs a command line once for several callers that share a report, such as pytest workers that may be killed.
 
-`main([REPORT, COMMAND, ...])` carries out a command line unless the file REPORT is there, so that of several callers
-one runs it and the others wait for it; where that one dies, the next does. It ends, with every program that it started,
-when its standard input does: a parent that was killed cannot say so in any other way.
+`main([REPORT, COMMAND, ...])` runs the command unless the file REPORT exists. A file lock makes the other callers wait;
+if the running one dies, the next one takes over. The process ends, with every program it started, when its standard
+input closes, because a killed parent cannot signal its end in any other way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from conformance.cli.streams import Output
 
 
 def main(arguments: Sequence[str], output: Output | None = None) -> int:
-    """Return the exit status; 0 where the report was there. An empty REPORT: runs in any case, and unattended."""
+    """Return the exit status, or 0 if the report exists. With an empty REPORT, always run and do not watch standard
+    input."""
     report, *command = arguments
     if not report:
         return run(command, output)
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str], output: Output | None = None) -> int:
 
 
 def _watch() -> None:
-    """Ends this process as SIGTERM does, once standard input is closed."""
+    """Send this process SIGTERM when standard input closes."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""Where a command writes: its standard streams and its reports, and what no text may hold that leaves through them.
+"""Where a command writes: standard streams and report files, with secrets removed.
 
-An `Output` is made once for a command line; `cli.main` puts its streams in place of the standard ones while a command
-runs, and a command's report files go through its `save`. So nothing is written that did not pass `hide`, except
-transcripts, which are raw on purpose: a replay needs each byte.
+The start-up module makes one `Output` for a command line. `cli.main` redirects the standard streams to it, and report
+files go through `save`. So everything passes `hide` except transcripts, which stay raw because a replay needs each
+byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STANDARD = (0, 1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command writes to. The streams hide secrets themselves; `hide` does so in a text for a file."""
+    """The output of a command. The streams hide secrets already; `hide` does so for text of files."""
 
     out: TextIO
     err: TextIO
@@ -28,12 +28,12 @@ class Output:
 
     @contextlib.contextmanager
     def standard(self) -> Generator[None]:
-        """Makes the streams the standard ones, for whatever prints."""
+        """Redirect the standard streams to these."""
         with contextlib.redirect_stdout(self.out), contextlib.redirect_stderr(self.err):
             yield
 
     def save(self, path: Path, text: str) -> None:
-        """Writes a report beside its place first, so that a full disk leaves the old one. Raises OSError."""
+        """Write a report atomically, so that a full disk leaves the old one. Raises OSError."""
         if path.exists() and not path.is_file():  # a device or a pipe
             path.write_text(self.hide(text), encoding="utf-8")
             return
@@ -48,15 +48,15 @@ class Output:
 
 
 def standard_output() -> Output:
-    """The standard streams as they are, where no secret is known."""
-    open_missing()
+    """Return the standard streams unchanged, when no secret is known."""
+    open_missing_streams()
     return Output(sys.stdout, sys.stderr)
 
 
-def open_missing() -> None:
-    """Gives a process that was started without some standard stream an empty one.
+def open_missing_streams() -> None:
+    """Open the null device for each standard stream that is missing.
 
-    Otherwise the next pipe to a program would be opened in its place, and what is printed would go there.
+    The next pipe to a program would otherwise take its descriptor and receive our output.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
         pass
@@ -67,8 +67,8 @@ def open_missing() -> None:
 
 
 def discard_output() -> None:
-    """Lets go of what cannot be printed, which the interpreter would try to print once more when it ends."""
-    with contextlib.suppress(OSError, ValueError):  # one that a test runner has put there has no descriptor
+    """Discard buffered output that cannot be written. The interpreter would retry it at exit."""
+    with contextlib.suppress(OSError, ValueError):  # the stream of a test runner has no descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

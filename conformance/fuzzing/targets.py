@@ -1,22 +1,64 @@
-"""What each protocol is sent. A further protocol is a row of TARGETS.
+"""What each protocol is sent. Another protocol is a row of TARGETS.
 
-Commands and addresses in messages lead nowhere, and what logs out is left out, because a program does what it is told.
-In params `$SESSION` stands for the newest session of the run, `$CWD` for the directory to work in, `$TOOL5` for a tool
-that says it changes nothing, and `{"$ARGUMENTS": "5"}` for arguments of that one.
+Known killers come before random messages: malformed lines, unusual messages, and unexpected responses and cancels. Each
+once killed a real program. Commands and addresses in messages do not exist, and messages that log out are left out,
+because a program does what it is told. In params, `$SESSION` is the newest session, `$CWD` the working directory,
+`$TOOL5` a read-only tool, and `{"$ARGUMENTS": "5"}` arguments for that tool.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from conformance.documents import json_document, resolve
-from conformance.fuzzing.instances import Instances
-from conformance.fuzzing.killers import LINES, cancelled, without_objects
-from conformance.fuzzing.values import boundary, changed
+from conformance.fuzzing.values import Instances, boundary_value, mutate
 from conformance.values import Object, as_list, as_object, as_text, is_object
+
+_LONG_LINE: Final = 2 * 1024 * 1024
+"""Characters of the longest line, above the default limits of line readers."""
+
+KILLER_LINES: Final = (
+    *("[]", "42", '"x"', "null", "true", "{}", "5", "[42]", "{", "}", "nonsense", '{"jsonrpc":"2.0"}'),
+    *('{"jsonrpc":"2.0","id":null}', '{"jsonrpc":"2.0","method":null}', '{"jsonrpc":"2.0","id":{},"result":null}'),
+    *('{"jsonrpc":"2.0","method":"x","params":1e999}', "[" * 500 + "]" * 500, '"\\ud800"', '"\\ud83d"', "\ufeff{}"),
+    *("", "   ", "\r"),
+    '{"jsonrpc":"2.0","method":"\udcff\udcfe"}',  # invalid UTF-8, as Python represents it in text
+    '{"jsonrpc":"2.0","id":987654,"result":{}}',
+    '{"jsonrpc":"2.0","id":"987655","error":{"code":-32603,"message":"Internal error"}}',
+    '{"jsonrpc":"2.0","method":"_rewindow_conformance/note","params":{"text":"nothing"}}',
+    '{"jsonrpc":"2.0","method":"notifications/rewindow_conformance","params":{"text":"nothing"}}',
+    json.dumps({"jsonrpc": "2.0", "method": "_rewindow_conformance/long", "params": {"text": "x" * _LONG_LINE}}),
+)
+"""For any JSON-RPC protocol. Programs often assume that a line is an object, or is short."""
+
+
+def wrong_params(methods: Iterable[str]) -> list[str]:
+    """Return requests whose params are missing or not an object."""
+    values: tuple[object, ...] = ([], 5, "text", None, True)
+    params: list[dict[str, object]] = [{}, *({"params": value} for value in values)]
+    return [
+        json.dumps({"jsonrpc": "2.0", "id": f"killer-{method}-{number}", "method": method, **given})
+        for method in methods
+        for number, given in enumerate(params)
+    ]
+
+
+def killer_cancels(method: str, params: object) -> list[str]:
+    """Return a slow request with two cancels in MCP, then cancels of unknown requests."""
+    ids = ("killer", "killer", "never-sent", 987_654)
+    cancels = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": name}} for name in ids]
+    return [
+        json.dumps({"jsonrpc": "2.0", "id": "killer", "method": method, "params": params}),
+        *map(json.dumps, cancels),
+    ]
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
 
 SESSION: Final = "$SESSION"
 CWD: Final = "$CWD"
@@ -29,28 +71,28 @@ _STRAY: Final = 0.04
 _TOOLS: Final = 1000
 _BURST: Final = 6
 _KINDS: Final = {"Request": "request", "Notification": "notification"}
-"""By the ending of a definition's name."""
+"""By the suffix of a definition's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One message. `stray` ones are responses that nobody asked for."""
+    """One message. A `stray` is a response to no request."""
 
     method: str
     params: Any = None
     kind: str = "request"
-    """`request`, `notification`, `stray`, or `line`: then `params` is the text of a line that is no message."""
+    """`request`, `notification`, `stray`, or `line`, whose `params` is the text of a malformed line."""
     waits: bool = False
-    """Whether everything is answered before the next one is sent."""
+    """Whether to wait for all answers before the next step."""
 
 
-def _lines(texts: Iterable[str]) -> tuple[Step, ...]:
+def _line_steps(texts: Iterable[str]) -> tuple[Step, ...]:
     return tuple(Step("", text, "line", waits=True) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A method, the schema of its params, and how often it is chosen beside the others."""
+    """A method, the schema of its params, and its relative frequency."""
 
     method: str
     schema: Any
@@ -60,24 +102,24 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A protocol as fuzz sees it."""
+    """A protocol to fuzz."""
 
     document: str
     calls: tuple[Call, ...]
     opening: tuple[Step, ...]
-    """Sent as they are, at the beginning of each run."""
+    """Sent unchanged at the start of each run."""
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     unblocking: tuple[Step, ...] = ()
-    """What ends something that may rightly take long."""
+    """Steps that end a request which may legitimately take long."""
     cancelling: str = ""
-    """The notification after which what is under way need not be answered."""
+    """The notification after which pending requests need no answer."""
     open_ended: frozenset[str] = frozenset()
-    """Methods whose answer comes when the client wants no more."""
+    """Methods that are answered only when the client stops them."""
     killers: tuple[Step, ...] = ()
-    """What is sent first of all, behind the opening: known programs have died of it."""
+    """Sent first, after the opening: known programs died of these."""
 
     def steps(self, random: Random, count: int) -> list[Step]:
-        """The opening and so many random messages, in bursts."""
+        """Return the opening and `count` random messages, in bursts."""
         found = list(self.opening)
         instances = Instances(json_document(self.document), random, self.fixed)
         calls = random.choices(self.calls, [call.weight for call in self.calls], k=count)
@@ -90,16 +132,18 @@ class Target:
 
     def _step(self, call: Call, instances: Instances, random: Random, *, waits: bool) -> Step:
         if random.random() < _STRAY:
-            return Step(random.choice(("", "unknown/method", "$/unknown", "_unknown")), boundary(random), waits=waits)
+            return Step(
+                random.choice(("", "unknown/method", "$/unknown", "_unknown")), boundary_value(random), waits=waits
+            )
         if random.random() < _STRAY:
-            return Step("", boundary(random), "stray", waits)
+            return Step("", boundary_value(random), "stray", waits)
         params = instances.of(call.schema)
         if call.method == "tools/call" and is_object(params):
             number = random.randrange(_TOOLS)
             params |= {"name": f"{TOOL}{number}", "arguments": {ARGUMENTS: str(number)}}
         if random.random() < _CHANGED:
             for _ in range(random.choice((1, 1, 2, 3))):
-                params = changed(params, random)
+                params = mutate(params, random)
         return Step(call.method, params, call.kind, waits)
 
 
@@ -128,7 +172,7 @@ def _acp() -> tuple[Target, ...]:
         Step("session/new", {"cwd": CWD, "mcpServers": []}, waits=True),
     )
     cancel = Step("session/cancel", {"sessionId": SESSION}, "notification")
-    killers = _lines((*LINES, *without_objects(("session/new", "session/prompt"))))
+    killers = _line_steps((*KILLER_LINES, *wrong_params(("session/new", "session/prompt"))))
     return (Target("acp1.schema", tuple(calls), opening, fixed, (cancel,), killers=killers),)
 
 
@@ -142,7 +186,7 @@ def _mcp_of(version: str) -> Target:
     weights = {"tools/call": 6, "notifications/cancelled": 2}
     calls: list[Call] = []
     for union, kind in (("ClientRequest", "request"), ("ClientNotification", "notification")):
-        alone = {"$ref": f"#/$defs/{union}"}  # where there is but one message, there is no union
+        alone = {"$ref": f"#/$defs/{union}"}  # a single message is not a union
         for branch in as_list(as_object(definitions.get(union)).get("anyOf")) or [alone]:
             shapes = as_object(resolve(json_document(name), branch["$ref"].removeprefix("#")))["properties"]
             method = as_text(shapes["method"]["const"])
@@ -170,15 +214,15 @@ def _mcp_of(version: str) -> Target:
         fixed,
         cancelling="notifications/cancelled",
         open_ended=frozenset({"subscriptions/listen", "tasks/result"}),
-        killers=_lines(
+        killers=_line_steps(
             (
-                *LINES,
-                *without_objects(("tools/list", "tools/call")),
-                *cancelled(*stream),
+                *KILLER_LINES,
+                *wrong_params(("tools/list", "tools/call")),
+                *killer_cancels(*stream),
             )
         ),
     )
 
 
 TARGETS: Final[dict[str, Callable[[], tuple[Target, ...]]]] = {"acp": _acp, "mcp": _mcp}
-"""By the protocol's name, as commands have it: a target for each version, which take turns."""
+"""By protocol. Each returns a target for each version; runs alternate between them."""

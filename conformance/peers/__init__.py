@@ -1,1 +1,1 @@
-"""What a scenario talks to: a program in memory with a virtual clock, or a process. Both are a `Peer`."""
+"""The programs that scenarios talk to: processes, or programs in memory with a virtual clock. Each is a `Peer`."""

@@ -1,9 +1,8 @@
-"""A client as a process, and the agent that it starts: an executable that connects back to the suite.
+"""A client process, and the agent executable that it starts, which connects back to the suite.
 
-`{agent}` in the command becomes the path of that executable, which takes no arguments and passes bytes between its
-standard streams and a Unix socket. What arrives there are the client's messages; what the client itself prints is
-recorded beside them. One scenario is one start of the client, and serves one connection: an agent that is started a
-second time ends at once.
+`{agent}` in the command becomes the path of that executable. It takes no arguments and relays bytes between its
+standard streams and a Unix socket. The socket carries the client's messages; the client's own output is recorded as a
+log. A scenario starts the client once and serves one connection: a second start of the agent exits at once.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from conformance.peers.process import ProcessPeer
 AGENT: Final = "{agent}"
 _RELAY: Final = Path(__file__).parents[1] / "probes" / "agent_relay.py"
 _LONGEST: Final = 90
-"""Bytes of a socket's path; systems allow about 104."""
+"""Bytes of a socket path. Systems allow about 104."""
 _PATIENCE: Final = 0.05
 
 
 class AgentSocket:
-    """An executable that plays an agent, in a folder of its own, and the socket that it connects to."""
+    """An executable that plays an agent, in a folder of its own, and the socket it connects to."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rwc-"))
@@ -51,19 +50,19 @@ class AgentSocket:
         self.listener.bind(str(self._folder / "socket"))
         self.listener.listen()
         self.listener.setblocking(False)
-        # A shell, since an interpreter's path may hold spaces or be longer than a `#!` line may be.
+        # A shell script, because an interpreter's path may contain spaces or exceed the limit of a `#!` line.
         command = shlex.join([sys.executable, "-I", "-S", str(_RELAY), str(self._folder / "socket")])
         self.path.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
         self.path.chmod(0o700)
 
     def close(self) -> None:
-        """Serves nobody any more; twice is once."""
+        """Stop serving and remove the folder. Idempotent."""
         self.listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class ClientPeer(ProcessPeer):
-    """Starts a client, in whose command a word holds `{agent}`. Raises PeerStartError."""
+    """Starts a client whose command contains `{agent}`. Raises PeerStartError."""
 
     side: Side = "client"
 
@@ -71,7 +70,7 @@ class ClientPeer(ProcessPeer):
         try:
             self._agent = AgentSocket()
         except OSError as error:
-            raise PeerStartError(f"the agent cannot be made: {error}") from None
+            raise PeerStartError(f"the agent executable cannot be created: {error}") from None
         self._wire: socket.socket | None = None
         words = [word.replace(AGENT, str(self._agent.path)) for word in command]
         try:
@@ -85,7 +84,7 @@ class ClientPeer(ProcessPeer):
         self._attach(self._process.stderr.fileno(), "client-log")
         self._selector.register(self._agent.listener, selectors.EVENT_READ, "listener")
 
-    def _sink(self, until: float) -> int:
+    def _write_descriptor(self, until: float) -> int:
         while self._wire is None and self.now() < until and not self._has_hung_up():
             self._wait(until)
         if self._wire is None:
@@ -104,18 +103,18 @@ class ClientPeer(ProcessPeer):
     def _has_hung_up(self) -> bool:
         if self._wire is not None:
             return super()._has_hung_up()
-        # Nobody is left who could start the agent; what a client leaves in the background counts as the client.
+        # No process is left that could start the agent. Background processes count as the client.
         return self._process.poll() is not None and not any(self._left_behind())
 
     def _wait(self, until: float) -> None:
-        # That a client has ended without an agent shows on no descriptor.
+        # No descriptor shows that a client exited without starting an agent, so poll.
         super()._wait(until if self._wire is not None else min(until, self.now() + _PATIENCE))
 
     def _take(self, key: selectors.SelectorKey) -> None:
         if key.data != "listener":
             super()._take(key)
             if key.data == "client" and "client" not in self._open.values():
-                self.close_input()  # as agents do, ours exits when its input ends
+                self.close_input()  # our agent exits when its input ends, as agents do
             return
         with contextlib.suppress(BlockingIOError):
             self._wire, _ = self._agent.listener.accept()
@@ -128,7 +127,7 @@ class ClientPeer(ProcessPeer):
         self._agent.listener.close()
 
     def _count_left(self) -> int:
-        self.close_input()  # the agent that the client may have left is ours
+        self.close_input()  # an agent that the client left behind is ours
         return super()._count_left()
 
     def _close(self) -> None:

@@ -1,7 +1,6 @@
-"""A program in memory: no process, no thread, no real time.
+"""A program in memory, without processes, threads or real time. Used by the tests.
 
-The program is an object that is given bytes and says what it does through its `World`. Its timers are the only thing
-that moves the clock, besides a scenario that waits.
+The program receives bytes and acts through its `World`. Its timers and waiting scenarios advance a virtual clock.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Protocol
 
-from conformance.peers.peer import CLOSING, Ending, PeerGoneError, Received, Rung, Side, Stream
+from conformance.peers.peer import FIRST_END_STEP, Ending, EndStep, PeerGoneError, Received, Side, Stream
 
 _PATIENCE: Final = 2.0
-"""Seconds that a program has to exit after its input has ended."""
+"""Seconds to exit after the input has ended."""
 
 
 class World(Protocol):
     """What a program can do."""
 
     left: int
-    """How many processes of its own it would leave running at its end."""
+    """How many processes it would leave behind."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -35,7 +34,7 @@ class World(Protocol):
 
 
 class Program(Protocol):
-    """A program whose input and output are given to it. It exits, or not, when its input ends."""
+    """A program whose input is passed to it. It may exit when its input ends."""
 
     def receive(self, data: bytes) -> None: ...
 
@@ -46,7 +45,7 @@ class Program(Protocol):
 
 @dataclass(slots=True)
 class _World:
-    """The state that the two faces share: the program's World."""
+    """The state behind a program's World."""
 
     side: Side
     log_stream: Stream
@@ -77,7 +76,7 @@ class _World:
             self.written.append(Received(self.side, b""))
 
     def step(self, until: float) -> bool:
-        """Runs the next timer that is due by then; False if none is."""
+        """Run the next timer that is due by then; False if there is none."""
         if not self.timers or self.timers[0][0] > until:
             return False
         moment, _, act = heapq.heappop(self.timers)
@@ -87,7 +86,7 @@ class _World:
 
 
 class MemoryPeer:
-    """Runs a program; `make` is given the World that it lives in."""
+    """Runs a program. `make` creates it in the given World."""
 
     def __init__(self, make: Callable[[World], Program], side: Side = "server") -> None:
         self.side: Side = side
@@ -129,13 +128,13 @@ class MemoryPeer:
 
     def end(self) -> Ending:
         if self._ending is None:
-            rung: Rung = "by itself" if self._world.code is not None else CLOSING[self.side]
+            step: EndStep = "by itself" if self._world.code is not None else FIRST_END_STEP[self.side]
             self.close_input()
             patience = self._world.now + _PATIENCE
             while self._world.code is None and self._world.step(patience):
                 pass
             code = self._world.code
-            self._ending = Ending("SIGTERM", -15) if code is None else Ending(rung, code, self._world.left)
+            self._ending = Ending("SIGTERM", -15) if code is None else Ending(step, code, self._world.left)
         return self._ending
 
     def kill(self) -> None:

@@ -1,7 +1,7 @@
-"""The interface that scenarios drive a program through, and how its end is recorded.
+"""The interface between scenarios and a program, and how its end is recorded.
 
-A peer has its own clock. That of a process is the real one; that of a program in memory moves only while somebody
-waits, so that a scenario of thirty seconds takes no time and comes out the same each time.
+A peer has its own clock. A process uses real time. A program in memory uses virtual time, which makes its scenarios
+fast and deterministic.
 """
 
 from __future__ import annotations
@@ -10,80 +10,80 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 Side = Literal["client", "server"]
-"""The two programs of a connection: a client, and the server that it starts (an agent is one)."""
+"""The two programs of a connection: the client, and the server it starts. An agent is a server."""
 Stream = Literal["client", "client-log", "server", "server-log"]
-"""Messages of the judged program, and everything else that it writes."""
-Rung = Literal["by itself", "close stdin", "agent exits", "SIGTERM", "SIGKILL"]
-"""What ended a program: the steps of the ladder, in their order. A client's second step is that its agent exits."""
+"""The judged program's messages, and its other output."""
+EndStep = Literal["by itself", "close stdin", "agent exits", "SIGTERM", "SIGKILL"]
+"""What ended a program, in the order of escalation. The first step for a client is that its agent exits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A chunk that the program wrote. No bytes: it closed the stream."""
+    """A chunk of the program's output. Empty data closes the stream."""
 
     stream: Stream
     data: bytes
     omitted: int = 0
-    """Bytes of a log ahead of these that were let go, because nobody took them in time."""
+    """Bytes of a log before this chunk that were dropped because nothing read them in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a program ended. `code` is its exit status, negative for a signal; `left` counts processes it left behind."""
+    """How a program ended. `code` is its exit status, negative for a signal; `left` counts leftover processes."""
 
-    rung: Rung
+    step: EndStep
     code: int
     left: int = 0
 
 
-CLOSING: Final[dict[Side, Rung]] = {"server": "close stdin", "client": "agent exits"}
-"""The first step of the ladder: the program's messages end."""
+FIRST_END_STEP: Final[dict[Side, EndStep]] = {"server": "close stdin", "client": "agent exits"}
+"""The first step: the program's messages end."""
 
 
 class PeerGoneError(Exception):
-    """Raised by `write` where the program reads no more: it has ended, or closed its standard input."""
+    """Raised by `write` when the program has exited or closed its input."""
 
 
 class PeerFloodError(Exception):
-    """Raised by `write` where the program writes without end instead of reading."""
+    """Raised by `write` when the program floods its output instead of reading."""
 
 
 class PeerStartError(Exception):
-    """Raised where the program cannot be started. Its text is for the user."""
+    """Raised when the program cannot be started. The text is for the user."""
 
 
 class Peer(Protocol):
-    """A program that was started, until `end`. Times are in seconds of the peer's clock, from its start."""
+    """A started program, until `end`. Times are in seconds on the peer's clock, from its start."""
 
     side: Side
-    """Which of the two it is; the scenario acts as the other."""
+    """Which side the program is. The scenario plays the other."""
 
     def now(self) -> float: ...
 
     def write(self, data: bytes, until: float) -> None:
-        """Sends it bytes. Raises PeerGoneError; PeerFloodError; TimeoutError where it does not take them in time."""
+        """Send bytes. Raises PeerGoneError, PeerFloodError, or TimeoutError if the program does not read in time."""
         ...
 
     def close_input(self) -> None:
-        """Ends what it reads; twice is once."""
+        """Close the program's input. Idempotent."""
         ...
 
     def read(self, until: float) -> Received | None:
-        """The next chunk of either stream; None where there is none by then. Both closed: None at once."""
+        """Return the next chunk of any stream, or None on timeout. Returns None at once when all are closed."""
         ...
 
     def has_closed(self) -> bool:
-        """Whether it has ended what it writes, and all of that was read."""
+        """Whether the program closed its output and all of it was read."""
         ...
 
     def interrupt(self) -> None:
-        """Does what a user does who presses Ctrl-C."""
+        """Interrupt the program as Ctrl-C would."""
         ...
 
     def end(self) -> Ending:
-        """Ends it by the ladder, with everything that it started; twice is once."""
+        """End the program step by step, with everything it started. Idempotent."""
         ...
 
     def kill(self) -> None:
-        """Ends it at once, from any thread; whoever waits for it sees its streams closed."""
+        """Kill the program at once, from any thread. A waiting reader then sees closed streams."""
         ...

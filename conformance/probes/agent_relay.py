@@ -1,7 +1,7 @@
-"""What a client starts as its agent: passes bytes between its standard streams and the suite, unchanged.
+"""The agent that clients start: relays bytes between its standard streams and the suite, unchanged.
 
-`python agent_relay.py SOCKET`. The suite, at the other end of the socket, plays the agent; this ends when the suite
-closes it. Plain standard library, because a client starts it in an environment of its own.
+`python agent_relay.py SOCKET`. The suite at the other end of the socket plays the agent. The relay ends when the suite
+closes the socket. Standard library only, because a client starts it in its own environment.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _CHUNK = 1 << 16
 
 
 def main(path: str) -> int:
-    """Returns the exit status; 1 where the suite ended the agent before the client did."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is meant for the client
+    """Return the exit status: 1 if the suite closed the socket before the client did."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the client
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
     except OSError:
-        sys.stderr.write("the scenario has ended, or this agent was started for it before\n")
+        sys.stderr.write("the scenario has ended, or its agent was already started once\n")
         return 1
     is_done = threading.Event()
     threading.Thread(target=_forward, args=(connection, is_done), daemon=True).start()
@@ -31,7 +31,7 @@ def main(path: str) -> int:
             while data:
                 data = data[os.write(1, data) :]
     except OSError:
-        return 0  # the client reads no more
+        return 0  # the client stopped reading
     return 0 if is_done.is_set() else 1
 
 

@@ -1,6 +1,6 @@
-"""An MCP server that agents under judgement are given: it records that it was started, and what it was asked.
+"""An MCP server for agents under test. It records its start and the requests it receives. It offers no tools.
 
-Run as a program, never imported; plain standard library, because it runs under the agent. Offers no tools.
+Run as a program under the agent, never imported. Standard library only.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Answers initialize and tools/list on stdio until its input ends."""
+    """Answer initialize and tools/list on stdio until the input ends."""
     with open(os.environ["REWINDOW_CONFORMANCE_RECORD"], "a", encoding="utf-8") as record:
         print(json.dumps({"started": sys.argv[1:]}), file=record, flush=True)
         for line in sys.stdin:

@@ -1,7 +1,7 @@
-"""What the suite has clients run in their terminals: `python terminal_command.py -- VERB ARGUMENTS`. Standard library.
+"""The command that clients run in terminals: `python terminal_command.py -- VERB ARGUMENTS`. Standard library only.
 
-`lines COUNT CODE` prints lines and exits with a code; `wide COUNT` prints characters of two bytes; `show NAME ARGS`
-prints what it was given, as JSON; `hold FILE SECONDS` writes its process id to the file and runs on.
+`lines COUNT CODE` prints lines and exits with a code. `wide COUNT` prints two-byte characters. `show NAME ARGS` prints
+its arguments and environment as JSON. `hold FILE SECONDS` writes its process id to the file and keeps running.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 
 
 def main(verb: str, *words: str) -> int:
-    """Returns the exit status."""
+    """Return the exit status."""
     if verb == "lines":
         count, code = map(int, words)
         sys.stdout.write("".join(f"line {number}\n" for number in range(1, count + 1)))

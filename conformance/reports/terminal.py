@@ -1,4 +1,4 @@
-"""The report for people in a terminal: what was violated, why, by which lines, and how to see it again."""
+"""The terminal report: what was violated, why, by which lines, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,38 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from conformance.documents import DOCUMENTS, OFFICIAL, link, readable
-from conformance.requirement import Requirement
-from conformance.suite import STANDINGS, Result, Standing
+from conformance.documents import DOCUMENTS, OFFICIAL, link, quote_text
+from conformance.judging import Requirement
+from conformance.runner import Run
+from conformance.suite import REPORTED_OUTCOMES, ReportedOutcome, Result
 from conformance.transcript import Entry, Transcript
-from conformance.values import at, cut
+from conformance.values import at, truncate
 
-if TYPE_CHECKING:
-    from conformance.reports.context import Context
-    from conformance.runner import Run
 
-UNDECIDING: Final[dict[Standing, str]] = {
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The command of a run, and how to repeat its scenarios."""
+
+    command: list[str]
+    replays: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Replay commands, by scenario."""
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+NON_DECIDING: Final[dict[ReportedOutcome, str]] = {
     "advice": "Advice, which does not decide: the specification says SHOULD, or states a fact",
-    "note": "Notes, which do not decide either",
+    "note": "Notes, which do not decide",
 }
-"""Titles of what does not decide, by how it stands."""
+"""Headings for outcomes that do not decide."""
 _SILENT: Final = "The specification does not say so. The nearest sentence: "
 _WIDTH: Final = 110
-_SHOWN: Final = 240
-"""Characters of an entry that are shown."""
+_ENTRY_LENGTH: Final = 240
+"""Characters of an entry."""
 _SENDERS: Final = {
     "client": "client >",
     "client-log": "output  ",
@@ -36,122 +47,122 @@ _SENDERS: Final = {
     "mark": "        ",
 }
 
-_PRINTED: Final = 10
-"""Lines of standard error that are shown of a program that was not judged."""
-_LOOKED_AT: Final = 64 * 1024
-"""Bytes of the end of a log in which these lines are looked for."""
-_LAST: Final = 3
-"""Lines of standard error that are shown of a program that ended in a scenario."""
+_LOG_LINES: Final = 10
+"""Log lines of a program that was not judged."""
+_LOG_BYTES: Final = 64 * 1024
+"""Bytes at the end of a log that are searched for these lines."""
+_EXIT_LOG_LINES: Final = 3
+"""Log lines of a program that ended during a scenario."""
 
 
 def render(run: Run, context: Context, *, verbose: bool = False, color: bool = False) -> str:
-    """The whole report."""
+    """Render the report."""
     return "\n".join(_lines(run, context, verbose=verbose, color=color)) + "\n"
 
 
 def _lines(run: Run, context: Context, *, verbose: bool, color: bool) -> Iterator[str]:
-    named = f": {visible(shlex.join(context.command))}" if context.command else ""
+    named = f": {escape_unprintable(shlex.join(context.command))}" if context.command else ""
     yield f"{run.suite.title}{named}"
     if run.obstacle:
-        yield from _obstacle(run)
+        yield from _obstacle_lines(run)
         return
     transcripts = {transcript.scenario: transcript for transcript in run.transcripts}
     violations = run.violations
     for result in violations:
         yield ""
-        yield from shown(result, transcripts, context, color=color)
-    for standing, title in UNDECIDING.items():
-        for number, result in enumerate(one for one in run.results if one.standing == standing):
+        yield from failure_lines(result, transcripts, context, color=color)
+    for outcome, title in NON_DECIDING.items():
+        for number, result in enumerate(one for one in run.results if one.reported == outcome):
             if not number:
                 yield ""
                 yield f"{title}:"
             yield ""
-            yield from shown(result, transcripts, context)
+            yield from failure_lines(result, transcripts, context)
     if verbose:
         yield ""
-        yield from _listed(run.results)
+        yield from _result_lines(run.results)
     yield ""
     yield from _summary(run, violations, color=color)
 
 
-def _obstacle(run: Run) -> Iterator[str]:
+def _obstacle_lines(run: Run) -> Iterator[str]:
     yield ""
-    yield f"Not judged: {visible(run.obstacle)}."
+    yield f"Not judged: {escape_unprintable(run.obstacle)}."
     for transcript in run.transcripts[:1]:
-        yield from (f"  it printed: {line}" for line in printed(transcript))
+        yield from (f"  it printed: {line}" for line in last_log_lines(transcript))
 
 
-def printed(transcript: Transcript) -> Iterator[str]:
-    """The last lines that a program wrote to standard error."""
+def last_log_lines(transcript: Transcript) -> Iterator[str]:
+    """Yield the last lines of a program's standard error."""
     parts: list[bytes] = []
     size = 0
     for entry in reversed(transcript.entries):
-        if size > _LOOKED_AT:
+        if size > _LOG_BYTES:
             break
         if entry.kind.endswith("-log"):
-            parts.append(entry.data[-_LOOKED_AT:])
+            parts.append(entry.data[-_LOG_BYTES:])
             size += len(parts[-1])
-    for line in b"".join(reversed(parts)).decode(errors="replace").splitlines()[-_PRINTED:]:
-        yield cut(visible(cut(line, _SHOWN)), _SHOWN)
+    for line in b"".join(reversed(parts)).decode(errors="replace").splitlines()[-_LOG_LINES:]:
+        yield truncate(escape_unprintable(truncate(line, _ENTRY_LENGTH)), _ENTRY_LENGTH)
 
 
-def shown(
+def failure_lines(
     result: Result, transcripts: Mapping[str, Transcript], context: Context, *, color: bool = False
 ) -> Iterator[str]:
-    """What is shown of a failure: the requirement, why, the quote, the lines that show it, and how to repeat it."""
+    """Describe a failure: the requirement, the reason, the quote, the evidence, and the replay command."""
     row, verdict = result.requirement, result.verdict
-    word = result.standing.upper().replace("-", " ")
+    word = result.reported.upper().replace("-", " ")
     yield f"{_red(word, color=color)} {row.id} ({row.level})"
     yield _wrapped(row.text)
-    yield _wrapped(f"but {visible(verdict.reason)}")
-    yield _wrapped(cited(row))
+    yield _wrapped(f"but {escape_unprintable(verdict.reason)}")
+    yield _wrapped(quote_with_notice(row))
     yield f"    {DOCUMENTS[row.source.document].title}, {row.source.place}: {link(row.source)}"
     transcript = transcripts.get(verdict.scenario)
     if transcript is not None:
         yield f"    in the scenario {verdict.scenario}:" if verdict.scenario else "    in this traffic:"
-        yield from (f"      {line}" for line in shown_entries(transcript, verdict.evidence))
-        yield from (f"      {line}" for line in _unasked_end(transcript))
+        yield from (f"      {line}" for line in entry_lines(transcript, verdict.evidence))
+        yield from (f"      {line}" for line in _unexpected_exit(transcript))
     if verdict.scenario in context.replays:
         yield f"    again: {context.replays[verdict.scenario]}"
 
 
-def cited(row: Requirement) -> str:
-    """The quote; where it does not say what the requirement does, that it does not."""
-    return f"{silence(row)}{readable(row.source)}"
+def quote_with_notice(row: Requirement) -> str:
+    """Return the quote, with a notice if it does not state the requirement."""
+    return f"{silence_notice(row)}{quote_text(row.source)}"
 
 
-def silence(row: Requirement) -> str:
-    """What stands before a quote that is only near; the official suite's own words are not the specification's."""
+def silence_notice(row: Requirement) -> str:
+    """Return the notice before a quote that is only the nearest one. The official suite's texts are not quotes."""
     return _SILENT if row.level == "informational" and row.source.document != OFFICIAL else ""
 
 
-def _unasked_end(transcript: Transcript) -> Iterator[str]:
-    """That a program failed while it was wanted, and the last that it printed."""
+def _unexpected_exit(transcript: Transcript) -> Iterator[str]:
+    """Report an unexpected exit with an error, and the last log lines."""
     marks = {entry.label: entry.value for entry in transcript.entries if entry.kind == "mark"}
     ended = marks.get("ended")
     if "input-closed" not in marks and at(ended, "by") == "by itself" and at(ended, "code"):
-        yield f"the program ended by itself, with status {at(ended, 'code')}"
-        yield from (f"  it printed: {line}" for line in list(printed(transcript))[-_LAST:])
+        yield f"the program exited with status {at(ended, 'code')}"
+        yield from (f"  it printed: {line}" for line in list(last_log_lines(transcript))[-_EXIT_LOG_LINES:])
 
 
-def shown_entries(transcript: Transcript, evidence: Iterable[int]) -> Iterator[str]:
-    """The entries that a verdict is about, one on a line, with their moments."""
+def entry_lines(transcript: Transcript, evidence: Iterable[int]) -> Iterator[str]:
+    """Yield the entries of a verdict, one per line, with their times."""
     for index in dict.fromkeys(evidence):
         entry = transcript.entries[index]
-        data = _lines_of(transcript, index).rstrip(b"\r\n")[: 8 * _SHOWN]
-        text = noted(entry) if entry.kind == "mark" else visible(data.decode(errors="replace"))
-        more = " ..." if len(text) > _SHOWN else ""
-        yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_SHOWN]}{more}"
+        data = _whole_line(transcript, index).rstrip(b"\r\n")[: 8 * _ENTRY_LENGTH]
+        text = mark_text(entry) if entry.kind == "mark" else escape_unprintable(data.decode(errors="replace"))
+        more = " ..." if len(text) > _ENTRY_LENGTH else ""
+        yield f"{entry.ms:9.1f} ms {_SENDERS[entry.kind]} {text[:_ENTRY_LENGTH]}{more}"
 
 
-def noted(entry: Entry) -> str:
-    """A mark, as reports show it: what it says, and about what."""
+def mark_text(entry: Entry) -> str:
+    """Format a mark with its value."""
     value = "" if entry.value is None else f" {json.dumps(entry.value)}"
-    return visible(f"[{entry.label}{value}]")
+    return escape_unprintable(f"[{entry.label}{value}]")
 
 
-def _lines_of(transcript: Transcript, index: int) -> bytes:
-    """What an entry holds, behind what was sent before of the line that it goes on with."""
+def _whole_line(transcript: Transcript, index: int) -> bytes:
+    """Return an entry's data, preceded by the start of the line that it continues."""
     entry = transcript.entries[index]
     parts = [entry.data]
     for earlier in reversed(transcript.entries[:index]):
@@ -163,29 +174,29 @@ def _lines_of(transcript: Transcript, index: int) -> bytes:
     return b"".join(reversed(parts))
 
 
-def _listed(results: Iterable[Result]) -> Iterator[str]:
+def _result_lines(results: Iterable[Result]) -> Iterator[str]:
     for result in results:
-        reason = f" ({visible(result.verdict.reason)})" if result.verdict.reason else ""
-        yield f"  {result.standing:10} {result.requirement.id:20} {result.requirement.text}{reason}"
+        reason = f" ({escape_unprintable(result.verdict.reason)})" if result.verdict.reason else ""
+        yield f"  {result.reported:10} {result.requirement.id:20} {result.requirement.text}{reason}"
 
 
 def _summary(run: Run, violations: list[Result], *, color: bool) -> Iterator[str]:
     count = len(run.transcripts)
     ran = f"; {count} scenario{'' if count == 1 else 's'} in {run.seconds:.1f} s" if not run.saved else ""
-    yield f"{_number(run.results)}: {counted(run.results)}{ran}"
+    yield f"{_requirement_count(run.results)}: {outcome_counts(run.results)}{ran}"
     if violations:
-        yield _red(f"Not conformant: {_number(violations)} violated.", color=color)
+        yield _red(f"Not conformant: {_requirement_count(violations)} violated.", color=color)
     else:
         yield "Conformant."
 
 
-def counted(results: Iterable[Result]) -> str:
-    """How many requirements stand how."""
-    counts = Counter(result.standing for result in results)
-    return ", ".join(f"{counts[standing]} {standing}" for standing in STANDINGS)
+def outcome_counts(results: Iterable[Result]) -> str:
+    """Format the number of requirements of each outcome."""
+    counts = Counter(result.reported for result in results)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in REPORTED_OUTCOMES)
 
 
-def _number(results: list[Result]) -> str:
+def _requirement_count(results: list[Result]) -> str:
     return f"{len(results)} requirement{'' if len(results) == 1 else 's'}"
 
 
@@ -197,6 +208,6 @@ def _red(text: str, *, color: bool) -> str:
     return f"\x1b[31;1m{text}\x1b[0m" if color else text
 
 
-def visible(text: str) -> str:
-    """Text of a foreign program that cannot act on a terminal."""
+def escape_unprintable(text: str) -> str:
+    """Escape control characters of foreign text."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,6 +1,6 @@
-"""Which fields that the schema marks as default-on-error are broken for agents and for clients, and which are not.
+"""Which default-on-error fields of the schema the suite breaks for agents and for clients.
 
-Used by the page on conformance; a test holds it to what the scenarios send.
+Used by the conformance page. A test compares it with the messages of the scenarios.
 """
 
 from __future__ import annotations
@@ -8,43 +8,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from conformance.scenarios.acp1_agent import malformed as for_agents
-from conformance.scenarios.acp1_client import malformed as for_clients
-from conformance.scenarios.breaking import defaults
+from conformance.suites.acp1_agent import malformed as for_agents
+from conformance.suites.acp1_client import malformed as for_clients
+from conformance.suites.default_fields import default_fields
 
-READABLE: Final = "any value can be read there, so that none is wrong"
+READABLE: Final = "every value is readable there, so none is wrong"
 LEFT_OUT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "agent": for_agents.LEFT_OUT,
     "client": for_clients.LEFT_OUT,
 }
-"""Of what is sent to a side: definitions by the reason why their fields are not broken."""
+"""By receiving side: definitions whose fields are not broken, by the reason."""
 
 
 def reachable(side: str) -> frozenset[str]:
-    """The marked fields of what is sent to a side, as JSON pointers."""
-    return defaults().marked(*defaults().sent(side))
+    """Return the marked fields of messages to a side, as JSON pointers."""
+    return default_fields().marked(*default_fields().sent(side))
 
 
 def left_out(side: str) -> dict[str, list[str]]:
-    """The fields that are not broken, by the reason."""
+    """Return the fields that are not broken, by the reason."""
     fields = reachable(side)
     found = {
         reason: [field for field in sorted(fields) if field.split("/")[2] in definitions]
         for reason, definitions in LEFT_OUT[side].items()
     }
-    return {**found, READABLE: [field for field in sorted(fields) if defaults().readable(field)]}
+    return {**found, READABLE: [field for field in sorted(fields) if default_fields().accepts_anything(field)]}
 
 
 def section() -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the section."""
     every = reachable("agent") | reachable("client")
     lines = [
-        "### Fields that are taken for absent where they cannot be read",
+        "### Fields with a default on error",
         "",
-        f"The schema marks {len(every)} fields with `x-deserialize-default-on-error`. Each that can reach a",
-        "program is broken, by a value of a wrong type, and by null where that is wrong; many in one message, and one",
-        "by one if that is refused. A mark is no MUST, so that none of this decides. That null is taken where it is",
-        "allowed does, and has requirements of its own.",
+        f"The schema marks {len(every)} fields with `x-deserialize-default-on-error`: a receiver ignores a value that",
+        "it cannot read. The suite breaks each one that can reach a program, with a value of a wrong type, and with",
+        "null if that is not allowed. It breaks many fields in one message, and one by one if the message is refused.",
+        "A mark is not a MUST, so these requirements do not decide. Accepting null where it is allowed does decide,",
+        "and has its own requirements.",
         "",
         "| sent to | marked fields | broken | by |",
         "|---|---|---|---|",

@@ -1,7 +1,7 @@
-"""Which of our requirements says what each of the public compatibility kit says, by the ids of both.
+"""Maps requirements of the public compatibility kit to ours, by id.
 
-The kit is https://github.com/EugeneTheDev/acp-tck, of which only the ids are repeated here: its requirements for
-version 1, as of the commit below. Used by the page on conformance; a test holds the ids to the registry.
+The kit is https://github.com/EugeneTheDev/acp-tck; only the ids of its requirements for version 1 are repeated here, as
+of the commit below. Used by the conformance page. A test compares the ids with the registry.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ KIT: Final[Mapping[str, tuple[str, ...]]] = {
     "INFO-INVALIDREQ-001": ("FRAME-009", "FRAME-010"),
     "INFO-UNKNOWNSESSION-001": ("PROMPT-011",),
 }
-"""By the kit's id without `ACP-`: our ids without `ACP1-A-`."""
+"""Our ids without `ACP1-A-`, by the kit's id without `ACP-`."""
 
 
 def section() -> list[str]:
-    """The table, as lines of Markdown."""
+    """Return the section as lines of Markdown."""
     rows = [f"| ACP-{theirs} | {', '.join(f'ACP1-A-{one}' for one in _ranges(ours))} |" for theirs, ours in KIT.items()]
     return [
         "### The public compatibility kit",
         "",
-        f"The requirements of the [public kit]({LINK}) for agents of version 1, at commit {COMMIT[:8]}, and those here",
-        "that show the same:",
+        f"Requirements of the [public kit]({LINK}) for agents of version 1, at commit {COMMIT[:8]}, and the equivalent",
+        "requirements here:",
         "",
         "| kit | here |",
         "|---|---|",
@@ -98,7 +98,7 @@ def section() -> list[str]:
 
 
 def _ranges(ids: tuple[str, ...]) -> list[str]:
-    """The ids, with one entry for those of an area whose numbers follow each other."""
+    """Combine consecutive numbers of an area into ranges."""
     runs: list[list[str]] = []
     for one in ids:
         area, _, number = one.rpartition("-")

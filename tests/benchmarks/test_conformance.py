@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import bench_conformance
 from benchmarks.measuring import Setting
-from conformance.suites import SUITES
+from conformance.suites.registry import SUITES
 from conformance.transcript import load
 
 

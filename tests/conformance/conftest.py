@@ -1,4 +1,4 @@
-"""What the tests of the conformance suite give the peers that they start."""
+"""Fixtures for peers of the conformance tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.conformance.suite_runs import KEEP
 
 @pytest.fixture(autouse=True, scope="session")
 def kept_conversations(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Peers keep what their next process needs in a temporary directory, whatever directory they work in."""
+    """Give peers a temporary directory for data that their next process needs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEEP, str(tmp_path_factory.mktemp("kept")))
         yield

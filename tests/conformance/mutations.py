@@ -1,6 +1,7 @@
-"""Random small changes of what a conforming peer sends, for any suite, and what a general validator says of each.
+"""Random small changes of a conforming peer's messages, and whether a general validator rejects them.
 
-A change is chosen by a seed from what the conforming peer was seen to send, and then made in every such message.
+A seed chooses a change from the messages that the conforming peer was seen to send. It then applies to every such
+message.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.conformance.suite_runs import SUBJECTS, Peer, conforming, in_memory, 
 JsonMessage = dict[str, Any]
 Part = Literal["params", "result", "error"]
 Send = Callable[[JsonMessage, JsonMessage], list[JsonMessage]]
-"""Given a message and the request that it answers, if any (else empty): what is sent in its place."""
+"""Takes a message and the request it answers, if any (else empty). Returns the messages to send instead."""
 
 ODD: list[Any] = [None, True, 0, -1, 1.5, 2**70, "", "x", [], {}, [None], {"a": 1}, [[1]]]
 _VALUES = ("change", "change", "change", "remove", "add")
@@ -30,7 +31,7 @@ _VALUES = ("change", "change", "change", "remove", "add")
 
 @dataclass(frozen=True)
 class Kind:
-    """Messages that are alike. `shape` is a JSON pointer into a document: what the part has to be."""
+    """A kind of message. `shape` is a JSON pointer to the schema of the part."""
 
     part: Part
     method: str
@@ -40,12 +41,12 @@ class Kind:
 
 
 def judged(peer: Peer, of: str) -> Run:
-    """A whole suite on a peer in memory."""
+    """Run a whole suite on a peer in memory."""
     return run(Plan(suite(of), in_memory(peer, of), SUBJECTS[of].options, jobs=1))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place within a JSON value, as keys and indices."""
+    """Yield every place in a JSON value, as keys and indices."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
         yield (*path, key)
@@ -53,7 +54,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def change(value: Any, place: tuple[Any, ...], given: Any, *, cut: bool) -> bool:
-    """Changes what stands at a place; False where nothing does."""
+    """Change the value at a place; False if it does not exist."""
     node = value
     for key in place[:-1]:
         try:
@@ -69,7 +70,7 @@ def change(value: Any, place: tuple[Any, ...], given: Any, *, cut: bool) -> bool
 
 
 def sending(base: Peer, send: Send) -> Peer:
-    """The peer with other messages in place of its own."""
+    """Return the peer with replaced messages."""
 
     class Changing(base):
         def __init__(self, *given: Any) -> None:
@@ -83,13 +84,15 @@ def sending(base: Peer, send: Send) -> Peer:
 
         def send(self, message: JsonMessage) -> None:
             request = {} if "method" in message else self.requests.get(repr(message.get("id")), {})
-            self.world.write(b"".join(map(self.encode, send(message, request))))  # at once: nothing is answered between
+            self.world.write(
+                b"".join(map(self.encode, send(message, request)))
+            )  # one write, so that nothing is answered in between
 
     return Changing
 
 
 def kind_of(message: JsonMessage, request: JsonMessage, of: str) -> Kind | None:
-    """None where no definition says what the message has to be."""
+    """Return the kind of a message; None without a definition."""
     part: Part = "params" if "method" in message else "error" if "error" in message else "result"
     method = message.get("method") or request.get("method")
     method = method if isinstance(method, str) else ""
@@ -102,35 +105,35 @@ def kind_of(message: JsonMessage, request: JsonMessage, of: str) -> Kind | None:
 
 
 def _document(request: JsonMessage) -> str:
-    """The schema of the version that a request names."""
+    """Return the schema document of the version in a request."""
     named = f"mcp.{mcp_server.version_of(request)}.schema"
     return named if named in DOCUMENTS else f"mcp.{mcp_server.HANDSHAKE}.schema"
 
 
 @cache
 def _shapes(document: str) -> dict[tuple[Part, str], str]:
-    """By part and method, from the names of the definitions."""
+    """Return definitions by part and method, from their names."""
     found: dict[tuple[Part, str], str] = {}
     definitions = json_document(document)["$defs"]
     for name, schema in definitions.items():
-        if "x-method" in schema:  # as ACP has it
+        if "x-method" in schema:  # ACP style
             found["result" if name.endswith("Response") else "params", schema["x-method"]] = f"/$defs/{name}"
         method = schema.get("properties", {}).get("method", {}).get("const")
         result = name.removesuffix("Request") + "Result"
-        if method and result in definitions:  # as MCP has it
+        if method and result in definitions:  # MCP style
             found["result", method] = f"/$defs/{result}"
     return found
 
 
 def is_valid(kind: Kind, value: Any) -> bool:
-    """What a general validator says of a part."""
+    """Validate a part with a general validator."""
     schema = {"$ref": f"#{kind.shape}", "$defs": json_document(kind.document)["$defs"]}
     return Draft202012Validator(schema).is_valid(value)
 
 
 @cache
 def samples(of: str) -> list[tuple[Kind, JsonMessage]]:
-    """Of each kind the longest message that the conforming peer sends in the whole suite."""
+    """Return the longest message of each kind that the conforming peer sends in the whole suite."""
     found: dict[Kind, JsonMessage] = {}
     for scenario in suite(of).every_scenario():
         for message in Traffic(transcript_of(scenario.name, of=of)).sent(suite(of).subject):
@@ -148,7 +151,7 @@ def _acts(message: JsonMessage) -> tuple[str, ...]:
 
 
 class Mutation:
-    """One change, chosen by a seed. `is_forbidden` says whether it made anything that the specification forbids."""
+    """A change chosen by a seed. `is_forbidden` tells whether it ever violated the specification."""
 
     def __init__(self, seed: int, of: str) -> None:
         chance = random.Random(seed)
@@ -185,7 +188,7 @@ class Mutation:
         return self._altered(message, cut=True)
 
     def _add(self, message: JsonMessage) -> list[JsonMessage]:
-        """A field that nobody knows: ACP forbids it in its types, MCP does not."""
+        """Add an unknown field. ACP forbids it in its types, MCP does not."""
         message[self.kind.part]["unheardOf"] = self.given
         self.is_forbidden |= self.of != "mcp"
         return [message]
@@ -195,7 +198,7 @@ class Mutation:
         return [message, copy.deepcopy(message)]
 
     def _drop(self, _message: JsonMessage) -> list[JsonMessage]:
-        self.is_forbidden |= self.kind.method != "elicitation/create"  # whose answer is a user's, who may take his time
+        self.is_forbidden |= self.kind.method != "elicitation/create"  # a user may take any time to answer
         return []
 
     def _other_id(self, message: JsonMessage) -> list[JsonMessage]:

@@ -1,4 +1,4 @@
-"""Runs the suites over memory pipes, on conforming peers and on their defects. SUBJECTS has a row for each suite."""
+"""Runs suites in memory, on conforming peers and on their defects. SUBJECTS has a row for each suite."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from conformance.options import Options
+from conformance.driver import Options
+from conformance.judging import Requirement
 from conformance.peers.memory import MemoryPeer, World
 from conformance.reports import terminal
-from conformance.requirement import Requirement
-from conformance.requirements.vectors import REQUIREMENTS
 from conformance.runner import Run, Start, run_scenario
 from conformance.suite import Suite
-from conformance.suites import SUITES
+from conformance.suites.registry import SUITES
+from conformance.suites.vectors import REQUIREMENTS
 from conformance.traffic import Traffic
 from conformance.transcript import Transcript
 
 PEERS = Path(__file__).parent / "peers"
-sys.path.insert(0, str(PEERS))  # they are programs of the standard library, with no package around them
+sys.path.insert(0, str(PEERS))  # the peers are standalone programs without a package
 
 import acp_agent  # noqa: E402
 import acp_client  # noqa: E402
@@ -37,7 +37,7 @@ import stdio_world  # noqa: E402
 import vectors_adapter  # noqa: E402
 
 KEEP: str = stdio_world.KEEP
-"""The variable that says where peers as processes keep conversations."""
+"""The variable with the directory in which peer processes save conversations."""
 OPTIONS = Options(
     prompt="hello",
     slow_prompt="count",
@@ -52,7 +52,7 @@ Peer = Callable[..., Any]
 
 
 def record_server(server: dict[str, Any]) -> bool:
-    """Does what the probe does that an agent starts: a program in memory starts no process."""
+    """Record an MCP server start as the probe does, because a program in memory starts no process."""
     if not os.path.exists(server["command"]):
         return False
     (record,) = [pair["value"] for pair in server["env"] if pair["name"] == "REWINDOW_CONFORMANCE_RECORD"]
@@ -64,13 +64,13 @@ def record_server(server: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a suite is tried on."""
+    """The peers of a suite."""
 
     ids: str
-    """A pattern of its requirements' ids."""
+    """A pattern for its requirement ids."""
     conforming: Peer
     defects: Mapping[str, Peer]
-    """By the requirement that each violates."""
+    """Defects, by the violated requirement."""
     make: Callable[[Peer, World], Any]
     options: Options = OPTIONS
 
@@ -103,7 +103,7 @@ SUBJECTS = {
         lambda peer, world: peer(world),
     ),
 }
-"""By the name of the suite in SUITES."""
+"""By the suite's name in SUITES."""
 
 
 @cache
@@ -134,17 +134,17 @@ def calibration(of: str = "acp") -> dict[str, Any]:
 
 
 def transcript_of(scenario: str, peer: Peer | None = None, of: str = "acp") -> Transcript:
-    """One scenario with a peer in memory: the conforming one by default."""
+    """Run a scenario with a peer in memory, by default the conforming one."""
     found = next(one for one in suite(of).every_scenario() if one.name == scenario)
     facts = {"suite": of, "calibration": calibration(of)}
     return run_scenario(found, in_memory(peer or conforming(of), of), SUBJECTS[of].options, facts)
 
 
 def shown_failing(transcript: Transcript, rows: Mapping[str, Requirement], of: str = "acp") -> set[str]:
-    """The ids of what fails; each failure shows what it is about, and in which time what was not answered."""
+    """Return the ids of failures. Each must show evidence, and missing answers a time."""
     failures = [one for one in suite(of).judge([transcript], rows) if one.verdict.outcome == "fail"]
     for one in failures:
-        lines = list(terminal.shown_entries(transcript, one.verdict.evidence))
+        lines = list(terminal.entry_lines(transcript, one.verdict.evidence))
         assert any(line.split("ms", 1)[1].strip(" <>") for line in lines), one
         if re.search("not answered(?! with)|not acknowledged", one.verdict.reason):
             assert re.search(r"\d s\b", one.verdict.reason), one
@@ -152,6 +152,6 @@ def shown_failing(transcript: Transcript, rows: Mapping[str, Requirement], of: s
 
 
 def failing(outcome: Run | list[Any]) -> set[str]:
-    """The ids of the requirements that failed, of any level, or were not tested and had to be."""
+    """Return the ids that failed at any level, or were not tested although mandatory."""
     results = outcome.results if isinstance(outcome, Run) else outcome
     return {r.requirement.id for r in results if r.is_violation or r.verdict.outcome == "fail"}

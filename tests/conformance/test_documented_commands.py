@@ -1,7 +1,7 @@
-"""Every command line that the documentation and `--help` show is run in a fresh directory, and does what is said.
+"""Runs every command line of the documentation and of `--help` in a fresh directory.
 
-RUNS has a row for each: a command that is documented and not listed there fails a test. What names a program of the
-reader's (`my-agent`, `acpx`) starts a conforming one of these tests.
+RUNS has a row for each; a documented command without a row fails a test. The reader's programs (`my-agent`, `acpx`) are
+conforming peers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from conformance.cli import COMMANDS, main
-from conformance.fuzzing.play import play
+from conformance.driver import Options
+from conformance.fuzzing.campaign import play
 from conformance.fuzzing.targets import TARGETS
-from conformance.options import Options
 from tests.conformance.suite_runs import OPTIONS, PEERS, conforming, in_memory, transcript_of
 
 ROOT = Path(__file__).parents[2]
@@ -31,15 +31,15 @@ OURS = ("rewindow-conformance", "pytest --")
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ends, and what it prints. A whole suite takes half a minute: one run of each is enough, and what
-    is `added` to the others makes them short."""
+    """The exit code and output of a command. A whole suite takes half a minute, so it runs once, and `added` options
+    shorten the other runs."""
 
     code: int = 0
     said: str = "Conformant."
     added: tuple[str, ...] = ()
     replaced: dict[str, str] = field(default_factory=dict[str, str])
     interrupted: bool = False
-    """Whether it runs until Ctrl-C, which is pressed when it has printed a line."""
+    """Whether to press Ctrl-C after it prints a line."""
 
 
 CALLS_SLOWLY = "--slow-tool build --slow-arguments '{\"seconds\": 5}' -k CANCEL -k PROG"
@@ -88,7 +88,7 @@ RUNS = {
     "rewindow-conformance fuzz acp -- my-agent": Run(said="found", added=("--seconds", "1")),
     "rewindow-conformance fuzz acp --seconds 600 --seed 7 -- my-agent": Run(said="found", replaced={"600": "1"}),
     "rewindow-conformance fuzz mcp --seconds 600 --seed 7 -- my-server": Run(said="found", replaced={"600": "1"}),
-    "rewindow-conformance replay fuzz.jsonl -- my-agent": Run(said="Nothing is wrong"),
+    "rewindow-conformance replay fuzz.jsonl -- my-agent": Run(said="no longer fails"),
     "rewindow-conformance list": Run(said="ACP1-A-CANCEL-001"),
     "rewindow-conformance list --level mandatory": Run(said="mandatory"),
     "rewindow-conformance list --level mandatory -k CANCEL": Run(said="ACP1-A-CANCEL-001"),
@@ -107,11 +107,11 @@ PROGRAMS = {
     "my-file-server": "run_mcp_server.py",
 }
 CLIENTS = {"my-client": "${2:-$1}", "acpx": "$2"}
-"""Where each has the agent among its arguments."""
+"""The position of the agent in a client's arguments."""
 
 
 def documented() -> set[str]:
-    """What the pages show, in blocks and within sentences, and the examples of every `--help`."""
+    """Return the commands in blocks, in sentences, and in the examples of `--help`."""
     found: set[str] = set()
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
@@ -124,20 +124,20 @@ def documented() -> set[str]:
 
 
 def shown_by_help(capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """The examples, without what stands behind them."""
+    """Return the examples without their explanations."""
     for name in ("", *COMMANDS):
         assert main([name, "--help"] if name else ["--help"]) == 0
     lines = (line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  rewindow-conf"))
     return {re.split(r" {2,}", line)[0] for line in lines}
 
 
-def test_each_command_that_is_documented_has_a_run_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert documented() | shown_by_help(capsys) == set(RUNS)
 
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with what a reader has when they come to a command: their programs, and files that others left."""
+    """Return a directory with the reader's programs, and files of earlier commands."""
     bin_, work = tmp_path / "bin", tmp_path / "work"
     bin_.mkdir()
     (work / "failures").mkdir(parents=True)
@@ -177,7 +177,7 @@ def words(text: str, run: Run) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", RUNS)
-def test_a_documented_command_does_what_is_said_of_it(text: str, fresh: Path) -> None:
+def test_documented_command_works(text: str, fresh: Path) -> None:
     run = RUNS[text]
     with subprocess.Popen(
         words(text, run),

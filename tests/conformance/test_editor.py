@@ -1,4 +1,4 @@
-"""The agent that a person enters in an editor: what is typed in its chat is run, and told there."""
+"""The agent for editors: its chat runs what the user types and shows the results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def path_of(editor: subprocess.Popen[str]) -> str:
 
 
 def typed(agent: str, text: str, *defect: str) -> str:
-    """What a client's chat shows, of one prompt. Its user stops the turn when told to."""
+    """Return what a client's chat shows after one prompt. Its user stops the turn on request."""
     shown: list[str] = []
     with subprocess.Popen(
         [*CLIENT, agent, *defect], env={**os.environ, "REFERENCE_PROMPT": text}, stderr=subprocess.PIPE, text=True
@@ -49,18 +49,18 @@ def typed(agent: str, text: str, *defect: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_scenario_and_a_requirement_are_run_by_their_names(editor: subprocess.Popen[str]) -> None:
+def test_scenario_and_requirement_run_by_name(editor: subprocess.Popen[str]) -> None:
     agent = path_of(editor)
     assert "pass `ACP1-C-RPC-010`" in typed(agent, "unknown-methods")
     shown = typed(agent, "acp1-c-rpc-010", "ACP1-C-RPC-011")
     assert "pass `ACP1-C-RPC-010`" in shown
-    assert "fail `ACP1-C-RPC-011` (advisory)" in shown
+    assert "advice `ACP1-C-RPC-011` (advisory)" in shown
     assert "was answered with the code -32603, not with -32601." in shown
     assert "- `read-file`: Reads a file" in typed(agent, "what?")
 
 
 @pytest.mark.slow
-def test_all_runs_what_one_connection_can_and_the_rest_by_name(editor: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_all_runs_scenarios_of_one_connection(editor: subprocess.Popen[str], tmp_path: Path) -> None:
     agent = path_of(editor)
     shown = typed(agent, "all")
     assert "fail" not in shown

@@ -1,4 +1,4 @@
-"""Programs that never stop writing: scenarios and runs end in time, and what was seen until then is judged."""
+"""Programs that never stop writing: scenarios and runs end in time, and earlier traffic is judged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import pytest
 
 from conformance import driver as driving
 from conformance import transcript as recording
-from conformance.driver import Driver
-from conformance.judging_lines import messages_only
-from conformance.options import Options
+from conformance.driver import Driver, Options
 from conformance.peers.client import ClientPeer
 from conformance.peers.peer import Ending, Peer, PeerFloodError, Received, Side, Stream
 from conformance.peers.process import ProcessPeer
 from conformance.runner import Budget, Plan, run, run_scenario
 from conformance.suite import Scenario
+from conformance.suites.jsonrpc import messages_only
 from conformance.traffic import Traffic
 from conformance.transcript import LOG_BYTES, LONGEST_LINE, Transcript, load
 from tests.conformance.suite_runs import OPTIONS, PEERS, conforming, in_memory, suite
@@ -32,7 +31,7 @@ REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"x"}\n'
 
 
 class Endless:
-    """Has a further chunk whenever somebody reads, a millisecond of its clock later."""
+    """Always has another chunk, one millisecond later."""
 
     side: Side = "server"
 
@@ -78,7 +77,7 @@ def pausing(times: int) -> Scenario:
 
 
 @pytest.mark.parametrize(("data", "stream"), [(b"no\n", "server"), (REQUEST, "server"), (b".", "server-log")])
-def test_a_pause_ends_though_the_program_never_does(data: bytes, stream: Stream) -> None:
+def test_pause_ends_during_a_flood(data: bytes, stream: Stream) -> None:
     peer = Endless(data, stream)
     driver = Driver(peer, Transcript("flood"), LIMITED, {})
     driver.pause(0.5)
@@ -87,7 +86,7 @@ def test_a_pause_ends_though_the_program_never_does(data: bytes, stream: Stream)
     assert peer.clock < 4.0
 
 
-def test_a_scenario_ends_at_its_limit_though_the_program_never_does() -> None:
+def test_scenario_ends_at_its_time_limit() -> None:
     peer = Endless(b"no\n")
     transcript = run_scenario(pausing(100), lambda: peer, LIMITED, {})
     assert 6.0 <= peer.clock < 7.5
@@ -105,7 +104,7 @@ def test_a_scenario_ends_at_its_limit_though_the_program_never_does() -> None:
         (b".", "server", driving, "LONGEST_LINE", "the program sent a line of more than"),
     ],
 )
-def test_a_scenario_ends_where_it_recorded_too_much(
+def test_full_transcript_ends_a_scenario(
     data: bytes, stream: Stream, module: object, limit: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, limit, 100)
@@ -115,7 +114,7 @@ def test_a_scenario_ends_where_it_recorded_too_much(
     assert len(transcript.entries) < 110
 
 
-def test_a_scenario_has_no_more_time_than_the_budget_has() -> None:
+def test_budget_limits_a_scenario() -> None:
     peer = Endless(b"no\n")
     transcript = run_scenario(pausing(100), lambda: peer, LIMITED, {}, budget=Budget(0.01))
     assert peer.clock < 1.5
@@ -123,8 +122,8 @@ def test_a_scenario_has_no_more_time_than_the_budget_has() -> None:
     assert stopped == ["the budget of 0.01 s for all scenarios was used up"]
 
 
-def test_what_nobody_had_time_to_judge_is_not_tested_and_the_rest_is_judged() -> None:
-    """The longest transcript is the one that is left out."""
+def test_judging_out_of_time_leaves_the_rest_untested() -> None:
+    """The longest transcript is left out."""
     calls: list[None] = []
 
     def late() -> str:
@@ -140,7 +139,7 @@ def test_what_nobody_had_time_to_judge_is_not_tested_and_the_rest_is_judged() ->
     assert "no time" in {verdict.reason for verdict in results.values()}
 
 
-def test_requests_that_all_have_one_id_are_answered_in_their_order() -> None:
+def test_equal_ids_are_answered_in_order() -> None:
     transcript = Transcript("")
     transcript.add(0.0, "server", REQUEST * 20_000)
     transcript.add(1.0, "client", b'{"jsonrpc":"2.0","id":1,"result":{}}\n' * 20_001)
@@ -180,14 +179,12 @@ UPDATE = (
         ("acp", "acp_agent", UPDATE, 0, (1,)),
         ("acp", "acp_agent", REQUEST, 0, (1,)),
         ("acp", "acp_agent", b".", 2, (1,)),
-        ("acp-client", "acp_client", b"no\n", 0, (1, 3)),  # by whether the flood or the client is faster to begin with
+        ("acp-client", "acp_client", b"no\n", 0, (1, 3)),  # whether the flood or the client starts faster
         ("acp-client", "acp_client", b".", 2, (1,)),
         ("mcp", "mcp_server", REQUEST, 0, (1,)),
     ],
 )
-def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
-    name: str, peer: str, data: bytes, number: int, codes: tuple[int, ...]
-) -> None:
+def test_flood_keeps_to_the_budget(name: str, peer: str, data: bytes, number: int, codes: tuple[int, ...]) -> None:
     source = FLOODS.format(peers=str(PEERS), data=data, number=number, peer=peer)
     command = [sys.executable, "-c", source, *(["{agent}"] if name == "acp-client" else [])]
     started: list[int] = []
@@ -199,10 +196,10 @@ def test_a_run_keeps_to_its_budget_whatever_the_program_floods(
         return made
 
     budget = 4.0
-    # Our own processor time, which is never more than the clock's: a busy machine takes what it takes.
+    # Our own processor time, which does not depend on the machine's load.
     began = time.process_time()
     outcome = run(Plan(suite(name), start, replace(OPTIONS, timeout=10, scenario_timeout=30), budget=budget))
-    # Fifteen more to judge the 200,000 lines that are kept, one to take a flood, one for each step of the ladder.
+    # Fifteen more to judge 200,000 lines, one to accept a flood, one for each end step.
     assert time.process_time() - began < budget + 15 + 1 + 3
     assert outcome.code in codes
     if outcome.code == 1:
@@ -218,7 +215,7 @@ def log_of(transcript: Transcript) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096, 65536, 3 * LOG_BYTES])
-def test_of_a_log_the_beginning_and_the_end_are_kept_and_how_much_is_between(size: int, tmp_path: Path) -> None:
+def test_long_log_keeps_both_ends_and_omitted_size(size: int, tmp_path: Path) -> None:
     said = b"".join(b"%08d" % number for number in range(LOG_BYTES // 2))
     transcript = Transcript("log")
     for place in range(0, len(said), size):
@@ -239,7 +236,7 @@ def test_of_a_log_the_beginning_and_the_end_are_kept_and_how_much_is_between(siz
     assert load(tmp_path / "t.jsonl") == transcript
 
 
-def test_a_short_log_is_kept_whole_and_what_a_peer_let_go_is_counted() -> None:
+def test_short_log_is_whole_and_dropped_bytes_counted() -> None:
     transcript = Transcript("log")
     transcript.add(0, "server-log", b"one\n")
     transcript.add(1, "server-log", b"two\n", omitted=1_000)
@@ -255,7 +252,7 @@ def test_a_short_log_is_kept_whole_and_what_a_peer_let_go_is_counted() -> None:
     assert log_of(whole) == [b"line\n"] * 3
 
 
-def test_a_line_without_an_end_is_a_violation() -> None:
+def test_endless_line_is_a_violation() -> None:
     transcript = Transcript("")
     transcript.add(0, "server", b"." * (LONGEST_LINE + 1))
     verdict = messages_only(Traffic(transcript))
@@ -263,8 +260,8 @@ def test_a_line_without_an_end_is_a_violation() -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_writes_instead_of_reading_is_found_out() -> None:
-    """What it says meanwhile is not held without bound; of its log the newest bytes are."""
+def test_flooding_program_that_does_not_read() -> None:
+    """Messages meanwhile are bounded, and logs keep their newest bytes."""
     source = "import os\nwhile True: os.write(1, b'.' * 65536)"
     peer = ProcessPeer([sys.executable, "-c", source], Path.cwd(), {})
     try:
@@ -294,7 +291,7 @@ LINES = b"a line of standard error\n" * 1000
 
 
 def peak_of(tmp_path: Path, suite_name: str, program: Path, code: int, timeout: int) -> tuple[int, str]:
-    """The most memory in MiB that a whole run takes, as people start it, and all that it prints."""
+    """Return the peak memory of a whole run in MiB, and its output."""
     tool = Path(sys.executable).with_name("rewindow-conformance")
     command = [tool, suite_name, "--timeout", timeout, "--keep", "kept"]
     command += ["--html", "report.html", "--json", "report.json", "--", sys.executable, program]
@@ -317,8 +314,8 @@ def peak_of(tmp_path: Path, suite_name: str, program: Path, code: int, timeout: 
     [(2, LINES, 150), (2, b"." * 65536, 150), (2, b".", 150), (1, b"." * 65536, 250), (1, MESSAGES, 450)],
     ids=["lines of a log", "a log of one line", "a log in bytes", "one line", "messages"],
 )
-def test_a_flood_costs_a_bounded_amount_of_memory(tmp_path: Path, number: int, data: bytes, most: int) -> None:
-    """The program begins at the first request."""
+def test_flood_has_bounded_memory(tmp_path: Path, number: int, data: bytes, most: int) -> None:
+    """The flood starts at the first request."""
     program = tmp_path / "flooding.py"
     program.write_text(FLOODING.format(number=number, data=data))
     peak, text = peak_of(tmp_path, "acp", program, 3, timeout=3)
@@ -338,10 +335,10 @@ def test_a_flood_costs_a_bounded_amount_of_memory(tmp_path: Path, number: int, d
         ("mcp", "mcp_server", 2, 0, "Conformant."),
     ],
 )
-def test_floods_in_every_scenario_cost_a_bounded_amount_of_memory(
+def test_flood_in_every_scenario_has_bounded_memory(
     tmp_path: Path, name: str, peer: str, number: int, code: int, said: str
 ) -> None:
-    """The program conforms but for that; four of it flood at once."""
+    """The program otherwise conforms. Four of them flood at once."""
     program = tmp_path / "flooding.py"
     program.write_text(FLOODS.format(peers=str(PEERS), data=b"." * 4096, number=number, peer=peer))
     peak, text = peak_of(tmp_path, name, program, code, timeout=10)
@@ -350,7 +347,7 @@ def test_floods_in_every_scenario_cost_a_bounded_amount_of_memory(
 
 
 @pytest.mark.slow
-def test_a_trace_keeps_both_ends_of_what_a_program_logs(tmp_path: Path) -> None:
+def test_trace_keeps_both_ends_of_a_log(tmp_path: Path) -> None:
     source = "import os\nfor n in range(40): os.write(2, b'%06d\\n' % n + b'.' * 65529)\nos.write(2, b'the end')"
     tool = str(Path(sys.executable).with_name("rewindow-conformance"))
     done = subprocess.run(

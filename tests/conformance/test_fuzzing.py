@@ -1,8 +1,10 @@
-"""`fuzz`: what it sends, what it notices, and that what it finds is short and can be repeated."""
+"""`fuzz`: what it sends, what it detects, and that findings are short and repeatable."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -12,14 +14,13 @@ import pytest
 
 from conformance.cli import main
 from conformance.documents import json_document
-from conformance.fuzzing.campaign import Campaign, Outcome
-from conformance.fuzzing.instances import Instances
-from conformance.fuzzing.play import play
+from conformance.driver import Options
+from conformance.fuzzing.campaign import NO_MESSAGE, PROGRAM_ENDED, STRAY_RESPONSE, Campaign, Outcome, play
 from conformance.fuzzing.targets import TARGETS, Step, Target
-from conformance.fuzzing.values import TEXTS, changed, encoded, is_plain
-from conformance.options import Options
+from conformance.fuzzing.values import TEXTS, Instances, encode_message, is_widely_accepted, mutate
 from conformance.schema import Schema
-from tests.conformance.suite_runs import PEERS, conforming, in_memory
+from tests.conformance.suite_runs import PEERS, conforming, defect, in_memory, suite, transcript_of
+from tests.conformance.test_defects import showing_scenario
 
 (ACP,) = TARGETS["acp"]()
 OPTIONS = Options(cwd="/project", timeout=1, scenario_timeout=1e6)
@@ -28,7 +29,7 @@ Agent: Any = conforming()
 
 
 class EndsAtNul(Agent):
-    """Crashes where a prompt holds a NUL."""
+    """Crashes at a NUL in a prompt."""
 
     def prompt(self, request: dict[str, Any], params: dict[str, Any]) -> None:
         if "\0" in json.dumps(params) or "\\u0000" in json.dumps(params):
@@ -55,7 +56,7 @@ class ForgetsTheSecond(Agent):
 
 
 class PrintsDebugging(Agent):
-    """Prints what it cannot read."""
+    """Prints lines that it cannot parse."""
 
     def refuse(self, request: dict[str, Any], code: int, text: str) -> None:
         super().refuse(request, code, text)
@@ -64,7 +65,7 @@ class PrintsDebugging(Agent):
 
 
 class GetsStuck(Agent):
-    """Answers nothing after a session was closed that is none."""
+    """Answers nothing after session/close of an unknown session."""
 
     stuck = False
 
@@ -78,7 +79,7 @@ class GetsStuck(Agent):
 
 
 class CrashesAtACall(conforming("mcp")):  # pyright: ignore -- chosen by a table
-    """Crashes where a tool's arguments have a field that it does not know."""
+    """Crashes at an unknown field in tool arguments."""
 
     def call(self, request: dict[str, Any], params: dict[str, Any]) -> Any:
         arguments = params.get("arguments")
@@ -91,7 +92,7 @@ def campaign(agent: Any, seconds: float, seed: int = 1) -> Outcome:
     return Campaign((ACP,), in_memory(agent), OPTIONS, seed, seconds).run()
 
 
-def test_the_conforming_agent_stands_it() -> None:
+def test_conforming_agent_survives_fuzz() -> None:
     outcome = campaign(Agent, 1)
     assert outcome.found is None
     assert outcome.messages > 100, "each run sends more than that"
@@ -100,14 +101,14 @@ def test_the_conforming_agent_stands_it() -> None:
 @pytest.mark.parametrize(
     ("agent", "kind"),
     [
-        (EndsAtNul, "the program ended"),
-        (AnswersTwice, "a response answers nothing, or a second time"),
+        (EndsAtNul, PROGRAM_ENDED),
+        (AnswersTwice, STRAY_RESPONSE),
         (ForgetsTheSecond, "initialize is not answered"),
-        (PrintsDebugging, "a line of standard output is no message"),
+        (PrintsDebugging, NO_MESSAGE),
         (GetsStuck, " is not answered"),
     ],
 )
-def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
+def test_failures_are_found_and_shortened(agent: Any, kind: str) -> None:
     outcome = campaign(agent, 20)
     assert outcome.found is not None
     assert outcome.found.finding is not None
@@ -116,7 +117,7 @@ def test_what_fails_is_found_and_made_short(agent: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "42", '"x"', "null", "nonsense"])
-def test_what_programs_are_known_to_die_of_is_sent_first(text: str) -> None:
+def test_known_killers_are_sent_first(text: str) -> None:
     class Dies(Agent):
         def receive(self, data: bytes) -> None:
             if data.strip() == text.encode():
@@ -130,7 +131,7 @@ def test_what_programs_are_known_to_die_of_is_sent_first(text: str) -> None:
     assert [step.params for step in outcome.found.steps] == [text]
 
 
-def test_a_program_that_never_says_a_thing_is_no_finding() -> None:
+def test_mute_program_is_no_finding() -> None:
     class Mute(Agent):
         def receive(self, data: bytes) -> None:
             pass
@@ -140,7 +141,7 @@ def test_a_program_that_never_says_a_thing_is_no_finding() -> None:
     assert outcome.starts == 1
 
 
-def test_the_conforming_server_stands_it_in_both_versions() -> None:
+def test_conforming_server_survives_fuzz_in_both_versions() -> None:
     targets = TARGETS["mcp"]()
     assert [target.document for target in targets] == ["mcp.2025-11-25.schema", "mcp.2026-07-28.schema"]
     for target in targets:
@@ -150,7 +151,7 @@ def test_the_conforming_server_stands_it_in_both_versions() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_a_call_ends_is_found_and_made_short() -> None:
+def test_server_killed_by_a_call_is_found() -> None:
     outcome = Campaign(TARGETS["mcp"](), in_memory(CrashesAtACall, "mcp"), OPTIONS, 1, 20).run()
     assert outcome.found is not None
     assert outcome.found.finding is not None
@@ -158,7 +159,7 @@ def test_a_server_that_a_call_ends_is_found_and_made_short() -> None:
     assert len(outcome.found.steps) <= SHORT
 
 
-def test_a_seed_gives_the_same_messages_each_time() -> None:
+def test_seed_repeats_messages() -> None:
     def steps(seed: str) -> list[Step]:
         return ACP.steps(Random(seed), 50)
 
@@ -166,7 +167,7 @@ def test_a_seed_gives_the_same_messages_each_time() -> None:
     assert ACP.steps(Random("1"), 50)[: len(ACP.opening)] == list(ACP.opening)
 
 
-def test_every_method_of_agents_is_called_but_those_that_log_in_or_out() -> None:
+def test_every_agent_method_except_login_is_called() -> None:
     asked = {step.method for seed in range(30) for step in ACP.steps(Random(seed), 60)}
     methods = {
         schema["x-method"]
@@ -185,7 +186,7 @@ def test_every_method_of_agents_is_called_but_those_that_log_in_or_out() -> None
         for call in target.calls
     ],
 )
-def test_what_is_not_changed_is_what_the_schema_allows(target: Target, call: Any) -> None:
+def test_instances_fit_the_schema(target: Target, call: Any) -> None:
     document = json_document(target.document)
     check = Schema(document).compile(call.schema)
     for seed in range(40):
@@ -194,34 +195,34 @@ def test_what_is_not_changed_is_what_the_schema_allows(target: Target, call: Any
         assert problem is None, f"{problem}: {instance}"
 
 
-def test_a_change_leaves_the_value_it_was_given_and_makes_another() -> None:
+def test_mutate_returns_a_changed_copy() -> None:
     value = {"a": [1, {"b": "text"}], "c": None}
     before = json.dumps(value)
-    made = [changed(value, Random(seed)) for seed in range(200)]
+    made = [mutate(value, Random(seed)) for seed in range(200)]
     assert json.dumps(value) == before
     assert sum(one != value for one in made) > 190
     assert {type(one) for one in made} == {dict}
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_line_is_json_of_the_message_in_whatever_way_it_is_written(text: str) -> None:
+def test_every_encoding_style_is_valid_json(text: str) -> None:
     message = {"params": {"text": text, "deep": [[[1]]]}}
     for seed in range(20):
-        line = encoded(message, Random(seed))
+        line = encode_message(message, Random(seed))
         assert line.endswith(b"\n")
         assert line.count(b"\n") == 1
         assert json.loads(line) == message
 
 
-def test_what_some_parsers_refuse_is_not_insisted_on() -> None:
+def test_unusual_json_needs_no_answer() -> None:
     deep: Any = []
     for _ in range(50):
         deep = [deep]
-    assert not any(map(is_plain, ({"a": "\ud800"}, {"\udfff": 1}, 2**63, [-(2**64)], deep, [1e308])))
-    assert all(map(is_plain, ({"a": "ä€😀\u2028\0"}, [2**53, None, True], {"a": {"b": []}})))
+    assert not any(map(is_widely_accepted, ({"a": "\ud800"}, {"\udfff": 1}, 2**63, [-(2**64)], deep, [1e308])))
+    assert all(map(is_widely_accepted, ({"a": "ä€😀\u2028\0"}, [2**53, None, True], {"a": {"b": []}})))
 
 
-def test_what_may_take_long_is_ended_before_it_is_called_unanswered() -> None:
+def test_slow_requests_are_unblocked_first() -> None:
     prompt = Step(
         "session/prompt", {"sessionId": "$SESSION", "prompt": [{"type": "text", "text": "count"}]}, waits=True
     )
@@ -242,15 +243,15 @@ def test_what_may_take_long_is_ended_before_it_is_called_unanswered() -> None:
         (["fuzz", "mcp", "--", "sh", "-c", "echo no key >&2; exit 4"], 3, "it printed: no key"),
     ],
 )
-def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_fuzz_usage_is_an_error(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == code
     assert said in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_the_command_keeps_what_it_finds_and_says_how_to_repeat_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fuzz_saves_finding_and_prints_replay_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "agent.py"
     program.write_text(
         f"import sys; sys.path.insert(0, {str(PEERS)!r})\n"
@@ -268,4 +269,61 @@ def test_the_command_keeps_what_it_finds_and_says_how_to_repeat_it(
     assert main(["replay", str(tmp_path / "fuzz.jsonl"), "--", *command]) == 1
     assert "FAIL the program ended" in capsys.readouterr().out
     assert main(["replay", str(tmp_path / "fuzz.jsonl"), "--", sys.executable, str(PEERS / "run_acp_agent.py")]) == 0
-    assert "Nothing is wrong" in capsys.readouterr().out
+    assert "no longer fails" in capsys.readouterr().out
+
+
+DEATH_OPTIONS = Options(cwd="/project", timeout=1, scenario_timeout=1e6)
+DEATH_SECONDS = 15
+DEATHS = {
+    "acp": ("FRAME-008 FRAME-009 FRAME-011 FRAME-012 FRAME-015 FRAME-016 RPC-014 RPC-018", "ACP1-A-"),
+    "mcp": (
+        "FRAME-008 FRAME-009 FRAME-011 FRAME-012 FRAME-015 FRAME-016 FRAME-017 RPC-010 INIT-008 CANCEL-003 CANCEL-004 "
+        "SUB-010",
+        "MCP-S-",
+    ),
+}
+"""Defects that make their program exit unexpectedly, by suite."""
+EACH = [(of, prefix + name) for of, (names, prefix) in DEATHS.items() for name in names.split()]
+
+
+@pytest.mark.parametrize(("of", "name"), EACH)
+def test_each_kind_of_death_is_found(of: str, name: str) -> None:
+    outcome = Campaign(TARGETS[of](), in_memory(defect(name, of), of), DEATH_OPTIONS, 1, DEATH_SECONDS).run()
+    assert outcome.found is not None
+    assert outcome.found.finding is not None
+    assert outcome.found.finding.kind == PROGRAM_ENDED
+    assert outcome.seconds < DEATH_SECONDS
+    assert outcome.starts <= len(TARGETS[of]()) + 1
+
+
+@pytest.mark.slow
+def test_table_of_deaths_is_complete() -> None:
+    """Every defect that makes its program exit is in the table."""
+    found: list[tuple[str, str]] = []
+    for of in DEATHS:
+        for row in suite(of).requirements:
+            entries = transcript_of(showing_scenario(of, row), defect(row.id, of), of).entries
+            was_ended = any(entry.label == "input-closed" for entry in entries)
+            if not was_ended and any(entry.label == "ended" and entry.value["by"] == "by itself" for entry in entries):
+                found.append((of, row.id))
+    assert set(found) == set(EACH)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["[]", "42", '"x"', "null"])
+def test_fuzz_finds_agent_killed_by_a_line(text: str, tmp_path: Path) -> None:
+    """As a command, within fifteen seconds."""
+    program = tmp_path / "agent.py"
+    program.write_text(
+        f"import sys; sys.path.insert(0, {str(PEERS)!r})\n"
+        "import acp_agent, changes, stdio_world\n"
+        f"stdio_world.run(changes.dies(acp_agent.Agent, lambda line: line == {text.encode()!r}))\n"
+    )
+    tool = Path(sys.executable).with_name("rewindow-conformance")
+    command = [tool, "fuzz", "acp", "--seconds", DEATH_SECONDS, "--keep", tmp_path, "--", sys.executable, program]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stdout
+    assert f"line {text}\n" in done.stdout
+    spent = re.search(r"in \d+ runs, (\d+) s", done.stdout)
+    assert spent
+    assert int(spent[1]) <= DEATH_SECONDS

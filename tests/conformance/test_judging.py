@@ -1,4 +1,4 @@
-"""Judges read: saved transcripts come out as live ones, and no traffic makes a judge fail to conclude."""
+"""Judges: saved transcripts have the same verdicts as live ones, and any traffic gets a verdict."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.judging import PASS, combine, failed, not_tested, skipped
 from conformance.traffic import Traffic
 from conformance.transcript import LIMIT, Transcript, TranscriptFormatError, load
-from conformance.verdict import PASS, combined, failed, not_tested, skipped
 from tests.conformance.suite_runs import defect, suite, transcript_of
 from tests.support.examples import examples
 
@@ -30,7 +30,7 @@ JSON = st.recursive(
 
 
 def cut_short(seconds: float) -> Transcript:
-    """The time of the scenario is over so long after a prompt was sent, which may take 10 s."""
+    """Return a transcript that ends so long after a prompt, which may take 10 s."""
     transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
     entries = list(enumerate(transcript.entries))
     mark = next(index for index, entry in entries if entry.label == "cancelled")
@@ -49,7 +49,7 @@ def cut_short(seconds: float) -> Transcript:
         (11.0, "fail", "the cancelled prompt was not answered before its connection ended, 11.0 s later"),
     ],
 )
-def test_what_had_no_time_to_be_answered_is_not_tested(seconds: float, outcome: str, said: str) -> None:
+def test_request_without_full_time_is_not_tested(seconds: float, outcome: str, said: str) -> None:
     results = {one.requirement.id: one for one in suite().judge([cut_short(seconds)])}
     result = results["ACP1-A-CANCEL-001"]
     assert (result.verdict.outcome, result.verdict.reason) == (outcome, said)
@@ -57,7 +57,7 @@ def test_what_had_no_time_to_be_answered_is_not_tested(seconds: float, outcome: 
 
 
 @pytest.mark.parametrize("scenario", ["opening", "load", "cancel", "malformed-lines", "not-utf8", "long-line"])
-def test_a_saved_transcript_is_judged_as_it_was(scenario: str, tmp_path: Path) -> None:
+def test_saved_transcript_has_same_verdicts(scenario: str, tmp_path: Path) -> None:
     live = transcript_of(scenario, defect("ACP1-A-TOOL-001"))
     live.save(tmp_path / "saved.jsonl")
     saved = load(tmp_path / "saved.jsonl")
@@ -80,7 +80,7 @@ def test_a_saved_transcript_is_judged_as_it_was(scenario: str, tmp_path: Path) -
         '{"format": "rewindow-conformance transcript", "version": 1}\n{"ms": 1, "from": "client"}\n',
     ],
 )
-def test_what_is_no_transcript_is_refused_with_the_line(lines: str, tmp_path: Path) -> None:
+def test_invalid_transcript_names_the_line(lines: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(lines)
     with pytest.raises(TranscriptFormatError):
@@ -88,7 +88,7 @@ def test_what_is_no_transcript_is_refused_with_the_line(lines: str, tmp_path: Pa
 
 
 def mutated(transcript: Transcript, replacements: list[tuple[int, str, Any]], side: str = "server") -> Transcript:
-    """The same with other values at some places of some messages of one side."""
+    """Return the transcript with other values in some messages of one side."""
     changed = Transcript(transcript.scenario, transcript.facts)
     places = [i for i, entry in enumerate(transcript.entries) if entry.kind == side and entry.data.startswith(b"{")]
     wanted = {places[position % len(places)]: (path, value) for position, path, value in replacements}
@@ -137,7 +137,7 @@ PATHS = st.sampled_from(
     ),
     replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
 )
-def test_every_judge_concludes_whatever_an_agent_sends(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
+def test_judges_handle_any_agent_message(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
     transcript = mutated(transcript_of(scenario), replacements)
     for result in suite().judge([transcript]):
         assert result.verdict.outcome == "pass" or result.verdict.reason
@@ -151,7 +151,7 @@ def test_every_judge_concludes_whatever_an_agent_sends(scenario: str, replacemen
     ),
     replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
 )
-def test_every_judge_concludes_whatever_a_client_sends(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
+def test_judges_handle_any_client_message(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
     transcript = mutated(transcript_of(scenario, of="acp-client"), replacements, "client")
     for result in suite("acp-client").judge([transcript]):
         assert result.verdict.outcome == "pass" or result.verdict.reason
@@ -162,14 +162,14 @@ def test_every_judge_concludes_whatever_a_client_sends(scenario: str, replacemen
     st.lists(st.tuples(st.sampled_from(["client", "server"]), st.binary(max_size=30)), max_size=8),
     st.sampled_from(["acp", "acp-client"]),
 )
-def test_every_judge_concludes_whatever_bytes_there_are(chunks: list[tuple[Any, bytes]], name: str) -> None:
+def test_judges_handle_any_bytes(chunks: list[tuple[Any, bytes]], name: str) -> None:
     transcript = Transcript("opening")
     for ms, (sender, data) in enumerate(chunks):
         transcript.add(ms, sender, data)
     assert len(suite(name).judge([transcript])) == len(suite(name).requirements)
 
 
-def test_a_transcript_says_when_it_is_full() -> None:
+def test_transcript_reports_when_full() -> None:
     transcript = Transcript("x")
     transcript.add(0, "server", b"x" * (LIMIT - 1))
     assert not transcript.is_full
@@ -177,7 +177,7 @@ def test_a_transcript_says_when_it_is_full() -> None:
     assert transcript.is_full
 
 
-def test_what_the_suite_made_in_bulk_is_kept_by_digest_and_stays_out_of_the_messages() -> None:
+def test_bulk_data_is_a_digest_and_no_message() -> None:
     transcript = Transcript("x")
     transcript.add(0, "client", b'{"id":1}\n' * 1_000_000, generated=True)
     assert transcript.size < 1000
@@ -185,14 +185,14 @@ def test_what_the_suite_made_in_bulk_is_kept_by_digest_and_stays_out_of_the_mess
     assert len(transcript.entries[0].sha256) == 64
 
 
-def test_a_violation_decides_then_a_pass_then_that_it_was_tried() -> None:
-    assert combined([PASS, failed("no"), skipped("")]).outcome == "fail"
-    assert combined([skipped(""), PASS, not_tested("")]).outcome == "pass"
-    assert combined([skipped(""), not_tested("")]).outcome == "not-tested"
-    assert combined([]).outcome == "not-tested"
+def test_precedence_of_combined_verdicts() -> None:
+    assert combine([PASS, failed("no"), skipped("")]).outcome == "fail"
+    assert combine([skipped(""), PASS, not_tested("")]).outcome == "pass"
+    assert combine([skipped(""), not_tested("")]).outcome == "not-tested"
+    assert combine([]).outcome == "not-tested"
 
 
-def test_ids_of_other_types_are_other_ids() -> None:
+def test_ids_of_different_types_differ() -> None:
     transcript = Transcript("x")
     transcript.add(0, "client", b'{"jsonrpc":"2.0","id":1,"method":"a"}\n{"jsonrpc":"2.0","id":"1","method":"b"}\n')
     transcript.add(1, "server", b'{"jsonrpc":"2.0","id":"1","result":{}}\n')

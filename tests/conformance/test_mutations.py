@@ -1,7 +1,4 @@
-"""Random changes of what the conforming peers send: those that the specification forbids are caught.
-
-And whatever is changed, each scenario ends and each report can be written.
-"""
+"""Random changes of the conforming peers' messages: forbidden ones are caught, and every run ends with reports."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from conformance.reports import REPORTS, terminal
-from conformance.reports.context import Context
+from conformance.reports import terminal
+from conformance.reports.files import REPORTS
+from conformance.reports.terminal import Context
 from conformance.transcript import load
 from tests.conformance.mutations import ODD, Mutation, change, judged, places
 from tests.conformance.suite_runs import conforming
@@ -26,14 +24,14 @@ UNSPEAKABLE: list[Any] = [*ODD, float("inf"), "\ud800"]
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("of", SUITES)
-def test_a_change_that_the_specification_forbids_is_caught(of: str, seed: int) -> None:
+def test_forbidden_change_is_caught(of: str, seed: int) -> None:
     mutation = Mutation(seed, of)
     outcome = judged(mutation.peer(), of)
     assert outcome.code != 0 or not mutation.is_forbidden, mutation
 
 
 @pytest.mark.parametrize("of", SUITES)
-def test_most_changes_are_forbidden(of: str) -> None:
+def test_most_mutations_are_forbidden(of: str) -> None:
     mutations = [Mutation(seed, of) for seed in range(40)]
     for mutation in mutations:
         judged(mutation.peer(), of)
@@ -42,9 +40,7 @@ def test_most_changes_are_forbidden(of: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("of", SUITES)
-def test_whatever_a_peer_sends_every_scenario_ends_and_every_report_is_written(
-    of: str, seed: int, tmp_path: Path
-) -> None:
+def test_random_messages_still_end_scenarios_and_write_reports(of: str, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     rate = chance.choice([0.02, 0.1, 0.5])
 
@@ -63,7 +59,7 @@ def test_whatever_a_peer_sends_every_scenario_ends_and_every_report_is_written(
             try:
                 super().take_line(line)
             except (LookupError, TypeError, AttributeError, ValueError):
-                self.world.exit(1)  # of what it was sent back, changed
+                self.world.exit(1)  # the suite returned changed messages to it
 
     outcome = judged(Spoiling, of)
     context = Context(["peer"], {})

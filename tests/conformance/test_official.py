@@ -1,4 +1,4 @@
-"""The official suite of MCP is driven, and its verdicts become results; a suite that does not work is said."""
+"""The official MCP suite: its verdicts become results, and its errors are reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def node(home: Path, then: str, version: str = "v22.1.0") -> None:
     (home / "node").chmod(0o755)
 
 
-def test_what_needs_a_fixture_is_reported_and_does_not_decide(home: Path, url: str) -> None:
+def test_fixture_scenarios_do_not_decide(home: Path, url: str) -> None:
     node(home, WRITES.format(passes="ping tools-list", fails="tools-call-simple-text"))
     assert main(["mcp", "--url", url, "--json", "report.json"]) == 0
     results = {one["id"]: one for one in json.loads((home / "report.json").read_text())["results"]}
@@ -62,14 +62,14 @@ def test_what_needs_a_fixture_is_reported_and_does_not_decide(home: Path, url: s
 
 
 @pytest.mark.parametrize("kind", ["--html", "--junit", "--markdown"])
-def test_what_every_server_has_decides_and_is_in_each_report(home: Path, url: str, kind: str) -> None:
+def test_general_scenarios_decide(home: Path, url: str, kind: str) -> None:
     node(home, WRITES.format(passes="ping", fails="tools-list"))
     assert main(["mcp", "--url", url, kind, "report"]) == 1
     assert "MCP-O-2026-07-28-tools-list" in (home / "report").read_text()
     assert main(["mcp", "--url", url, "-k", "ping"]) == 0
 
 
-def test_a_server_that_nobody_reaches_is_not_judged(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_server_is_not_judged(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node(home, "exit 1")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -86,7 +86,7 @@ def test_a_server_that_nobody_reaches_is_not_judged(home: Path, capsys: pytest.C
         ("exit 1", "nonsense", "needs Node 22 or later"),
     ],
 )
-def test_a_suite_that_does_not_work_is_said(
+def test_failing_official_suite_is_reported(
     home: Path, url: str, then: str, version: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node(home, then, version)
@@ -94,16 +94,14 @@ def test_a_suite_that_does_not_work_is_said(
     assert said in capsys.readouterr().err
 
 
-def test_a_suite_that_is_not_installed_is_named_with_its_command(
-    home: Path, url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_official_suite_names_install_command(home: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     node(home, "exit 1")
     (home / "empty").mkdir()
     assert main(["mcp", "--url", url, "--official", "empty"]) == 2
     assert "npm install @modelcontextprotocol/conformance@0.2.0-alpha.12" in capsys.readouterr().err
 
 
-def test_a_suite_that_hangs_is_ended(home: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hanging_official_suite_is_killed(home: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     node(home, "exec sleep 60")
     assert main(["mcp", "--url", url, "--budget", "0.3"]) == 2
     assert "did not end within 0.3 s" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The pytest plugin in projects of other people: what it runs, what it leaves alone, and what a failure says."""
+"""The pytest plugin in other projects: its items, its failures, and its isolation."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def judged(project: Path, agent: list[str], *arguments: str, **env: str) -> subp
     return run_pytest(project, "--acp-agent", shlex.join(agent), OPTIONS, *arguments, **env)
 
 
-def test_the_plugin_imports_none_of_our_packages() -> None:
+def test_plugin_imports_no_other_package() -> None:
     source = f"import sys, rewindow_pytest; print([n for n in sys.modules if n.startswith({OURS!r})])"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "['rewindow_pytest']", done.stderr
 
 
 @pytest.mark.slow
-def test_without_an_option_a_run_loads_none_of_our_modules_but_the_plugin(tmp_path: Path) -> None:
+def test_unused_plugin_imports_no_other_module(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\n"
         "def test_it():\n"
@@ -50,7 +50,7 @@ def test_without_an_option_a_run_loads_none_of_our_modules_but_the_plugin(tmp_pa
 
 
 @pytest.mark.slow
-def test_an_empty_project_has_an_item_for_each_requirement(tmp_path: Path) -> None:
+def test_empty_project_has_item_per_requirement(tmp_path: Path) -> None:
     done = judged(tmp_path, ["/no/such/program"], "--collect-only", "-q")
     assert done.returncode == 0, done.stdout
     listed = [line for line in done.stdout.splitlines() if "::" in line]
@@ -58,7 +58,7 @@ def test_an_empty_project_has_an_item_for_each_requirement(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path) -> None:
+def test_failure_text_matches_the_report(tmp_path: Path) -> None:
     done = judged(tmp_path, [*AGENT, "ACP1-A-PROMPT-005"], "-k", "PROMPT-005 or NEW-002", "--junitxml", "report.xml")
     assert done.returncode == 1
     assert "1 failed, 1 passed" in done.stdout
@@ -71,7 +71,7 @@ def test_a_failure_says_what_the_report_says_and_the_rest_passes(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_failure_holds_no_key_that_the_agent_was_given(tmp_path: Path) -> None:
+def test_failure_contains_no_given_key(tmp_path: Path) -> None:
     key = "key-of-mine-9"
     agent = ["env", f"API_KEY={key}", *AGENT, "ACP1-A-PROMPT-005"]
     done = judged(tmp_path, agent, "-k", "PROMPT-005", "--junitxml", "report.xml")
@@ -83,7 +83,7 @@ def test_a_failure_holds_no_key_that_the_agent_was_given(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_project_with_packages_of_our_names_is_judged_and_its_tests_run(tmp_path: Path) -> None:
+def test_project_with_same_package_names(tmp_path: Path) -> None:
     for name in ("conformance", "engine"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")
@@ -105,7 +105,7 @@ def test_workers_share_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_and_an_agent_are_judged_in_one_run(tmp_path: Path) -> None:
+def test_server_and_agent_in_one_run(tmp_path: Path) -> None:
     server = shlex.join([*SERVER, "MCP-S-RPC-008"])
     mcp = ["--mcp-server", server, "--mcp-options=--keep kept"]
     done = judged(tmp_path, AGENT, *mcp, "-k", "NEW-003 or RPC-008 and MCP or RPC-009 and MCP")
@@ -115,14 +115,14 @@ def test_a_server_and_an_agent_are_judged_in_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) -> None:
+def test_unjudged_server_fails_with_reason(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "--mcp-server", "/no/such/program", "-k", "RPC-008")
     assert done.returncode == 1
     assert "the server was not judged: /no/such/program cannot be started: No such file" in done.stdout
 
 
 @pytest.mark.slow
-def test_what_does_not_apply_is_skipped_with_its_reason(tmp_path: Path) -> None:
+def test_inapplicable_items_are_skipped_with_reason(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(
         "import json, sys\n"
@@ -139,7 +139,7 @@ def test_what_does_not_apply_is_skipped_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_agent_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) -> None:
+def test_unjudged_agent_fails_with_reason(tmp_path: Path) -> None:
     done = judged(tmp_path, ["/no/such/program"], "-k", "NEW-003")
     assert done.returncode == 1
     assert "the agent was not judged: /no/such/program cannot be started: No such file" in done.stdout
@@ -156,7 +156,7 @@ def test_an_agent_that_cannot_be_judged_fails_with_the_reason(tmp_path: Path) ->
         (["--acp-agent", "x", "--acp-options=--nonsense", "-k", "NEW-003"], "acp has no option --nonsense", 1),
     ],
 )
-def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], said: str, code: int) -> None:
+def test_wrong_options_are_errors(tmp_path: Path, arguments: list[str], said: str, code: int) -> None:
     done = run_pytest(tmp_path, *arguments)
     assert done.returncode == code
     assert said in done.stdout + done.stderr
@@ -165,7 +165,7 @@ def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], said: str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_interrupted_or_killed_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopped_pytest_leaves_no_processes(tmp_path: Path, number: signal.Signals) -> None:
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     hangs = [sys.executable, "-c", f"import time; time.sleep(600) # {mark}"]
     command = [sys.executable, "-m", "pytest", "--acp-agent", shlex.join(hangs), "-k", "NEW-003"]
@@ -181,7 +181,7 @@ def test_a_run_that_is_interrupted_or_killed_leaves_nothing_running(tmp_path: Pa
             time.sleep(0.05)
         return len(agents()) == count
 
-    assert wait_for(2, 30)  # the suite, whose arguments name the agent, and the agent
+    assert wait_for(2, 30)  # the suite and the agent
     process.send_signal(number)
     process.wait(20)
     assert wait_for(0, 8)

@@ -1,4 +1,4 @@
-"""Each kind of report says the verdict, the quote and how to see it again, and nothing foreign acts in it."""
+"""Reports contain the verdict, the quote and the replay command, and escape foreign text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from conformance.documents import readable
-from conformance.reports import REPORTS, terminal
-from conformance.reports.context import Context
+from conformance.documents import quote_text
+from conformance.judging import failed, with_scenario
+from conformance.reports import terminal
+from conformance.reports.files import REPORTS
+from conformance.reports.terminal import Context
 from conformance.runner import Run
 from conformance.suite import Result
 from conformance.transcript import Entry, Transcript
-from conformance.verdict import failed, of
 from tests.conformance.suite_runs import defect, suite, transcript_of
 
 HOSTILE = "</code><script>alert(1)</script>\x1b[2J`````|&"
@@ -42,7 +43,7 @@ def rendered(name: str, run: Run, command: list[str]) -> str:
         ("ACP1-A-DELETE-003", "delete", "note", "session/delete"),
     ],
 )
-def test_a_failure_of_each_level_shows_its_lines_and_how_to_repeat_it(
+def test_failure_of_each_level_shows_lines_and_command(
     name: str, requirement: str, scenario: str, standing: str, line: str
 ) -> None:
     run = outcome(requirement, scenario)
@@ -50,7 +51,7 @@ def test_a_failure_of_each_level_shows_its_lines_and_how_to_repeat_it(
     run = Run(suite(), chosen, run.transcripts, "", 1.0)
     context = Context(["agent"], {scenario: "rewindow-conformance replay it.jsonl"})
     text = terminal.render(run, context) if name == "terminal" else REPORTS[name].render(run, context)
-    assert [result.standing for result in run.results] == [standing]
+    assert [result.reported for result in run.results] == [standing]
     assert line in text
     assert "rewindow-conformance replay it.jsonl" in text
     assert standing in text.lower()
@@ -58,15 +59,15 @@ def test_a_failure_of_each_level_shows_its_lines_and_how_to_repeat_it(
     assert is_silent is (standing == "note")
 
 
-def test_nothing_fails_where_the_specification_is_silent() -> None:
+def test_silent_specification_never_fails() -> None:
     for row in suite().requirements:
-        standing = Result(row, failed("whatever")).standing
+        standing = Result(row, failed("whatever")).reported
         assert standing == {"advisory": "advice", "informational": "note"}.get(row.level, "fail")
 
 
 @cache
 def flooded() -> Run:
-    """An agent that sends 5,000 updates, each of 2,000 characters, before it answers its prompt."""
+    """Return a run of an agent that sends 5,000 updates of 2,000 characters before its answer."""
     transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
     end = next(index for index, entry in enumerate(transcript.entries) if b"end_turn" in entry.data)
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"%s"}}\n' % (b"x" * 2000)
@@ -77,7 +78,7 @@ def flooded() -> Run:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_report_of_an_agent_that_floods_stays_small(name: str) -> None:
+def test_flood_report_stays_small(name: str) -> None:
     run = flooded()
     assert "ACP1-A-CANCEL-001" in {result.requirement.id for result in run.violations}
     text = rendered(name, run, ["agent"])
@@ -85,12 +86,12 @@ def test_a_report_of_an_agent_that_floods_stays_small(name: str) -> None:
     assert len(text) < 400_000
 
 
-def test_a_reason_that_quotes_a_flood_is_cut() -> None:
-    assert len(of(failed("x" * 1_000_000), "cancel").reason) < 1000
+def test_long_reason_is_truncated() -> None:
+    assert len(with_scenario(failed("x" * 1_000_000), "cancel").reason) < 1000
 
 
 class Page(HTMLParser):
-    """The tags of a page, and what is left open."""
+    """The tags of a page, and those left open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +102,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_report_has_the_quote_the_reason_and_the_command_of_a_failure(name: str) -> None:
+def test_report_has_quote_reason_and_command(name: str) -> None:
     text = rendered(name, outcome(), ["agent"])
     flat = " ".join(text.split())
     assert "ACP1-A-CANCEL-001" in flat
@@ -111,7 +112,7 @@ def test_a_report_has_the_quote_the_reason_and_the_command_of_a_failure(name: st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_foreign_acts_in_a_report(name: str) -> None:
+def test_reports_escape_foreign_text(name: str) -> None:
     run = outcome("ACP1-A-FRAME-001", "two-texts")
     for entry in run.transcripts[0].entries:
         if entry.data.startswith(b"Loading"):
@@ -130,20 +131,20 @@ def test_nothing_foreign_acts_in_a_report(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_that_was_not_judged_has_a_report_that_says_why(name: str) -> None:
+def test_unjudged_program_report_has_reason(name: str) -> None:
     transcript = transcript_of("opening")
     text = rendered(name, Run(suite(), [], [transcript], "the agent did not answer initialize", 1.0), ["agent"])
     assert "the agent did not answer initialize" in text
 
 
-def test_junit_is_red_where_the_exit_status_is_one_and_only_there() -> None:
+def test_junit_fails_exactly_with_exit_status_one() -> None:
     root = ET.fromstring(rendered("junit", outcome(), ["agent"]))
     assert (root.get("failures"), root.get("errors")) == ("1", "0")
     advice = ET.fromstring(rendered("junit", outcome("ACP1-A-PROMPT-012", "opening"), ["agent"]))
     assert advice.get("failures") == "0"
 
 
-def test_a_page_leads_to_what_was_violated_and_shows_its_quote_as_people_read_it() -> None:
+def test_html_links_violations_and_shows_plain_quotes() -> None:
     text = rendered("html", outcome(), ["agent"])
     assert '<a href="#ACP1-A-CANCEL-001">' in text
     assert '<section id="ACP1-A-CANCEL-001">' in text
@@ -153,13 +154,13 @@ def test_a_page_leads_to_what_was_violated_and_shows_its_quote_as_people_read_it
     assert "agent</b>" in text
 
 
-def test_a_quote_of_a_schema_has_no_quotation_marks_of_ours() -> None:
+def test_schema_quote_has_no_quotation_marks() -> None:
     rows = {row.id: row for row in suite().requirements}
-    assert readable(rows["ACP1-A-UPDATE-005"].source) == '"const": "tool_call_update"'
-    assert readable(rows["ACP1-A-TERM-008"].source).startswith('"The Agent MUST release the terminal using')
+    assert quote_text(rows["ACP1-A-UPDATE-005"].source) == '"const": "tool_call_update"'
+    assert quote_text(rows["ACP1-A-TERM-008"].source).startswith('"The Agent MUST release the terminal using')
 
 
-def test_a_page_loads_nothing() -> None:
+def test_html_loads_no_resources() -> None:
     text = rendered("html", outcome(), ["agent"])
     page = Page()
     page.feed(text)
@@ -167,24 +168,23 @@ def test_a_page_loads_nothing() -> None:
     assert "url(" not in text
 
 
-def test_a_line_that_came_in_pieces_is_shown_whole_and_once() -> None:
+def test_split_line_is_shown_whole_and_once() -> None:
     transcript = Transcript("opening")
     transcript.add(0, "server", b"{}\nWel")
     transcript.add(1, "client", b"[]\n")
     transcript.add(2, "server", b"come")
     transcript.add(3, "server", b"\n")
-    assert list(terminal.shown_entries(transcript, (3, 3))) == ["      3.0 ms        < Welcome"]
+    assert list(terminal.entry_lines(transcript, (3, 3))) == ["      3.0 ms        < Welcome"]
 
 
 @pytest.mark.parametrize(
     ("ending", "is_shown"), [({"by": "by itself", "code": 1}, True), ({"by": "SIGTERM", "code": -15}, False)]
 )
-def test_a_program_that_ended_while_it_was_wanted_is_said_to_have(ending: dict[str, Any], is_shown: bool) -> None:
+def test_unexpected_exit_is_reported(ending: dict[str, Any], is_shown: bool) -> None:
     transcript = transcript_of("cancel", defect("ACP1-A-CANCEL-001"))
     transcript.entries[-1:] = []
     transcript.add(9, "server-log", b"out of memory\n")
     transcript.mark(9, "ended", ending)
     results = suite().judge([transcript], {r.id: r for r in suite().requirements if r.id == "ACP1-A-CANCEL-001"})
     text = terminal.render(Run(suite(), results, [transcript], "", 1.0), Context(["agent"], {}))
-    said = "the program ended by itself, with status 1\n        it printed: out of memory\n"
-    assert said in text if is_shown else "ended by itself" not in text
+    assert ("status 1\n        it printed: out of memory\n" in text) == is_shown

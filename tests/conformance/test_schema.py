@@ -1,4 +1,4 @@
-"""The compiled checks of the vendored schema say what a general validator says, and find fields that nobody knows."""
+"""The compiled schema agrees with a general validator, and finds unknown fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DOCUMENT = json_document("acp1.schema")
         ("mcp.2026-07-28.schema", "6293cdfe015c14bd36eda4b1331ce37bda377609e58ed6d09d16f28e7d3c7ad4"),
     ],
 )
-def test_the_schema_is_the_published_one(name: str, digest: str) -> None:
+def test_schema_is_the_published_one(name: str, digest: str) -> None:
     assert hashlib.sha256(DOCUMENTS[name].path.read_bytes()).hexdigest() == digest
 
 
@@ -41,7 +41,7 @@ def test_every_definition_can_be_compiled(name: str) -> None:
         schema.definition(definition)
 
 
-def test_a_keyword_that_is_not_understood_is_refused() -> None:
+def test_unsupported_keyword_raises() -> None:
     with pytest.raises(UnknownKeywordError):
         Schema({"$defs": {"a": {"contains": {}}}}).definition("a")
 
@@ -58,7 +58,7 @@ def compiled() -> Schema:
 
 @cache
 def samples() -> list[tuple[str, Any]]:
-    """Every message of the conforming agent that has a shape, each shape once."""
+    """Return one message of the conforming agent for each definition."""
     found: dict[str, tuple[str, Any]] = {}
     for scenario in ("tool-turn", "list", "modes", "config-options", "load"):
         for message in Traffic(transcript_of(scenario)).sent("server"):
@@ -81,7 +81,7 @@ def samples() -> list[tuple[str, Any]]:
 @pytest.mark.slow
 @examples(20)
 @given(st.data())
-def test_a_changed_message_is_what_a_general_validator_says_it_is(data: st.DataObject) -> None:
+def test_changed_message_agrees_with_general_validator(data: st.DataObject) -> None:
     name, value = data.draw(st.sampled_from(samples()))
     value = json.loads(json.dumps(value))
     place = data.draw(st.sampled_from(list(places(value))))
@@ -91,13 +91,13 @@ def test_a_changed_message_is_what_a_general_validator_says_it_is(data: st.DataO
     assert (problem is None) == expected or "not within" in str(problem), (str(problem), value)
 
 
-def test_a_problem_says_where_and_what() -> None:
+def test_problem_names_place_and_value() -> None:
     update = {"sessionUpdate": "plan", "entries": [{"content": "x", "priority": "urgent", "status": "pending"}]}
     problem = compiled().definition("SessionUpdate")(update)
     assert str(problem) == '/entries/0/priority is "urgent", not one of "high", "medium", "low"'
 
 
-def test_fields_that_nobody_knows_are_found_and_open_objects_are_not() -> None:
+def test_unknown_fields_are_found_outside_open_objects() -> None:
     names = FieldNames(compiled())
     assert names.unknown("PromptResponse", {"stopReason": "end_turn", "took": 1, "_meta": {"any": {"thing": 1}}}) == {
         "/took"
@@ -107,7 +107,7 @@ def test_fields_that_nobody_knows_are_found_and_open_objects_are_not() -> None:
     assert names.unknown("SessionNotification", {"sessionId": "s", "update": update}) == {"/update/content/color"}
 
 
-def test_a_variant_of_ones_own_opens_none_that_the_protocol_knows() -> None:
+def test_extension_variant_does_not_open_known_variants() -> None:
     unknown = FieldNames(compiled()).unknown
     assert unknown("CreateElicitationResponse", {"action": "decline", "mood": "bad"}) == {"/mood"}
     assert unknown("CreateElicitationResponse", {"action": "_later", "mood": "bad"}) == set()

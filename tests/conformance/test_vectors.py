@@ -1,4 +1,4 @@
-"""Vectors: a conforming adapter passes, each wrong answer fails its vector alone, and our engine passes."""
+"""Vectors: a conforming adapter and our engine pass, and each wrong answer fails only its vector."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conformance.cli import main
-from conformance.requirements.vectors import REQUIREMENTS, difference
 from conformance.runner import Plan, run
+from conformance.suites.vectors import REQUIREMENTS, difference
 from conformance.transcript import Entry, Transcript
 from engine.cli.transfer.vectors import OPERATIONS, answers
 from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
@@ -25,7 +25,7 @@ def outcome_of(name: str) -> Any:
     return run(Plan(suite("vectors"), in_memory(defect(name, "vectors"), "vectors"), OPTIONS, jobs=1))
 
 
-def test_the_conforming_adapter_passes_every_vector() -> None:
+def test_conforming_adapter_passes() -> None:
     outcome = run(Plan(suite("vectors"), in_memory(conforming("vectors"), "vectors"), OPTIONS, jobs=1))
     assert failing(outcome) == set()
     assert {result.verdict.outcome for result in outcome.results} == {"pass"}
@@ -33,7 +33,7 @@ def test_the_conforming_adapter_passes_every_vector() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES[:: len(NAMES) // 3])
-def test_a_wrong_answer_fails_its_vector_alone(name: str) -> None:
+def test_wrong_answer_fails_only_its_vector(name: str) -> None:
     outcome = outcome_of(name)
     assert failing(outcome) == {name}
     assert outcome.code == 1
@@ -41,12 +41,12 @@ def test_a_wrong_answer_fails_its_vector_alone(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", defects("vectors"))
-def test_each_wrong_answer_fails_its_vector_alone(name: str) -> None:
+def test_each_wrong_answer_fails_only_its_vector(name: str) -> None:
     assert failing(outcome_of(name)) == {name}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_answer_that_is_missing_or_an_error_fails_its_vector_alone(operation: str) -> None:
+def test_missing_or_error_answer_fails_only_its_vector(operation: str) -> None:
     transcript = transcript_of(operation, of="vectors")
     name = next(row.id for row in REQUIREMENTS if row.scenario == operation)
 
@@ -68,7 +68,7 @@ def _with(entry: Entry, name: str, answer: Callable[[dict[str, Any]], bytes]) ->
     return replace(entry, data=answer(message)) if message["id"] == name else entry
 
 
-def test_only_operations_that_an_implementation_has_are_asked_for() -> None:
+def test_only_supported_operations_are_tested() -> None:
     class CyclesAlone(conforming("vectors")):  # pyright: ignore -- chosen by a table
         def introduction(self) -> dict[str, Any]:
             return {"name": "cycles", "operations": ["cycles", "another"]}
@@ -94,17 +94,17 @@ def test_only_operations_that_an_implementation_has_are_asked_for() -> None:
         ({"a": 1}, [], "/ is [], not {"),
     ],
 )
-def test_the_first_difference_is_told_by_its_place(expected: Any, got: Any, said: str) -> None:
+def test_first_difference_has_its_position(expected: Any, got: Any, said: str) -> None:
     assert difference(expected, got).startswith(said)
     assert bool(difference(expected, got)) is bool(said)
 
 
-def test_our_engine_passes_every_vector(capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_engine_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vectors", "--", *ADAPTER]) == 0
     assert "545 pass, 0 fail" in capsys.readouterr().out
 
 
-def test_a_program_that_says_nothing_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_silent_adapter_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vectors", "--", sys.executable, "-c", ""]) == 3
     assert "did not answer hello" in capsys.readouterr().out
 
@@ -121,7 +121,7 @@ def test_a_program_that_says_nothing_is_not_judged(capsys: pytest.CaptureFixture
         ('{"id": 1, "method": "view.append", "params": {"events": [1]}}', -32602),
     ],
 )
-def test_our_adapter_answers_what_it_cannot_read_and_goes_on(line: str, code: int) -> None:
+def test_our_adapter_answers_malformed_lines(line: str, code: int) -> None:
     refused, _, answered = answers([line, "\n", '{"id": 2, "method": "nothing"}', '{"id": 3, "method": "hello"}'])
     assert json.loads(refused)["error"]["code"] == code
     assert json.loads(answered)["result"]["operations"] == list(OPERATIONS)

@@ -328,9 +328,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/hosts/hosts.py::test_the_model_is_sent_our_replies_character_for_character",
     ),
     "A verdict of `rewindow-conformance` follows from a sentence": (
-        "tests/conformance/test_registry.py::test_every_quote_stands_where_its_source_says",
-        "tests/conformance/test_registry.py::test_every_requirement_has_a_defect_and_every_defect_a_requirement",
-        "tests/conformance/test_acp_defects.py::test_a_defect_fails_its_requirement_and_nothing_else_in_its_scenario",
+        "tests/conformance/test_registry.py::test_every_quote_is_at_its_source",
+        "tests/conformance/test_registry.py::test_requirements_and_defects_match",
+        "tests/conformance/test_defects.py::test_defect_fails_only_its_requirement_in_its_scenario",
     ),
     "Your project's packages are importable": (
         "tests/engine/runtime/test_worker_environment.py::test_a_projects_own_engine_package_is_what_statements_import",

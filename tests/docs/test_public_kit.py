@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.suites import SUITES
+from conformance.suites.registry import SUITES
 from docs.generator.public_kit import KIT, section
 
 THEIRS = 56

@@ -1,7 +1,7 @@
-"""A conforming ACP agent, version 1, in plain standard library: what defect peers change one thing of.
+"""A conforming ACP agent, version 1, which defects change. Standard library only.
 
-It performs no input or output itself: it is given bytes and a world. `python acp_agent.py [DEFECT]` runs it on stdio.
-What a prompt makes it do depends on two words: `tool` makes it use tools, `count` makes the turn take seconds.
+It does no I/O: it receives bytes and acts through a world. `run_acp_agent.py` runs it on stdio. In a prompt, the word
+`tool` makes it use tools, and `count` makes the turn take seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CancelledError(Exception):
 
 
 class Turn:
-    """A prompt under way."""
+    """A running prompt."""
 
     def __init__(self, session: Message, request_id: Any, steps: Steps) -> None:
         self.session = session
@@ -37,12 +37,12 @@ class Turn:
 
 
 class Agent:
-    """Conforming in everything. Each method is small, so that a defect can replace one."""
+    """A conforming agent. Its methods are small, so that a defect can replace one."""
 
     kept: Any = {}  # noqa: RUF012 -- as long as the test's process, for agents that are started again
     """Conversations by directory and session, for the agent's next process."""
     prefix = ""
-    """Of the ids of sessions, so that those of two processes differ."""
+    """A prefix of session ids, so that those of two processes differ."""
 
     def __init__(self, world: Any, start_server: Callable[[Message], bool] = lambda _: True) -> None:
         self.world = world
@@ -434,7 +434,7 @@ class Agent:
         return "end_turn"
 
     def create(self, command: Message) -> Generator[tuple[str, Any, Any], Any, tuple[Any, Any, bool]]:
-        """A terminal, and whether the turn was cancelled before it was there: it has to be released all the same."""
+        """Create a terminal, and return whether the turn was cancelled meanwhile. It must be released in any case."""
         asked: tuple[str, Any, Any] = ("call", "terminal/create", command)
         cancelled = False
         while True:

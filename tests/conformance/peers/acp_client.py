@@ -1,8 +1,7 @@
-"""A conforming ACP client, version 1, in plain standard library: what defect peers change one thing of.
+"""A conforming ACP client, version 1, which defects change. Standard library only.
 
-It opens one session, sends one prompt, serves files and terminals meanwhile, and ends when the turn has. Its user takes
-half a second for a decision, and interrupts it to cancel. Bytes come in and go out through a world, processes through
-`start`; files are those of the disk.
+It opens one session, sends one prompt, serves files and terminals, and exits after its turn. Its user decides within
+half a second and interrupts it to cancel. Bytes pass through a world, processes through `start`; files are on disk.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 Message = dict[str, Any]
 
 THINKING = 0.5
-"""Seconds in which the user decides."""
+"""Seconds until the user decides."""
 POLL = 0.02
 
 
@@ -28,7 +27,7 @@ class RefusedError(Exception):
 
 
 class Terminal:
-    """A command, and how much of its output is kept."""
+    """A command, and the limit of its output."""
 
     def __init__(self, process: Any, limit: int | None) -> None:
         self.process = process
@@ -36,12 +35,12 @@ class Terminal:
 
 
 def objects(value: Any) -> list[Message]:
-    """Those in a list; none where it is no list."""
+    """Return the objects in a list; none for another value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 class Client:
-    """Conforming in everything. Each method is small, so that a defect can replace one."""
+    """A conforming client. Its methods are small, so that a defect can replace one."""
 
     def __init__(self, world: Any, start: Callable[..., Any]) -> None:
         self.world = world
@@ -199,7 +198,7 @@ class Client:
         self.prompt()
 
     def adjust(self) -> None:
-        """Uses what the agent offers besides prompts, as editors do whose users like to change things."""
+        """Use the agent's modes and options, as editors do on request."""
         modes = self.opened.get("modes")
         if modes := objects(modes.get("availableModes") if isinstance(modes, dict) else None):
             self.request("session/set_mode", {"sessionId": self.session, "modeId": modes[-1]["id"]})
@@ -366,7 +365,7 @@ class Client:
         return data if limit is None else data[max(0, len(data) - limit) :]
 
     def decoded(self, data: bytes) -> str:
-        """Text that begins at the first whole character."""
+        """Decode text from the first whole character."""
         while data and data[0] & 0xC0 == 0x80:
             data = data[1:]
         return data.decode(errors="replace")

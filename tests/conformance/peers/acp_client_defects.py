@@ -1,7 +1,7 @@
-"""A defect for each requirement: the conforming client with one change, which violates that requirement and no other.
+"""A defect for each requirement: the conforming client with one change that violates only that requirement.
 
-Plain standard library. Most defects change one message on its way out, or end at something that clients must bear; the
-few that take more are classes of their own.
+Standard library only. Most defects change one outgoing message, or exit at something that clients must tolerate. The
+others are classes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ deaf = partial(changes.deaf, Client)
 
 
 def call(method: str) -> Match:
-    """The client's own requests."""
+    """Match the client's requests."""
     return lambda _, m: m.get("method") == method
 
 
 def asks(method: str, **fields: Any) -> Match:
-    """Requests of the agent, with these params."""
+    """Match the agent's requests with these params."""
 
     def match(_: Client, message: Message) -> bool:
         params = message.get("params")
@@ -46,7 +46,7 @@ def asks(method: str, **fields: Any) -> Match:
 
 
 def error(code: int) -> Match:
-    """The client's errors with a code."""
+    """Match the client's errors with a code."""
     return lambda _, m: m.get("error", {}).get("code") == code
 
 
@@ -54,7 +54,7 @@ def error(code: int) -> Match:
 
 
 def leaves_at_initialize(when: Callable[[Message], object]) -> Defect:
-    """Ends where initialize is answered like this."""
+    """Exit at such an answer to initialize."""
 
     class Leaving(Client):
         def initialized(self, result: Message, error: Message) -> None:
@@ -67,7 +67,7 @@ def leaves_at_initialize(when: Callable[[Message], object]) -> Defect:
 
 
 def leaves_at_session(when: Callable[[Message], object]) -> Defect:
-    """Ends where session/new is answered like this."""
+    """Exit at such an answer to session/new."""
 
     class Leaving(Client):
         def made_session(self, result: Message, error: Message) -> None:
@@ -80,7 +80,7 @@ def leaves_at_session(when: Callable[[Message], object]) -> Defect:
 
 
 def stays_after_error_of(method: str) -> Defect:
-    """Waits for ever where a method was answered with an error."""
+    """Hang after an error for a method."""
 
     class Staying(Client):
         def take_answer(self, message: Message) -> None:
@@ -96,7 +96,7 @@ def stays_after_error_of(method: str) -> Defect:
 
 
 def also_calls(method: str, **fields: Any) -> Defect:
-    """Calls a method once it has a session."""
+    """Also call a method once a session is open."""
 
     class Calling(Client):
         def adjust(self) -> None:
@@ -107,7 +107,7 @@ def also_calls(method: str, **fields: Any) -> Defect:
 
 
 def says(data: Callable[[Client], bytes]) -> Defect:
-    """Writes some bytes before its prompt."""
+    """Write some bytes before the prompt."""
 
     class Saying(Client):
         def prompt(self) -> None:
@@ -151,7 +151,7 @@ class AnswersNotifications(Client):
 
 
 class RepeatsAnId(Client):
-    """Asks something while its prompt waits, with the prompt's id."""
+    """Sends a request with the id of its pending prompt."""
 
     has_asked = False
 
@@ -162,7 +162,7 @@ class RepeatsAnId(Client):
             self.send({"jsonrpc": "2.0", "id": self.next_id, "method": "_reference/ping", "params": {}})
 
     def take_answer(self, message: Message) -> None:
-        # What answers the ping is not taken for the prompt's answer, which would end the turn.
+        # The answer to the ping must not end the turn.
         if (message.get("error") or {}).get("code") != -32601:
             super().take_answer(message)
 
@@ -227,7 +227,7 @@ class SendsAnImageAlways(Client):
 
 
 class PromptsImpatiently(Client):
-    """Prompts a second after it asked for a session, in the one that it expects."""
+    """Prompts a second after session/new, in the session that it expects."""
 
     def open(self) -> None:
         super().open()
@@ -253,7 +253,7 @@ class PromptsWithoutASession(Client):
 
 
 class GivesUp(Client):
-    """Ends after two and a half seconds in which its turn has not."""
+    """Exits if its turn has not ended after two and a half seconds."""
 
     def prompt(self) -> None:
         super().prompt()
@@ -414,7 +414,7 @@ class StaysWhereItIs(Client):
 
 
 class WaitsForCodesAlone(Client):
-    """Whoever waited for a command when it was killed waits on."""
+    """Never answers terminal/wait_for_exit of a killed command."""
 
     def poll(self, request: Message, terminal: Any) -> None:
         if terminal.process.code() is None:
@@ -486,7 +486,7 @@ class DropsWhatIsCancelled(Client):
 
 
 def _result(*fields: str, **values: Any) -> Match:
-    """Results that have these fields, with these values."""
+    """Match results with these fields and values."""
 
     def match(_: Client, message: Message) -> bool:
         found = message.get("result")

@@ -1,7 +1,7 @@
-"""A defect for each requirement: the conforming agent with one change, which violates that requirement and no other.
+"""A defect for each requirement: the conforming agent with one change that violates only that requirement.
 
-Plain standard library. Most defects change one message on its way out, refuse one request, or go on where they should
-not; the few that take more are classes of their own.
+Standard library only. Most defects change one outgoing message, refuse one request, or continue where they should not.
+The others are classes.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ NEVER = 10_000.0
 
 
 def result(method: str) -> Match:
-    """Results of a method."""
+    """Match results of a method."""
     return lambda agent, m: "result" in m and agent.asked.get(repr(m["id"]), {}).get("method") == method
 
 
 def update(kind: str) -> Match:
-    """Updates of a kind."""
+    """Match updates of a kind."""
     return lambda _, m: m.get("method") == "session/update" and m["params"]["update"]["sessionUpdate"] == kind
 
 
 def call(method: str) -> Match:
-    """Requests to the client."""
+    """Match requests to the client."""
     return lambda _, m: m.get("method") == method and "id" in m
 
 
 def third(agent: Agent, message: Message) -> bool:
-    """The result that opens the third session of a connection: few scenarios open so many."""
+    """Match the result that opens the third session of a connection, which few scenarios do."""
     return result("session/new")(agent, message) and agent.made == 3
 
 
 def _meta(message: Message) -> Message:
-    """Of the params, where it is an object."""
+    """Return the `_meta` of params if it is an object."""
     params = message.get("params")
     given = params.get("_meta") if isinstance(params, dict) else None
     return given if isinstance(given, dict) else {}
 
 
 def asks(method: str, **fields: Any) -> Match:
-    """Requests of the client, with these params."""
+    """Match the client's requests with these params."""
 
     def match(_: Agent, message: Message) -> bool:
         params = message.get("params")
@@ -64,7 +64,7 @@ def asks(method: str, **fields: Any) -> Match:
 
 
 def holds(method: str, kind: str) -> Match:
-    """Prompts with a kind of content."""
+    """Match prompts with a kind of content."""
     return lambda _, m: m.get("method") == method and any(b.get("type") == kind for b in _blocks(m))
 
 
@@ -86,7 +86,7 @@ deaf = partial(changes.deaf, Agent)
 
 
 def permits(outcome: Callable[[Message], bool]) -> Defect:
-    """Takes an outcome for a permission that is none, in a connection with one session."""
+    """Accept an invalid outcome as a permission, in a connection with one session."""
 
     class Permitting(Agent):
         def is_allowed(self, given: Message) -> bool:
@@ -96,7 +96,7 @@ def permits(outcome: Callable[[Message], bool]) -> Defect:
 
 
 def hangs(method: str, at: Callable[[Any, Any], bool]) -> Defect:
-    """Waits for ever after an answer of the client to one of its requests, in a connection with one session."""
+    """Hang after a client's answer, in a connection with one session."""
 
     class Hanging(Agent):
         def use_tools(self, session: Message) -> Steps:
@@ -115,7 +115,7 @@ def hangs(method: str, at: Callable[[Any, Any], bool]) -> Defect:
 
 
 def working(extra: Callable[[Agent, Message], None], when: Callable[[Agent], bool] = lambda _: True) -> Defect:
-    """Does something more in each turn."""
+    """Do something more in each turn."""
 
     class Working(Agent):
         def steps(self, session: Message, text: str) -> Steps:
@@ -135,7 +135,7 @@ def note(session: str, **fields: Any) -> Message:
 
 
 def thought(agent: Agent, message: Message) -> list[Message]:
-    """A thought for the session of the request that a message answers."""
+    """Return a thought for the session of the answered request."""
     session = agent.asked[repr(message["id"])]["params"]["sessionId"]
     return [note(session, sessionUpdate="agent_thought_chunk", content={"type": "text", "text": "One more."})]
 
@@ -152,7 +152,7 @@ def outcome_is(option: str) -> Callable[[Any, Any], bool]:
 
 
 class RefusesBrokenPermissions(Agent):
-    """Takes a permission whose `_meta` is no object for a refusal."""
+    """Takes a permission for a refusal if its `_meta` is not an object."""
 
     def is_allowed(self, outcome: Message) -> bool:
         return super().is_allowed(outcome) and outcome.get("_meta") != 7
@@ -256,7 +256,7 @@ class CountsInHalves(Agent):
 
 
 class IgnoresTheThirdSession(Agent):
-    """Where it is asked for on a line that comes by itself, with a number: other requirements are about other lines."""
+    """Only for a request on its own line and with a numeric id, because others belong to other requirements."""
 
     alone = False
 
@@ -293,7 +293,7 @@ class KeepsCapabilitiesBack(Agent):
 
 
 class ForgetsTheLogin(Agent):
-    """Demands a login for the third session, unless several were asked for at once."""
+    """Requires a login for the third session, unless several were requested at once."""
 
     joined = False
 
@@ -309,7 +309,7 @@ class ForgetsTheLogin(Agent):
 
 
 class DemandsALogin(ForgetsTheLogin):
-    """And advertises no method of it."""
+    """Requires a login without advertising a method."""
 
     def answer(self, request: Message, result: Any) -> None:
         if request.get("method") == "initialize":
@@ -407,7 +407,7 @@ class ClosesTurnsAlone(Agent):
 
 
 def replays(keep: Callable[[list[tuple[str, Message]]], list[tuple[str, Message]]]) -> Defect:
-    """Replays something else than the conversation."""
+    """Replay something other than the conversation."""
 
     class Replaying(Agent):
         def load(self, request: Message, params: Message) -> None:
@@ -441,7 +441,7 @@ class ReplaysOnResume(Agent):
 
 
 def forgets_after(method: str) -> Defect:
-    """Refuses prompts in sessions that were loaded or resumed."""
+    """Refuse prompts in loaded or resumed sessions."""
 
     class Forgetting(Agent):
         def take(self, message: Message) -> None:
@@ -461,7 +461,7 @@ def forgets_after(method: str) -> Defect:
 
 
 class TakesTwoPrompts(Agent):
-    """Refuses the third of three prompts that are alike."""
+    """Refuses the third of three equal prompts."""
 
     def prompt(self, request: Message, params: Message) -> None:
         session = self.sessions.get(str(params.get("sessionId")), {})
@@ -548,7 +548,7 @@ class NumbersNoCalls(Agent):
 
 
 def afterwards(**more: Any) -> Defect:
-    """Reports another status of a tool call that has completed, and then that it has completed."""
+    """Report another status for a completed tool call, and then completion again."""
 
     class Afterwards(Agent):
         def show(self, session: Message, kind: str, /, **fields: Any) -> None:
@@ -567,7 +567,7 @@ class CompletesNothing(Agent):
 
 
 class ForgetsAPermission(Agent):
-    """Waits for the answer of the last permission alone."""
+    """Waits only for the answer to the last permission."""
 
     def request(self, method: str, params: Message) -> int:
         if method == "session/request_permission":
@@ -597,7 +597,7 @@ class OffersNothing(Agent):
 
 
 def calls(method: str, when: Callable[[Agent], bool], **params: Any) -> Defect:
-    """Calls a method of the client in each turn, without waiting for the answer."""
+    """Call a client method in each turn without waiting for the answer."""
 
     def extra(agent: Agent, session: Message) -> None:
         agent.request(method, {"sessionId": session["id"], **params})
@@ -708,12 +708,12 @@ class TakesAnyOption(Agent):
 
 
 def is_under_way(turn: Turn) -> bool:
-    """Whether a slow turn has gone on for a while, and waits for nothing of the client's."""
+    """Whether a slow turn has run for a while and does not wait for the client."""
     return getattr(turn, "steps_done", 0) >= 2
 
 
 class Stepping(Agent):
-    """Counts the steps of turns; what the defects below are built on."""
+    """Counts the steps of turns. Base of the defects below."""
 
     def step(self, turn: Turn, result: Any, error: Any) -> None:
         turn.steps_done = getattr(turn, "steps_done", 0) + 1  # type: ignore[attr-defined]
@@ -726,7 +726,7 @@ class Stepping(Agent):
         return self.waits_for_client(turn) and turn.asked == "session/request_permission"
 
     def stop(self, turn: Turn, reason: str) -> None:
-        """Ends a turn with a reason of the defect's own."""
+        """End a turn with another reason."""
         if not turn.ended:
             turn.steps.close()
             self.end(turn, reason)
@@ -740,7 +740,7 @@ class Stepping(Agent):
 
 
 def counting(*, second: bool) -> Defect:
-    """Answers one cancel, or two of them, with end_turn."""
+    """Answer one cancel, or a second one, with end_turn."""
 
     class Counting(Stepping):
         def cancel(self, session_id: Any) -> None:
@@ -765,7 +765,7 @@ def counting(*, second: bool) -> Defect:
 
 
 def breaks_when(cancelled: Callable[[Stepping, Turn], bool]) -> Defect:
-    """Refuses prompts in a session after some cancels."""
+    """Refuse prompts after some cancels."""
 
     class Breaking(Stepping):
         def cancel(self, session_id: Any) -> None:
@@ -783,7 +783,7 @@ def breaks_when(cancelled: Callable[[Stepping, Turn], bool]) -> Defect:
 
 
 def remembers(*, after_a_cancel: bool) -> Defect:
-    """Cancels the next turn where none runs: after one that was cancelled, or else after one that was not."""
+    """Cancel the next turn after an idle cancel: after a cancelled turn, or after another one."""
 
     class Remembering(Agent):
         def end(self, turn: Turn, reason: str) -> None:
@@ -829,7 +829,7 @@ class CancelsEverything(Agent):
 
 
 def mishandles(*, late: bool) -> Defect:
-    """Ends a turn wrongly that is cancelled while a permission is asked for, and answered late or at once."""
+    """End a turn wrongly if it is cancelled during a permission request that is answered late or at once."""
 
     class Mishandling(Stepping):
         def throw(self, turn: Turn) -> None:

@@ -1,6 +1,6 @@
-"""Changes that make a defect of any conforming peer: what it sends, takes, answers or survives.
+"""Changes that turn a conforming peer into a defect: what it sends, accepts, answers or survives.
 
-Each is given the conforming class first. A peer has `send`, `take`, `take_line`, `answer`, `refuse` and `world`.
+Each takes the conforming class first. A peer has `send`, `take`, `take_line`, `answer`, `refuse` and `world`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Edit = Callable[[Message], object]
 
 
 def rewrite(base: Peer, match: Match, edit: Edit) -> Peer:
-    """Changes matching messages on their way out."""
+    """Change matching outgoing messages."""
 
     class Rewriting(base):
         def send(self, message: Message) -> None:
@@ -29,7 +29,7 @@ def rewrite(base: Peer, match: Match, edit: Edit) -> Peer:
 
 
 def drop(base: Peer, match: Match) -> Peer:
-    """Keeps matching messages back."""
+    """Drop matching outgoing messages."""
 
     class Dropping(base):
         def send(self, message: Message) -> None:
@@ -40,7 +40,7 @@ def drop(base: Peer, match: Match) -> Peer:
 
 
 def followed(base: Peer, match: Match, more: Callable[[Any, Message], list[Message]]) -> Peer:
-    """Sends more after matching messages."""
+    """Send more after matching messages."""
 
     class Following(base):
         def send(self, message: Message) -> None:
@@ -53,7 +53,7 @@ def followed(base: Peer, match: Match, more: Callable[[Any, Message], list[Messa
 
 
 def refuse(base: Peer, match: Match, code: int = -32603) -> Peer:
-    """Answers matching requests with an error."""
+    """Answer matching requests with an error."""
 
     class Refusing(base):
         def take(self, message: Message) -> None:
@@ -66,7 +66,7 @@ def refuse(base: Peer, match: Match, code: int = -32603) -> Peer:
 
 
 def grant(base: Peer, match: Match, given: Any) -> Peer:
-    """Answers matching requests with a result, and does nothing."""
+    """Answer matching requests with a result, and do nothing."""
 
     class Granting(base):
         def take(self, message: Message) -> None:
@@ -79,7 +79,7 @@ def grant(base: Peer, match: Match, given: Any) -> Peer:
 
 
 def ignore(base: Peer, match: Match) -> Peer:
-    """Takes no notice of matching requests."""
+    """Ignore matching requests."""
 
     class Ignoring(base):
         def take(self, message: Message) -> None:
@@ -90,7 +90,7 @@ def ignore(base: Peer, match: Match) -> Peer:
 
 
 def dies(base: Peer, at: Callable[[bytes], bool]) -> Peer:
-    """Exits at matching lines."""
+    """Exit at matching lines."""
 
     class Dying(base):
         def take_line(self, line: bytes) -> None:
@@ -103,7 +103,7 @@ def dies(base: Peer, at: Callable[[bytes], bool]) -> Peer:
 
 
 def deaf(base: Peer, to: Callable[[bytes], bool]) -> Peer:
-    """Takes no notice of matching lines."""
+    """Ignore matching lines."""
 
     class Deaf(base):
         def take_line(self, line: bytes) -> None:
@@ -114,7 +114,7 @@ def deaf(base: Peer, to: Callable[[bytes], bool]) -> Peer:
 
 
 def put(path: str, value: Any) -> Edit:
-    """Sets what stands at a path of keys and indices."""
+    """Set the value at a path of keys and indices."""
 
     def edit(message: Message) -> None:
         *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
@@ -127,7 +127,7 @@ def put(path: str, value: Any) -> Edit:
 
 
 def cut(path: str) -> Edit:
-    """Removes what stands at a path of keys."""
+    """Remove the value at a path of keys."""
 
     def edit(message: Message) -> None:
         *way, last = path.split(".")

@@ -1,6 +1,6 @@
-"""What a client's terminals run: real commands, and pretended ones that a virtual clock moves.
+"""Commands in a client's terminals: real ones, and fake ones on a virtual clock.
 
-Both have `output()`, `code()` and `kill()`. The pretended ones know the suite's own probe alone.
+Both have `output()`, `code()` and `kill()`. The fake ones support only the suite's own probe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Command:
-    """A process whose output goes to a file. Raises OSError."""
+    """A process that writes its output to a file. Raises OSError."""
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as the command

@@ -1,7 +1,7 @@
-"""A defect for each requirement: the conforming server with one change, which violates that requirement and no other.
+"""A defect for each requirement: the conforming server with one change that violates only that requirement.
 
-Plain standard library. Most defects change one message on its way out, refuse one request, or go on where they should
-not; the few that take more are classes of their own.
+Standard library only. Most defects change one outgoing message, refuse one request, or continue where they should not.
+The others are classes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ drop = partial(changes.drop, Server)
 
 
 def answers(kind: str, method: str, version: str = "", **fields: Any) -> Match:
-    """Results or errors of requests with this method, in this version, with these params."""
+    """Match results or errors of requests with this method, version and params."""
 
     def match(server: Server, message: Message) -> bool:
         request = server.asked.get(repr(message.get("id")))
@@ -64,7 +64,7 @@ error = partial(answers, "error")
 
 
 def asks(method: str, version: str = "", **fields: Any) -> Match:
-    """Requests with this method, in this version, with these params."""
+    """Match requests with this method, version and params."""
 
     def match(_: Server, message: Message) -> bool:
         given = params_of(message)
@@ -75,12 +75,12 @@ def asks(method: str, version: str = "", **fields: Any) -> Match:
 
 
 def note(method: str) -> Match:
-    """Notifications."""
+    """Match notifications."""
     return lambda _, m: m.get("method") == method and "id" not in m
 
 
 def nameless(_: Server, message: Message) -> bool:
-    """Calls without a tool's name."""
+    """Match calls without a tool name."""
     return message.get("method") == "tools/call" and not isinstance(params_of(message).get("name"), str)
 
 
@@ -94,7 +94,7 @@ class PrintsToStdout(Server):
 
 
 def writes(instead: bytes) -> type[Server]:
-    """Spoils what log messages say."""
+    """Corrupt the data of log messages."""
 
     class Writing(Server):
         def encode(self, message: Message) -> bytes:
@@ -123,7 +123,7 @@ class TakesTwoLinesOfAWrite(Server):
 
 
 class ReadsTheNextLine(Server):
-    """As a child process does that inherits standard input."""
+    """Reads the next line, like a child process that inherits standard input."""
 
     def receive(self, data: bytes) -> None:
         lines = data.splitlines(keepends=True)
@@ -147,7 +147,7 @@ class CountsInHalves(Server):
 
 
 class RepeatsAnId(Server):
-    """Pings a second time when the first ping is answered."""
+    """Repeats the first ping's id after its answer."""
 
     pings = 0
 
@@ -276,7 +276,7 @@ class TakesAnyCursor(Server):
 
 
 def lists(tools: Callable[[Server, list[Message]], list[Message]]) -> type[Server]:
-    """Lists other tools; `called` says whether one was called already."""
+    """List other tools. `called` tells whether one was already called."""
 
     class Listing(Server):
         called = False
@@ -296,7 +296,7 @@ def after_a_call(change: Callable[[list[Message]], list[Message]]) -> type[Serve
 
 
 def conceals(capability: str) -> type[Server]:
-    """Does what it does not advertise."""
+    """Do not advertise a supported capability."""
 
     class Concealing(Server):
         def capabilities(self) -> Message:
@@ -310,7 +310,7 @@ def conceals(capability: str) -> type[Server]:
 
 
 class TellsOfPrompts(Server):
-    """Its capabilities do not say that it does."""
+    """Announces prompt changes without advertising it."""
 
     def call(self, request: Message, params: Message) -> Message | None:
         if version_of(request) != MODERN:
@@ -322,7 +322,7 @@ class TellsOfPrompts(Server):
 
 
 def described(tool: str, **fields: Any) -> type[Server]:
-    """Describes a tool otherwise."""
+    """Change a tool's description."""
     return lists(lambda _, tools: [{**one, **fields} if one["name"] == tool else one for one in tools])
 
 
@@ -381,7 +381,7 @@ class TellsLate(Server):
 
 
 def tells(progress: Any) -> type[Server]:
-    """Tells the same progress each time."""
+    """Send the same progress each time."""
 
     class Telling(Server):
         def progress(self, call: Call) -> None:
@@ -478,7 +478,7 @@ class KeepsStreams(Server):
 
 
 def stays(when: Callable[[Server], bool]) -> type[Server]:
-    """Runs on after the end of its input."""
+    """Keep running after the end of input."""
 
     class Staying(Server):
         def input_ended(self) -> None:

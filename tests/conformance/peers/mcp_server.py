@@ -1,7 +1,7 @@
-"""A conforming MCP server of both versions, in plain standard library: what defect peers change one thing of.
+"""A conforming MCP server of both versions, which defects change. Standard library only.
 
-It performs no input or output itself: it is given bytes and a world. `python run_mcp_server.py [ID]` runs it on stdio.
-A request whose `_meta` names a version is answered by that alone; any other belongs to the handshake's version.
+It does no I/O: it receives bytes and acts through a world. `run_mcp_server.py` runs it on stdio. A request with a
+version in `_meta` is answered in that version; others belong to the handshake.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RefusedError(Exception):
 
 
 class Call:
-    """A slow call under way."""
+    """A running slow call."""
 
     def __init__(self, request: Message, seconds: float) -> None:
         self.request = request
@@ -66,7 +66,7 @@ class Call:
 
 
 class Server:
-    """Conforming in everything. Each method is small, so that a defect can replace one."""
+    """A conforming server. Its methods are small, so that a defect can replace one."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
@@ -152,7 +152,7 @@ class Server:
             self.refuse(request, -32602, "Invalid params")
 
     def check(self, request: Message) -> None:
-        """Whether the request says what its version wants it to say."""
+        """Check that a request has what its version requires."""
         version, meta = version_of(request), meta_of(request)
         if version == MODERN and not isinstance(meta.get(f"{META}clientCapabilities"), dict):
             raise RefusedError(-32602, "clientCapabilities are required")
@@ -328,7 +328,7 @@ class Server:
         self.notify(method, {**params, "_meta": {f"{META}subscriptionId": name}})
 
     def changed(self, uri: str) -> None:
-        """Tells those who want to know that a resource changed, and those who listen for tools that these did."""
+        """Notify subscribers of a changed resource, and listeners of changed tools."""
         if uri in self.subscribed:
             self.notify("notifications/resources/updated", {"uri": uri})
         for name, wanted in self.streams.items():

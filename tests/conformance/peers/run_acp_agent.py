@@ -1,6 +1,6 @@
 """Runs the conforming agent on stdio, or the defect of a requirement: `python run_acp_agent.py [ID]`.
 
-It keeps conversations for its next process where CONFORMING_PEER_KEEPS_IN names a directory for them.
+It saves conversations for its next process in the directory of CONFORMING_PEER_KEEPS_IN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a peer as a process: its bytes are those of two pipes, its timers those of a select loop."""
+"""Runs a peer as a process: bytes on two pipes, timers in a select loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class World:
-    """What a program in memory is given too, for real. Its messages go to `output`."""
+    """The world of a program in memory, for a real process. Messages go to `output`."""
 
     def __init__(self, output: int = 1) -> None:
         self.sink = output
@@ -48,11 +48,11 @@ class World:
 
 
 KEEP = "CONFORMING_PEER_KEEPS_IN"
-"""The variable that names the directory of `Files`. A peer that is given none keeps nothing beyond its process."""
+"""The variable with the directory of `Files`. Without it, a peer saves nothing beyond its process."""
 
 
 class Files:
-    """Texts by name, in files of one directory: never in one that a message names."""
+    """Texts by name in the files of one directory, never in a file that a message names."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -71,9 +71,9 @@ class Files:
 
 
 def run(make: Callable[[World], Any], agent: subprocess.Popen[bytes] | None = None, number: int | None = None) -> None:
-    """Runs a program until it exits: on standard input and output, or a client on the pipes of its agent.
+    """Run a program until it exits: on standard input and output, or a client on its agent's pipes.
 
-    `number` is a signal that interrupts it.
+    `number` is the signal that interrupts it.
     """
     source = agent.stdout.fileno() if agent is not None and agent.stdout else 0
     world = World(agent.stdin.fileno() if agent is not None and agent.stdin else 1)
@@ -97,7 +97,7 @@ def run(make: Callable[[World], Any], agent: subprocess.Popen[bytes] | None = No
 
 
 def start_server(server: dict[str, Any]) -> bool:
-    """Starts an MCP server and initializes it; whether that was possible."""
+    """Start an MCP server and initialize it; False on failure."""
     variables = {pair["name"]: pair["value"] for pair in server.get("env", [])}
     try:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""An adapter that answers as the vectors expect, in plain standard library, and one wrong answer for each of them."""
+"""An adapter that answers as the vectors expect, and one wrong answer for each of them. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTS = {"view.append": ("view", "appended"), "view.ready": ("view", "enforced")
 
 
 def _outcomes() -> dict[str, dict[str, Any]]:
-    """By operation, what is expected of events, these as JSON."""
+    """Return expected results by operation, with events as JSON keys."""
     found: dict[str, dict[str, Any]] = {}
     for operation, (file, part) in PARTS.items():
         rows = json.loads((VECTORS / f"{file}.json").read_text(encoding="utf-8"))["vectors"]
@@ -26,7 +26,7 @@ OUTCOMES = _outcomes()
 
 
 class Adapter:
-    """Conforming. It looks the events up, so that it knows no rule that could be wrong."""
+    """Conforming. It looks up the events, so that it implements no rule that could be wrong."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
@@ -57,7 +57,7 @@ class Nameless(Adapter):
 
 
 def wrong_at(name: str) -> type[Adapter]:
-    """One that adds a field, loses one, or gives another value in one answer."""
+    """Add a field, remove one, or change a value in one answer."""
 
     class Wrong(Adapter):
         def result(self, question: dict[str, Any]) -> Any:

@@ -1,1 +1,0 @@
-"""What programs are held to: a folder for each suite, a file for each area, a row for each requirement."""

@@ -1,0 +1,1 @@
+"""Requirements and scenarios for clients that speak version 1 of the Agent Client Protocol, a module for each area."""
