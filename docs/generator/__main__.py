@@ -16,7 +16,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("mcp-tools.md", mcp.tools_page),
     ("mcp-clients.md", mcp.clients_page),
 )
-"""File and what it holds."""
+"""File name and the function that makes its content."""
 
 
 def main() -> None:

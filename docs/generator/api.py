@@ -1,4 +1,4 @@
-"""The page of the public API, `docs/api.md`: the names of `engine.__all__`, the kinds of event and the errors."""
+"""The page of the public API, `docs/api.md`: the names of `engine.__all__`, the event kinds and the errors."""
 
 from __future__ import annotations
 
@@ -41,9 +41,31 @@ _HEAD = """\
 
 *Generated from the docstrings by `make docs`; a test fails when it is out of date.*
 
-What this page lists is what an adapter, an embedding program or a test may import: the names of `engine`, the kinds of
-event in `engine.log.events` ([events](events.md)) and the errors in `engine.core.errors`. `acp_adapter` imports nothing
-else of the engine. Everything behind these names may change without notice.
+```python
+import os
+
+import anyio
+
+from engine import Host, load_settings
+
+
+async def main() -> None:
+    async with Host(load_settings(os.environ)) as host:
+        session = await host.sessions.create(os.getcwd())
+        finished = await session.cell("[name for name in ls('.') if name.endswith('.toml')]")
+        print(finished.status, finished.value)
+
+
+anyio.run(main)
+```
+
+```
+ok ['pyproject.toml']
+```
+
+An adapter, an embedding program or a test may import these names: those of `engine`, the event kinds in
+`engine.log.events` ([events](events.md)) and the errors in `engine.core.errors`. `acp_adapter` imports nothing else of
+the engine. Everything behind these names may change without notice.
 """
 
 
@@ -56,15 +78,13 @@ def page() -> str:
         if names:
             parts.append(f"## engine.{room}\n\n{about}\n")
             parts += [part for name in names for part in _entry(name, owners[name])]
-    parts += _own_names(
-        engine.log.events, "engine.log.events", "The kinds themselves are on [a page of their own](events.md)."
-    )
+    parts += _own_names(engine.log.events, "engine.log.events", "The kinds are on [their own page](events.md).")
     parts += _errors()
     return "\n".join(parts)
 
 
 def _owners() -> dict[str, str]:
-    """The module of each public name, as the imports for type checkers in `engine/__init__.py` say."""
+    """The module of each public name, from the imports for type checkers in `engine/__init__.py`."""
     found: dict[str, str] = {}
     for node in ast.walk(ast.parse(_source(engine))):
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is not None:
@@ -81,7 +101,7 @@ def _source(module: ModuleType) -> str:
 def _entry(name: str, owner: str) -> Iterator[str]:
     module = import_module(f"engine.{owner}")
     found = definitions(module).get(name)
-    while found is None:  # a package that passes on what one of its modules defines
+    while found is None:  # a package that re-exports a name of one of its modules
         module = import_module(getattr(module, name).__module__)
         found = definitions(module).get(name)
     path = module.__name__.replace(".", "/")
@@ -167,7 +187,7 @@ def _union(value: object) -> str:
 
 def _errors() -> Iterator[str]:
     about = first_paragraph(engine.core.errors.__doc__ or "")
-    yield f"## `engine.core.errors`\n\n{about} Each says in its message what to do.\n"
+    yield f"## `engine.core.errors`\n\n{about} Each message says what to do.\n"
     for name, found in definitions(engine.core.errors).items():
         if isinstance(found.node, ast.ClassDef):
             base = ", ".join(map(ast.unparse, found.node.bases))

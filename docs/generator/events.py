@@ -1,4 +1,4 @@
-"""The page of event kinds, `docs/events.md`: groups, kinds, fields, and the values that fields hold."""
+"""The page of event kinds, `docs/events.md`: groups, kinds, fields, and the values of fields."""
 
 from __future__ import annotations
 
@@ -27,25 +27,23 @@ GROUPS = (
     engine.log.events.nodes,
     engine.log.events.going_back,
 )
-"""The modules of the groups, in the order in which a reader needs them."""
+"""The modules of the groups, in reading order."""
 _VALUES = (*GROUPS, engine.core.execution)
 _HEAD = """\
 # Events
 
 *Generated from `engine/log/events/` by `make docs`; a test fails when it is out of date.*
 
-Everything that happens in a session is an event on its log, and nothing that is not on the log survives the process.
-An event is a frozen value in the past tense. `EventLog.append` (`engine/log/event_log.py`) stamps it, the journal makes
-it durable, and everything else that the program knows about a session is a fold over these kinds
-([architecture](architecture.md)).
+Everything that happens in a session is an event on its log. Nothing else survives the process. An event is an immutable
+value, named in the past tense. `EventLog.append` stamps it, and the journal makes it durable. All other session state
+is a fold over these kinds ([architecture](architecture.md)).
 
-On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}`
-(`engine/log/events/codec.py`).
-`kind` never changes. `v` grows when the meaning of a field does; a program refuses an event of a later version than it
-knows. A field that is added later has a default, so that older logs still load.
+On disk and in an export an event is one JSON object, `{"kind": ..., "v": ..., <fields>}`. `kind` never changes. `v`
+increases when the meaning of a field changes; a program refuses an event of a later version. A field that is added
+later has a default, so older logs still load.
 
-The process that runs statements is not trusted: an event of a kind that it may not report ends it
-(`engine/runtime/worker/framing.py`). The column *worker* says which it may.
+The process that runs statements is untrusted: an event of a kind that it may not report ends it. The column *worker*
+marks the kinds that it may report.
 """
 
 
@@ -87,7 +85,7 @@ def _kind(kind: type[Event], module: ModuleType) -> Iterator[str]:
 
 def _table(rows: tuple[Field, ...], doc: str) -> Iterator[str]:
     if not rows:
-        yield "No fields of its own.\n"
+        yield "No further fields.\n"
         return
     yield "| field | type | default | meaning |\n| --- | --- | --- | --- |"
     for row in rows:
@@ -97,7 +95,7 @@ def _table(rows: tuple[Field, ...], doc: str) -> Iterator[str]:
 
 
 def _values() -> Iterator[str]:
-    """The structures that fields of events hold, and what those hold in turn."""
+    """The structures inside events, nested ones included."""
     yield "## Values inside events\n\nPlain structures, stored within their event.\n"
     kinds = {kind.__name__ for kind in EVENTS}
     for module in _VALUES:
@@ -108,14 +106,14 @@ def _values() -> Iterator[str]:
 
 
 def _words() -> Iterator[str]:
-    """The words that text fields are restricted to, and the names of identifiers."""
-    yield "## Words\n\nFields of these types hold one of a few words.\n\n| type | words |\n| --- | --- |"
+    """The allowed words of restricted text fields, and the names of identifiers."""
+    yield "## Words\n\nFields of these types have one of a few values.\n\n| type | words |\n| --- | --- |"
     for module in _VALUES:
         for name, found in definitions(module).items():
             if isinstance(found.node, ast.Assign) and ast.unparse(found.node.value).startswith("Literal["):
                 words = ", ".join(f"`{word}`" for word in re.findall(r"'([^']*)'", ast.unparse(found.node.value)))
                 yield f"| `{name}` | {words} |"
-    yield "\n## Identifiers\n\nText, or for `Seq` a number; made by `engine/core/ids.py`.\n"
+    yield "\n## Identifiers\n\nText, or for `Seq` a number.\n"
     identifiers = definitions(import_module("engine.core.ids"))
     for name, found in identifiers.items():
         if "NewType" in found.text:

@@ -1,7 +1,7 @@
-"""What the sources say about themselves: docstrings, fields, signatures and assignments, as written.
+"""Reads docstrings, fields, signatures and assignments from source files.
 
-Reads syntax trees, so that defaults and types stay in the author's spelling and the pages are the same on every version
-of Python. Must not know what is documented. Used by the pages of this package.
+Reads syntax trees, so defaults and types keep their spelling, and the pages are the same on every version of Python.
+Must not know what is documented. Used by the pages of this package.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from types import ModuleType
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNDOCUMENTED = "*undocumented*"
-"""Stands on a page for a docstring that is not there; a test finds it."""
+"""Marks a missing docstring on a page; a test finds it."""
 _SECTIONS = ("Args:", "Returns:", "Raises:")
 _WIDTH = 90
-"""Characters of arguments that stand on one line; those of a constructor get a line each beyond that."""
+"""Characters of arguments on one line. Longer constructor arguments get a line each."""
 _CLAUSE = re.compile(r"(?<=[.;])\s+")
 _FACTORY = re.compile(r"field\(default_factory=(.+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One annotated name in the body of a class; `default` is None where it has to be given."""
+    """One annotated name in the body of a class; `default` is None if it is required."""
 
     name: str
     type: str
@@ -35,7 +35,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A module-level class, function or assignment, with its docstring ("" where there is none) and its own source."""
+    """A module-level class, function or assignment, with its docstring ("" for none) and source."""
 
     node: ast.stmt
     doc: str
@@ -44,7 +44,7 @@ class Definition:
 
 @cache
 def definitions(module: ModuleType) -> dict[str, Definition]:
-    """What the module defines, by name, in the order of the file."""
+    """The module's definitions by name, in file order."""
     source = inspect.getsource(module)
     body = ast.parse(source).body
     found: dict[str, Definition] = {}
@@ -95,7 +95,7 @@ def _default(value: ast.expr) -> str:
 
 
 def methods(node: ast.ClassDef) -> Iterator[Function]:
-    """The public methods and properties, in the order of the file; a property's setter is left out."""
+    """The public methods and properties, in file order, without property setters."""
     for statement in node.body:
         if not isinstance(statement, Function) or statement.name.startswith("_"):
             continue
@@ -108,7 +108,7 @@ def is_property(node: Function) -> bool:
 
 
 def signature(node: Function, name: str | None = None) -> str:
-    """`name(arguments) -> type`, without `self` and `cls`, after `async` where it is awaited."""
+    """`name(arguments) -> type`, without `self` and `cls`; after `async` for coroutines."""
     arguments = ", ".join(_arguments(node.args))
     if name is not None and len(arguments) > _WIDTH:
         arguments = "".join(f"\n    {argument}," for argument in _arguments(node.args)) + "\n"
@@ -140,7 +140,7 @@ def first_paragraph(doc: str) -> str:
 
 
 def prose(doc: str) -> str:
-    """All paragraphs of the docstring but its sections, each on one line; UNDOCUMENTED where there is none."""
+    """All paragraphs of the docstring except its sections, each on one line; UNDOCUMENTED without a docstring."""
     paragraphs = (" ".join(each.split()) for each in doc.split("\n\n") if each.partition("\n")[0] not in _SECTIONS)
     return "\n\n".join(paragraphs) or UNDOCUMENTED
 
@@ -154,6 +154,6 @@ def sections(doc: str) -> Iterator[tuple[str, str]]:
 
 
 def meaning(doc: str, name: str) -> str:
-    """What the docstring says of a field: its clauses that name it, without the name where one begins with it."""
-    said = [clause for clause in _CLAUSE.split(" ".join(doc.split())) if f"`{name}`" in clause]
-    return "; ".join(clause.removeprefix(f"`{name}` ").rstrip(".;") for clause in said)
+    """The docstring's clauses that name the field, without the name at the start."""
+    clauses = [clause for clause in _CLAUSE.split(" ".join(doc.split())) if f"`{name}`" in clause]
+    return "; ".join(clause.removeprefix(f"`{name}` ").rstrip(".;") for clause in clauses)

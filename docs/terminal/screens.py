@@ -84,10 +84,10 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 _HEAD: Final = """<!-- Written by `python -m docs.terminal.screens`. -->
 # Twenty screens
 
-What [`rewindow run`](../terminal.md) shows, at 80 and 120 columns, on dark and light terminals. Each picture is drawn
-from a real session on a pseudo-terminal, with a scripted model; paths, times and ids are replaced.
-`python -m docs.terminal.screens` draws them again. On the left is the same session as it was before replies were
-rendered and results folded.
+[`rewindow run`](../terminal.md) at 80 and 120 columns, on dark and light terminals. Each picture is drawn from a real
+session on a pseudo-terminal, with a scripted model. Paths, times and ids are replaced. To draw them again, run
+`python -m docs.terminal.screens`. The left column shows the same session in an earlier version, without rendered
+replies and folding.
 """
 
 
@@ -231,7 +231,7 @@ def draw(scene: Scene, code: Path) -> tuple[str, str]:
 
 
 def page() -> str:
-    """The page that shows all pictures, each with the one of before."""
+    """The page that shows all pictures, each beside the earlier one."""
     parts = [_HEAD]
     for scene in SCENES:
         about = f"{scene.columns} columns, {scene.theme}"

@@ -1,4 +1,4 @@
-"""Every row of what README and docs/promises.md promise has its tests, for what holds and for where it ends."""
+"""Every promise of docs/promises.md has tests for it and for its limits, and the README promises nothing else."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/promises.md")
 
-HELD_BY: dict[str, tuple[str, ...]] = {
-    "What an editor is shown is on disk first.": (
+TESTS: dict[str, tuple[str, ...]] = {
+    "Editors show only what is on disk.": (
         "tests/engine/session/test_journal.py::test_events_wait_for_their_commit_and_signals_for_the_events_before_them",
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
-    "A session can be loaded again.": (
+    "Sessions can be loaded again.": (
         "tests/engine/files/test_looks.py::test_what_is_too_much_for_one_step_is_recorded_and_not_sent",
         "tests/engine/runtime/test_contract_seen.py::"
         "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
@@ -30,7 +29,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_every_execution_that_ends_its_worker_is_left_out_however_many",
         "tests/engine/session/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
     ),
-    "A session is reversible.": (
+    "Sessions are reversible.": (
         "tests/engine/session/test_rewinder.py::test_conversation_namespace_and_files_go_back_together_and_over_again",
         "tests/engine/session/test_rewinder.py::"
         "test_a_kill_anywhere_in_a_rewind_is_finished_when_the_session_is_opened",
@@ -43,7 +42,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
         "tests/engine/log/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
     ),
-    "An earlier statement can be another one.": (
+    "You can edit an earlier statement.": (
         "tests/engine/session/test_editing.py::"
         "test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers",
         "tests/engine/session/test_editing.py::test_the_same_question_gets_the_recorded_answer_once",
@@ -51,7 +50,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_editing.py::test_a_cancelled_edit_goes_back_to_where_it_was",
         "tests/engine/session/test_editing.py::test_a_live_edit_acts_again",
     ),
-    "A rebuild touches nothing outside.": (
+    "A rebuild has no outside effects.": (
         "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
         "tests/e2e/test_rebuild_effects.py::test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening",
@@ -60,7 +59,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
-    "What a re-run cannot bring back is set from a copy": (
+    "Values that a re-run cannot reproduce come from copies.": (
         "tests/e2e/test_past_findings.py::test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back",
         "tests/e2e/test_past_bad_input.py::test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back",
         "tests/e2e/test_past_planted.py::test_what_a_re_run_sees_otherwise_is_reported_once_and_nothing_else_is",
@@ -73,7 +72,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_contract_keeping.py::test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
         "tests/engine/runtime/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
     ),
-    "What a model was not allowed cannot happen.": (
+    "The sandbox enforces permissions.": (
         "tests/e2e/test_mcp_sandbox.py::test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone",
         "tests/e2e/test_coding_task.py::test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once",
         "tests/engine/session/test_confinement.py::"
@@ -97,18 +96,18 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_left_processes.py::test_what_a_killed_agent_leaves_ends_with_the_next_command",
         "tests/engine/cli/test_doctor.py::test_what_a_killed_agent_left_is_listed",
     ),
-    "Keys are out of reach of statements.": (
+    "Statements cannot reach keys.": (
         "tests/e2e/test_process_secrets.py::test_no_statement_and_no_program_of_one_finds_the_key_in_a_process",
         "tests/e2e/test_process_secrets.py::"
         "test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_the_agent_but_not_the_agent",
     ),
-    "Keys stay out of everything that leaves": (
+    "Keys stay out of everything that Rewindow shows, sends to models or stores": (
         "tests/e2e/test_secrets.py::test_nothing_of_a_secret_leaves_whatever_statements_do_with_it",
         "tests/e2e/test_secrets.py::test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is",
         "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
         "tests/engine/log/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
     ),
-    "What a rebuild needs and may not be kept is named": (
+    "Secrets are not kept for rebuilds, and the report names what is missing.": (
         "tests/engine/session/test_seen_again.py::"
         "test_a_content_that_holds_a_secret_is_not_kept_and_seen_again_only_where_it_is_still_there",
         "tests/engine/session/test_kept_values.py::test_a_group_that_holds_a_secret_is_not_stored_but_named",
@@ -117,33 +116,33 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_secrets.py::"
         "test_a_statement_with_a_secret_in_it_does_not_run_again_as_something_else",
     ),
-    "A question shows every line of what would run": (
+    "A question shows every line that would run.": (
         "tests/acp_adapter/v1/test_editors.py::test_golden_statement_questions",
         "tests/acp_adapter/v1/test_editors.py::test_title_is_complete_or_counts_the_rest",
         "tests/acp_adapter/sessions/test_permissions.py::test_dismissed_question_cancels_the_turn",
         "tests/acp_adapter/sessions/test_permissions.py::test_too_long_statement_is_refused_without_question",
     ),
-    "A model's statement asks before it runs": (
+    "A model statement asks before it runs": (
         "tests/acp_adapter/sessions/test_permissions.py::test_unclear_answers_are_rejections",
         "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_does_not_ask",
     ),
-    "Each act of a tool is shown as what it is, and asked about once": (
+    "Each tool action is shown in its own form, and asked about once": (
         "tests/e2e/test_coding_task.py::test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants",
         "tests/acp_adapter/sessions/test_questions.py::test_one_question_covers_a_statement",
         "tests/acp_adapter/sessions/test_questions.py::test_asking_about_acts_shows_each_diff",
         "tests/e2e/test_coding_task.py::test_what_was_done_is_on_the_log_shown_again_and_not_done_again",
     ),
-    "An answer for always covers what it names": (
+    '"Always" covers only what it names': (
         "tests/engine/session/test_scopes.py::test_an_answer_covers_what_it_names_and_no_more",
         "tests/engine/session/test_scopes.py::test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone",
     ),
-    "No change lands that you did not allow, or on a file that is not as it was seen": (
+    "Nothing is written without your approval, or over a file that changed since it was read.": (
         "tests/e2e/test_asking_about_acts.py::"
         "test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown",
         "tests/engine/session/test_writing.py::test_a_file_changed_since_it_was_read_written_or_viewed_is_left_alone",
         "tests/engine/session/tools/test_landing.py::test_a_file_that_somebody_saves_during_the_act_is_left_alone",
     ),
-    "A file that a tool writes is as before or as after": (
+    "Tool writes are atomic": (
         "tests/e2e/test_killed_writes.py::"
         "test_writes_killed_at_100_instants_leave_each_file_whole_and_nothing_beside_it",
         "tests/engine/session/tools/test_landing_on_disks.py::"
@@ -152,7 +151,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_contract_opening.py::"
         "test_a_write_lands_before_the_next_line_and_an_open_file_with_the_statement",
     ),
-    "What a statement's own code writes is recorded and shown": (
+    "Writes by a statement's own code are recorded and shown": (
         "tests/engine/runtime/test_contract_writes.py::test_each_way_to_write_is_noticed_with_what_was_there_before",
         "tests/engine/session/test_own_writes.py::"
         "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
@@ -164,30 +163,30 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_own_writes.py::"
         "test_what_happens_between_statements_and_in_forked_processes_is_nobodys",
     ),
-    "The record of a statement names all that it changed": (
+    "The record of a statement names every variable that it changed.": (
         "tests/engine/runtime/worker/test_namespace.py::test_a_change_shows_in_every_name_that_shares_the_part",
         "tests/engine/runtime/worker/test_namespace_random.py::test_every_changed_name_is_shown_and_no_other",
         "tests/engine/runtime/worker/test_unknown.py::"
         "test_what_cannot_be_compared_is_unknown_under_every_name_where_it_is_used",
     ),
-    "What the past takes on disk is shown and bounded": (
+    "The disk space of a session's past is shown and bounded.": (
         "tests/engine/cli/test_cli.py::test_sessions_are_listed_with_what_their_past_takes",
         "tests/engine/cli/test_doctor.py::test_what_the_past_takes_is_counted_once_for_all_sessions",
         "tests/engine/session/test_past_bound.py::test_the_oldest_values_go_and_the_log_says_so",
         "tests/engine/session/test_past_bound.py::test_what_is_no_value_stays_however_much_it_is",
     ),
-    "A command ends with all that it started": (
+    "A command ends with every process that it started": (
         "tests/engine/runtime/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
         "tests/e2e/test_left_processes.py::"
         "test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours",
         "tests/e2e/test_bash.py::test_what_a_statement_planted_in_its_environment_is_not_what_a_command_runs",
     ),
-    "`grep` and `find` look at what git would": (
+    "`grep` and `find` search the files that git would": (
         "tests/engine/files/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
         "tests/engine/session/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
         "tests/engine/files/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
     ),
-    "A view, a group and a prompt's last part never take more than their budget": (
+    "Views, groups and the tail of a prompt never exceed their budgets.": (
         "tests/engine/files/test_levels.py::test_no_render_passes_its_budget_and_each_is_exact_and_pure",
         "tests/engine/files/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
         "tests/engine/files/test_group_summary.py::test_no_summary_is_above_its_budget_and_its_tokens_are_exact",
@@ -195,7 +194,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget",
         "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
     ),
-    "A file of up to 1 GB is viewed a window at a time": (
+    "Files of up to 1 GB can be viewed a window at a time": (
         "tests/engine/files/test_paged_views.py::test_a_window_is_the_same_as_if_the_text_were_held",
         "tests/engine/files/test_paged_views.py::test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost",
         "tests/engine/files/test_paged_views.py::test_what_is_appended_is_told_with_its_lines",
@@ -204,16 +203,16 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_large_files.py::"
         "test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_kept",
     ),
-    "A view can stand at a symbol": (
+    "A view can follow a symbol": (
         "tests/engine/files/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
         "tests/engine/files/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",
     ),
-    "No text harms anything by being outlined": (
+    "Outlining is safe for any text.": (
         "tests/engine/runtime/test_outlines.py::"
         "test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process",
         "tests/engine/runtime/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
     ),
-    "A group is always a summary of what its members are now": (
+    "A group always summarises its current members": (
         "tests/acceptance/test_groups.py::"
         "test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows",
         "tests/engine/files/test_group_globs.py::"
@@ -221,25 +220,25 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/files/test_group_globs.py::test_files_come_change_and_go_at_ticks_alone",
         "tests/acceptance/test_groups.py::test_many_files_are_listed_until_an_overview_by_references_is_prepared",
     ),
-    "Views and groups change in statements and at ticks only": (
+    "Views and groups change only in statements and at ticks.": (
         "tests/engine/runtime/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
         "tests/acceptance/test_ticks.py::test_running_views_follow_their_files_at_ticks_alone_and_twice_alike",
         "tests/engine/context/tail/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
         "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",
         "tests/e2e/test_reading.py::test_a_change_that_nobody_has_read_is_told_after_a_reload",
     ),
-    "What each model call was sent can be shown again exactly": (
+    "Every model call can be shown again exactly": (
         "tests/engine/session/test_sent.py::test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet",
         "tests/e2e/test_projections.py::test_a_call_during_which_the_agent_is_killed_can_be_shown",
         "tests/e2e/test_projections.py::test_what_a_server_received_is_made_again_from_the_log",
         "tests/engine/session/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
     ),
-    "The editor's text wins over the disk.": (
+    "The editor's text takes precedence over the disk.": (
         "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
         "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_set_the_position",
         "tests/acp_adapter/sessions/test_mentions.py::test_mention_in_a_sentence",
     ),
-    "Unsaved text is what views show, and no tool overwrites it": (
+    "Views show unsaved text, and no tool overwrites it": (
         "tests/acp_adapter/sessions/test_buffers.py::test_a_view_shows_the_unsaved_text_and_says_so",
         "tests/acp_adapter/sessions/test_buffers.py::test_views_follow_documents_by_version_without_asking",
         "tests/acp_adapter/sessions/test_buffers.py::test_an_edit_of_unsaved_text_goes_through_the_editor",
@@ -247,7 +246,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/acp_adapter/sessions/test_buffers.py::test_prompt_refreshes_running_views_once",
         "tests/engine/files/test_buffers.py::test_the_editor_is_not_asked_for_what_it_cannot_hold",
     ),
-    "A call of an MCP server's tool is an act like any other": (
+    "Calls of MCP tools are treated like commands": (
         "tests/engine/session/test_servers.py::test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it",
         "tests/engine/session/test_servers.py::test_a_rebuild_and_a_load_call_nobody",
         "tests/engine/session/test_servers.py::test_a_server_that_is_dead_is_told_once_and_fails_nothing",
@@ -265,16 +264,16 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/tools/test_landing.py::test_nothing_lands_outside_while_links_are_swapped",
         "tests/engine/session/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
     ),
-    "A session can move": (
+    "A session can move to another directory.": (
         "tests/acp_adapter/sessions/test_moves.py::test_load_in_another_directory_keeps_variables",
         "tests/e2e/test_moves.py::test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded",
     ),
-    "A damaged store hides no session": (
+    "A damaged store hides no other session.": (
         "tests/engine/cli/test_damaged_stores.py::test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session",
         "tests/e2e/test_hostile_sessions.py::"
         "test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_works",
     ),
-    "A store that is full, read-only, locked or taken away is said at once.": (
+    "Store failures are reported at once": (
         "tests/e2e/test_stores_under_way.py::test_a_store_that_is_taken_away_is_noticed_by_the_next_prompt",
         "tests/e2e/test_stores_under_way.py::test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free",
         "tests/e2e/test_stores_under_way.py::test_a_full_disk_lets_sessions_be_read_and_new_ones_live_in_memory",
@@ -285,32 +284,32 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_condensation.py::"
         "test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened",
     ),
-    "A model that cannot call tools works by statements in its text": (
+    "Models that cannot call tools write statements in their text": (
         "tests/e2e/test_provider.py::test_a_model_without_tools_writes_its_statements_and_reads_their_results",
         "tests/engine/session/test_without_tools.py::"
         "test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back",
         "tests/engine/context/models/test_blocks.py::test_all_else_is_shown_as_it_is",
     ),
-    "Nothing that a model, a file or a program prints controls your terminal": (
+    "No output can control your terminal": (
         "tests/e2e/test_run.py::test_nothing_that_is_printed_read_or_said_controls_the_terminal",
         "tests/e2e/test_run.py::test_a_question_shows_the_whole_statement_and_each_key_is_an_answer",
         "tests/engine/cli/terminal/test_transcript.py::test_nothing_that_is_shown_holds_a_control_character",
     ),
-    "Without a usable model everything else works": (
+    "Everything but prompts works without a usable model": (
         "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
         "tests/acp_adapter/sessions/test_setup.py::test_unusable_model_only_fails_prompts",
     ),
-    "The first reply of a provider's model does not wait for its library": (
+    "The first model reply does not wait for its library": (
         "tests/e2e/test_provider.py::"
         "test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it",
         "tests/engine/context/models/test_library.py::test_no_step_begins_while_a_session_works",
     ),
-    "A turn costs the same however long the session is.": (
+    "The cost of a turn does not grow with the session.": (
         "tests/engine/context/view/test_enforcement.py::"
         "test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once",
         "tests/engine/session/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
     ),
-    "Over HTTP nobody comes in without the token": (
+    "HTTP access needs the token": (
         "tests/mcp_tools/test_http.py::test_token_is_required",
         "tests/mcp_tools/test_http.py::test_foreign_host_and_origin_are_refused",
         "tests/mcp_tools/test_access.py::test_token_is_created_once_and_private",
@@ -318,7 +317,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/mcp_tools/test_http.py::test_clients_share_handles_only_within_a_session",
         "tests/mcp_tools/test_http.py::test_subscriptions_are_separate_by_session",
     ),
-    "`rewindow-mcp` speaks MCP as it is written": (
+    "`rewindow-mcp` conforms to MCP": (
         "tests/e2e/test_mcp_conformance.py::test_every_scenario_of_a_version_passes",
         "tests/e2e/test_mcp_conformance.py::test_every_scenario_there_is_passes",
         "tests/mcp_tools/test_tasks.py::test_tasks_end_with_the_server",
@@ -327,7 +326,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_mcp_clients.py::test_the_inspector_is_answered_the_same",
         "tests/hosts/hosts.py::test_the_model_is_sent_our_replies_character_for_character",
     ),
-    "A verdict of `rewindow-conformance` follows from a sentence": (
+    "Every `rewindow-conformance` verdict quotes the specification": (
         "tests/conformance/test_registry.py::test_every_quote_is_at_its_source",
         "tests/conformance/test_registry.py::test_requirements_and_defects_match",
         "tests/conformance/test_defects.py::test_defect_fails_only_its_requirement_in_its_scenario",
@@ -339,9 +338,9 @@ HELD_BY: dict[str, tuple[str, ...]] = {
 }
 
 
-def promised() -> list[str]:
-    """The rows of both tables, by their first words in bold."""
-    return [row for page in PAGES for row in re.findall(r"^\| \*\*(.+?)\*\*", source(page), re.MULTILINE)]
+def promised(page: str) -> list[str]:
+    """The promises of a page: what its table rows print in bold first."""
+    return re.findall(r"^\| \*\*(.+?)\*\*", source(page), re.MULTILINE)
 
 
 @cache
@@ -349,12 +348,16 @@ def source(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_the_pages_promise_what_is_listed_here_and_nothing_else() -> None:
-    assert sorted(promised()) == sorted(HELD_BY)
+def test_every_promise_has_tests() -> None:
+    assert sorted(promised("docs/promises.md")) == sorted(TESTS)
 
 
-@pytest.mark.parametrize("promise", HELD_BY)
-def test_the_tests_of_a_promise_are_there(promise: str) -> None:
-    for test in HELD_BY[promise]:
+def test_the_readme_promises_nothing_else() -> None:
+    assert set(promised("README.md")) < set(TESTS)
+
+
+@pytest.mark.parametrize("promise", TESTS)
+def test_the_tests_of_a_promise_exist(promise: str) -> None:
+    for test in TESTS[promise]:
         path, _, name = test.partition("::")
         assert f"def {name}(" in source(path)

@@ -1,39 +1,53 @@
-"""The examples of the README do what it shows."""
+"""The examples of the README, and of the page of the public API, print what they show."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from engine.runtime.worker_environment import WorkerEnvironment
-from tests.support.memory import in_memory
-from tests.support.workers import shared_zygote
+from tests.support.commands import Home
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 SECONDS = 60
+ANY_ID = re.compile(r"ses_\w+")
 
 
-@pytest.mark.anyio
-async def test_the_first_example_prints_what_is_shown(tmp_path: Path) -> None:
-    found = re.search(r"exec '\n(.*?)'\n(.*?)````", TEXT, re.DOTALL)
-    assert found is not None
+def test_commands_print_what_is_shown(tmp_path: Path) -> None:
+    home = Home(tmp_path)
     (tmp_path / "notes.md").write_text("# Notes\n\nThe parser loses the last line of a file without a final newline.\n")
-    (tmp_path / "parser.py").write_text("def lines(text):\n    return text.split('\\n')[:-1]\n")
-    async with in_memory(tmp_path, environments=lambda: WorkerEnvironment(shared_zygote())) as client:
-        session = await client.open(tmp_path)
-        assert await client.prompt(session, found[1]) == "end_turn"
-        assert client.text() == found[2].rstrip("\n")
+    (tmp_path / "parser.py").write_text('def lines(text):\n    return text.split("\\n")[:-1]\n')
+    blocks = "".join(re.findall(r"^```console\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+    shown = re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]
+    assert shown
+    for each in shown:
+        command = next(command for command in beginnings(each) if is_complete(command))
+        _, *arguments = shlex.split(ANY_ID.sub("ses_", command))
+        done = home.run(*arguments)
+        assert (done.stdout, done.stderr, done.returncode) == (each.removeprefix(command), "", 0)
 
 
-def test_the_example_of_a_library_prints_what_is_shown(tmp_path: Path) -> None:
-    found = re.search(r"## As a library\n\n```python\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL)
+def beginnings(text: str) -> list[str]:
+    """The first line, the first two lines, and so on."""
+    lines = text.splitlines(keepends=True)
+    return ["".join(lines[:count]) for count in range(1, len(lines) + 1)]
+
+
+def is_complete(command: str) -> bool:
+    try:
+        return bool(shlex.split(command))
+    except ValueError:
+        return False
+
+
+def test_the_library_example_prints_what_is_shown(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(import os.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
     assert found is not None
     done = subprocess.run(
         [sys.executable, "-c", found[1]],
@@ -46,9 +60,9 @@ def test_the_example_of_a_library_prints_what_is_shown(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == (found[2], "", 0)
 
 
-def test_what_editors_are_told_is_json_and_names_the_command() -> None:
+def test_editor_configurations_are_json_and_name_the_command() -> None:
     page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
-    told = [*re.findall(r"```json\n(.*?)```", page, re.DOTALL), *re.findall(r"`(\{ .*? \})` \|", TEXT)]
-    assert [Path(json.loads(text)["agent_servers"]["Rewindow"]["command"]).name for text in told] == [
+    shown = [*re.findall(r"```json\n(.*?)```", page, re.DOTALL), *re.findall(r"`(\{ .*? \})` \|", TEXT)]
+    assert [Path(json.loads(text)["agent_servers"]["Rewindow"]["command"]).name for text in shown] == [
         "rewindow-acp"
     ] * 4
