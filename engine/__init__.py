@@ -180,18 +180,18 @@ if TYPE_CHECKING:
     from .session.lifecycle.registry import Sessions as Sessions
     from .session.lifecycle.registry import session_named as session_named
     from .session.model_calls.projector import Projection as Projection
-    from .session.past.requests import EditMode as EditMode
-    from .session.past.requests import EditRequest as EditRequest
-    from .session.past.requests import ReplayReport as ReplayReport
-    from .session.past.requests import ReplayRequest as ReplayRequest
     from .session.policy import MODES as MODES
     from .session.policy import OPTIONS as OPTIONS
     from .session.policy import OptionValues as OptionValues
     from .session.progress import Progress as Progress
     from .session.progress import with_progress as with_progress
+    from .session.requests import EditMode as EditMode
+    from .session.requests import EditRequest as EditRequest
+    from .session.requests import ReplayReport as ReplayReport
+    from .session.requests import ReplayRequest as ReplayRequest
+    from .session.requests import Ticket as Ticket
+    from .session.requests import TurnEnd as TurnEnd
     from .session.session import Session as Session
-    from .session.tickets import Ticket as Ticket
-    from .session.tickets import TurnEnd as TurnEnd
 
 __all__ = [
     "ASKED_CHARS",
@@ -426,11 +426,10 @@ _MODULES: Final = {
     "StatementRerun TextStreamed Subscription",
     "session.lifecycle.registry": "session_named Sessions",
     "session.model_calls.projector": "Projection",
-    "session.past.requests": "EditMode EditRequest ReplayReport ReplayRequest",
     "session.policy": "MODES OPTIONS OptionValues",
     "session.progress": "Progress with_progress",
+    "session.requests": "EditMode EditRequest ReplayReport ReplayRequest Ticket TurnEnd",
     "session.session": "Session",
-    "session.tickets": "Ticket TurnEnd",
 }
 """The public names by the module that owns them."""
 _OWNERS: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -26,8 +26,8 @@ from ..session.commands.timeline import MODES, diff_lines, replay_text
 from ..session.host import Host
 from ..session.past.branch_diff import Differing, Side
 from ..session.past.branch_diff import diff as compare
-from ..session.past.requests import EDIT_MODES, ReplayReport
 from ..session.progress import Progress, with_progress
+from ..session.requests import EDIT_MODES, ReplayReport
 from ..session.session import Session
 from .complaints import chosen
 from .output import find, print_json, redactor, settings, store

@@ -26,12 +26,11 @@ from msgspec.structs import replace
 from ..core.domain import Domain
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Location
-from ..core.ids import BlobDigest, ExecutionId, Minter, ToolCallId
+from ..core.ids import BlobDigest, ExecutionId, ToolCallId
 from ..core.mcp_servers import called, module_of
 from ..core.plain_data import argument_digest
 from ..core.text import cut_end
 from ..core.toolbox import CHANGING, RECALLS, ROUTED, TOOLS
-from ..log.event_log import EventLog
 from ..log.events.conversation import ToolResult
 from ..log.events.execution import EffectAnswered, FileWritten
 from ..log.permissions import (
@@ -42,16 +41,15 @@ from ..log.permissions import (
     TreeSubject,
     is_protected,
 )
-from ..log.redaction import Redactor, Storable, marked_line, withheld
+from ..log.redaction import Storable, marked_line, withheld
 from ..log.statements import EffectAnswer, EffectRequest
-from ..log.store_protocol import Store
 from ..runtime.environment import Environment
 from ..runtime.results import places_of
 from . import act_files
 from .act_files import Look, RecordedAnswers
 from .editor_files import SessionBuffers, Unsaved
 from .journal import OutputStreamed
-from .policy import Policy
+from .parts import SessionParts
 from .questions import (
     SHOWN_CHARS,
     STOPPED,
@@ -98,26 +96,20 @@ class _Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What the acts of a session share. `seen` follows the log.
+    """What the acts of one session share.
 
-    `signal` shows what a program prints; `dismissed` gives up the turn that is under way. `domain` is what statements
-    are held to now, `distrusted` where some that were held may have left programs.
+    `seen` follows the log. `dismissed` gives up the turn that is under way. `domain` is what statements are held to
+    now, `distrusted` where some that were held may have left programs.
     """
 
-    log: EventLog
-    store: Store
-    minter: Minter
+    parts: SessionParts
     workspace: Workspace
-    redactor: Redactor
-    policy: Policy
     questions: Questions
     seen: Seen
     buffers: SessionBuffers
-    signal: Callable[[OutputStreamed], None]
     dismissed: Callable[[], None]
     domain: Callable[[], Domain | None] = lambda: None
     distrusted: Callable[[], tuple[str, ...]] = tuple
-    servers: SessionServers | None = None
 
 
 class Acts:
@@ -135,7 +127,7 @@ class Acts:
         recorded: RecordedAnswers | None = None,
     ) -> None:
         self._desk = desk
-        self._log = desk.log
+        self._log = desk.parts.log
         self._execution = execution_id
         self._approved = approved
         self._recorded = recorded
@@ -161,7 +153,7 @@ class Acts:
         """Does what is asked and records it; what goes wrong is the answer's error."""
         if request.operation in RECALLS:
             return await self._recalled(request)
-        call = self._desk.minter.tool_call()
+        call = self._desk.parts.minter.tool_call()
         self._log.append(call_event(request, call, self.parent))
         self._log.append(request_event(request, call, self._execution))
         answer = STOPPED
@@ -210,7 +202,7 @@ class Acts:
         return tuple(Location(path=self._desk.workspace.place(path), line=line) for path, line in places)
 
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
-        servers, module = self._desk.servers, module_of(request.operation)
+        servers, module = self._desk.parts.servers, module_of(request.operation)
         if servers is not None and module is not None and servers.has(module):
             return await self._of_server(request, call, servers, module)
         operation = OPERATIONS.get(request.operation)
@@ -248,7 +240,7 @@ class Acts:
             raise PermissionError(
                 f"no answer to this is recorded, and an edit without --live changes nothing; {consequence}"
             )
-        if self._desk.policy.mode == "plan":
+        if self._desk.parts.policy.mode == "plan":
             raise PermissionError(f"plan mode changes nothing; {consequence}")
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -287,7 +279,7 @@ class Acts:
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(
-            beginning, self._desk.redactor, changes, note, SHOWN_CHANGES_CHARS
+            beginning, self._desk.parts.redactor, changes, note, SHOWN_CHANGES_CHARS
         )
         is_executable = _EXECUTABLE if (change.mode or 0) & _EXECUTE else ""
         said = "\n".join(filter(None, (protected_line(change.protected), note, is_executable)))
@@ -341,7 +333,7 @@ class Acts:
             await environment.hold(places)
 
     def _check_secrets(self, change: Change) -> None:
-        line = marked_line(change.before or b"", change.after) if self._desk.redactor else None
+        line = marked_line(change.before or b"", change.after) if self._desk.parts.redactor else None
         if line is not None:
             raise ValueError(
                 f"line {line} of the new text holds `***`, which stands for a secret that is not shown, and writing it"
@@ -362,13 +354,13 @@ class Acts:
 
     def _content(self, data: bytes | None) -> _Content:
         """What may be kept of a content."""
-        storable = None if data is None else self._desk.redactor.storable(data)
+        storable = None if data is None else self._desk.parts.redactor.storable(data)
         return _Content(storable, withheld(data) if data is not None and storable is None else "")
 
     def _kept(self, content: _Content) -> BlobDigest | None:
         """The digest under which the content is kept, if it is."""
         data = content.data
-        return None if data is None or len(data) > KEPT_BYTES else self._desk.store.blob_put(data)
+        return None if data is None or len(data) > KEPT_BYTES else self._desk.parts.store.blob_put(data)
 
     # --- the file tree ------------------------------------------------------------------------------------------------
 
@@ -414,7 +406,7 @@ class Acts:
     ) -> list[FileWritten]:
         """What has become of the files; that of the last name has the changes that the subject shows. Blocks."""
         events: list[FileWritten] = []
-        kept, note = beginning(self._desk.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
+        kept, note = beginning(self._desk.parts.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
         for path, old, new in act_files.became(act, before):
             contents = [self._content(each.data) for each in (old, new)]
             event = FileWritten(
@@ -444,14 +436,14 @@ class Acts:
 
         def show(stream: Literal["stdout", "stderr"], text: str) -> None:
             if program.asks:
-                self._desk.signal(OutputStreamed(call, stream, text))
+                self._desk.parts.journal.signal(OutputStreamed(call, stream, text))
 
         cwd = name_text(program.request.cwd)
         asked = program.request
         if program.asks:
             domain = self._desk.domain()
             # Where no mode is in the way of the workspace, a command stays in there unless it is asked about.
-            confined = self._desk.policy.mode == "auto" and not program.outside
+            confined = self._desk.parts.policy.mode == "auto" and not program.outside
             outside = program.outside and domain is not None
             await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd, outside=outside))
             if domain is not None and confined:
@@ -486,7 +478,7 @@ class Acts:
             await self._permit(request, call, subject)
             return EffectAnswer(
                 value=await servers.call(
-                    module, meant, lambda text: self._desk.signal(OutputStreamed(call, "stdout", text))
+                    module, meant, lambda text: self._desk.parts.journal.signal(OutputStreamed(call, "stdout", text))
                 )
             )
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -524,7 +516,7 @@ class Acts:
 
     def _is_asked(self, subject: PermissionSubject) -> bool:
         held = self._desk.domain() is not None
-        about = self._desk.policy.asks_about(held=held)
+        about = self._desk.parts.policy.asks_about(held=held)
         if isinstance(subject, CommandSubject) and about is None:
             return subject.outside
         if is_protected(subject):
@@ -545,10 +537,10 @@ class Acts:
         if reading := self._readings.pop(request.ordinal, None):
             event = replace(event, path=name_text(reading.path), digest=reading.digest)
         data = msgspec.json.encode(answer.value)
-        storable = self._desk.redactor.storable_json(data)
+        storable = self._desk.parts.redactor.storable_json(data)
         if storable is None:
             return replace(event, withheld=withheld(data))
-        return replace(event, result=self._desk.store.blob_put(storable))
+        return replace(event, result=self._desk.parts.store.blob_put(storable))
 
 
 def _check_still(environment: Environment, still: bool) -> None:

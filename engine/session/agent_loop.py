@@ -24,6 +24,7 @@ Must not decide what comes next, nor know any protocol. Called by the session, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -32,8 +33,6 @@ from msgspec.structs import replace
 from ..context.model import ContextTooLongError, Model, ModelError, ModelUnusableError
 from ..context.view.condensation import Cut
 from ..core.errors import EnvironmentUnavailableError
-from ..core.ids import Minter
-from ..log.event_log import EventLog
 from ..log.events.conversation import (
     Attachment,
     CondensationReason,
@@ -46,23 +45,32 @@ from ..log.events.conversation import (
 )
 from ..log.events.session import PromptWithdrawn
 from ..log.permissions import StatementSubject
-from ..log.timeline import Timeline
 from . import turn as t
 from .cancellation import Cancellation, WorkCancelledError
-from .journal import Journal
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
 from .model_calls.projector import Projector, Rerendering
 from .model_calls.replies import ReplyRecorder, SentCalls
-from .policy import Policy
+from .parts import SessionParts
 from .questions import Questions
 from .statements import StatementRunner
 from .ticker import Ticker
 
 if TYPE_CHECKING:  # of the first server
-    from .servers import SessionServers
+    pass
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """What a call of the model takes: its prompt, what is rendered anew for it, its record, and the room it needs."""
+
+    model: Model
+    projector: Projector
+    rerendering: Rerendering
+    sent: SentCalls
+    condenser: Condenser
 
 
 class AgentLoop:
@@ -70,41 +78,21 @@ class AgentLoop:
 
     def __init__(
         self,
-        *,
-        log: EventLog,
-        journal: Journal,
-        timeline: Timeline,
-        policy: Policy,
+        parts: SessionParts,
         environment: LiveEnvironment,
         statements: StatementRunner,
-        projector: Projector,
-        rerendering: Rerendering,
-        sent: SentCalls,
-        condenser: Condenser,
+        calls: ModelCalls,
         ticker: Ticker,
         questions: Questions,
-        model: Model,
-        minter: Minter,
-        max_rounds: int,
-        servers: SessionServers | None,
         openings_of: Callable[[Sequence[Attachment]], Sequence[str]],
     ) -> None:
-        self._log = log
-        self._journal = journal
-        self._timeline = timeline
-        self._policy = policy
+        self._parts = parts
+        self._log = parts.log
         self._environment = environment
-        self._projector = projector
-        self._rerendering = rerendering
-        self._sent = sent
-        self._condenser = condenser
-        self._ticker = ticker
         self._statements = statements
+        self._calls = calls
+        self._ticker = ticker
         self._questions = questions
-        self._model = model
-        self._minter = minter
-        self._max_rounds = max_rounds
-        self._servers = servers
         self._openings_of = openings_of
         """The statements that open what came with a steer, before a model reads it."""
         self._steers: list[UserMessage] = []
@@ -120,7 +108,7 @@ class AgentLoop:
         The UserMessage is on the log already, without secrets; `typed` is its text as it came.
         """
         self._typed = typed
-        turn = self._turn = t.Turn(self._max_rounds, openings)
+        turn = self._turn = t.Turn(self._parts.settings.max_rounds, openings)
         self._opened = []
         self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
@@ -167,8 +155,8 @@ class AgentLoop:
         try:
             match effect:
                 case t.RunTick():
-                    if self._servers is not None:
-                        await cancellation.guard(self._servers.settle)
+                    if self._parts.servers is not None:
+                        await cancellation.guard(self._parts.servers.settle)
                     await self._ticker.tick(self._number_of(effect.round), cancellation)
                     return t.Ticked()
                 case t.CallModel():
@@ -213,7 +201,7 @@ class AgentLoop:
 
     async def _condense(self, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool) -> Cut | None:
         return await self._environment.use(
-            lambda environment: self._condenser.condense(environment, reason, cancellation, open_run=open_run),
+            lambda environment: self._calls.condenser.condense(environment, reason, cancellation, open_run=open_run),
             cancellation,
         )
 
@@ -226,27 +214,27 @@ class AgentLoop:
     async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
             await self._read_steer(self._steers.pop(0), round_id, cancellation)
-        if self._rerendering.is_wanted:
-            await self._environment.use(self._rerendering.rerender, cancellation)
-        if may_condense and await self._environment.use(self._condenser.is_due, cancellation):
+        if self._calls.rerendering.is_wanted:
+            await self._environment.use(self._calls.rerendering.rerender, cancellation)
+        if may_condense and await self._environment.use(self._calls.condenser.is_due, cancellation):
             return t.ContextFull()
-        self._journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
-        projection = await self._environment.use(self._projector.project, cancellation)
+        self._parts.journal.flush()  # beside the projection: what the model says is shown when the prompt is durable
+        projection = await self._environment.use(self._calls.projector.project, cancellation)
         prompt = replace(projection.prompt, typed=self._typed)
-        call = self._sent.begun(projection, round_id)
+        call = self._calls.sent.begun(projection, round_id)
         self._log.append(call)
-        self._journal.flush()  # beside the request
-        recorder = ReplyRecorder(self._log, self._journal, self._minter, calls_tools=prompt.calls_tools)
+        self._parts.journal.flush()  # beside the request
+        recorder = ReplyRecorder(self._log, self._parts.journal, self._parts.minter, calls_tools=prompt.calls_tools)
         try:
-            replied = await cancellation.guard(lambda: recorder.record(self._model.reply(prompt)))
+            replied = await cancellation.guard(lambda: recorder.record(self._calls.model.reply(prompt)))
         except ContextTooLongError:
             if not may_condense:
                 raise
-            self._projector.narrow()
+            self._calls.projector.narrow()
             return t.ContextFull(refused=True)
         finally:
             # After the reply, because what is shown waits for what was recorded before it.
-            self._log.append(self._sent.ended(call, answered=recorder.answered, used=recorder.used))
+            self._log.append(self._calls.sent.ended(call, answered=recorder.answered, used=recorder.used))
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:
@@ -256,8 +244,8 @@ class AgentLoop:
             return replied
         if not wanted.ask:
             return replace(replied, wanted=replace(wanted, approved=True))
-        is_asked = self._policy.asks_about(held=self._environment.is_held) == "statements"
-        approved = is_asked and self._policy.remembered(StatementSubject(wanted.source)) is True
+        is_asked = self._parts.policy.asks_about(held=self._environment.is_held) == "statements"
+        approved = is_asked and self._parts.policy.remembered(StatementSubject(wanted.source)) is True
         return replace(replied, wanted=replace(wanted, ask=is_asked and not approved, approved=approved))
 
     async def _ask(self, effect: t.AskPermission) -> t.Answered | t.Dismissed:

@@ -20,18 +20,15 @@ import anyio
 from ..context.tail.feed import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
-from ..core.settings import SandboxRule
 from ..files.protected import Mark, Protection
 from ..files.safe_open import ways_in
-from ..log.event_log import EventLog
 from ..log.events.session import DomainEntered, Mode
-from ..log.facts import Provenance
 from ..log.permissions import RebuildSubject
 from ..log.rebuild_plan import History
 from ..log.timeline import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
-from .policy import Policy
+from .parts import SessionParts
 from .questions import Questions
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
@@ -77,42 +74,39 @@ class Confinement:
     """That of one session.
 
     Args:
-        rule: `auto` holds statements where the kernel can, `required` runs none where it cannot, `off` holds none; None
-            does not either, and is not spoken of.
+        parts: the session's. Its setting `sandbox` is the rule: `auto` sandboxes statements where the kernel can,
+            `required` runs none where it cannot, `off` sandboxes none; None neither, and no text mentions it.
+        questions: asks the user.
         roots: the absolute directories of the session.
         protection: what is protected in these, for the host as for statements.
         scratch: its scratch directory.
-        state: where sessions are kept.
         by_model: whether the session's model writes statements, and does not only pass on what the user types.
         dismissed: gives up the turn that is under way.
     """
 
     def __init__(
         self,
+        parts: SessionParts,
         *,
-        log: EventLog,
-        policy: Policy,
-        provenance: Provenance,
-        domains: Domains,
         questions: Questions,
-        rule: SandboxRule | None,
         roots: Sequence[str],
         protection: Protection,
         scratch: Scratch,
-        state: str,
         by_model: bool,
         dismissed: Callable[[], None],
     ) -> None:
-        self._log = log
-        self._policy = policy
-        self._provenance = provenance
+        domains = Domains(parts.provenance)
+        parts.log.follow_path(domains, Domains.FOLLOWS)
+        self._log = parts.log
+        self._policy = parts.policy
+        self._provenance = parts.provenance
         self._domains = domains
         self._questions = questions
-        self._rule = rule
+        self._rule = parts.settings.sandbox
         self._roots = tuple(roots)
         self._protection = protection
         self._scratch = scratch
-        self._state = state
+        self._state = str(parts.settings.state_dir)
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD

@@ -24,20 +24,19 @@ from ..core.ids import BlobDigest, ExecutionId, Minter
 from ..core.text import more
 from ..files.sources import Buffers
 from ..log.comparison import bound_names, differences, ending_of
-from ..log.event_log import EventLog
 from ..log.events.execution import ExecutionFinished
 from ..log.events.session import EnvironmentRestored
 from ..log.facts import Readings
 from ..log.past import Comparison, Differences, PastExecution, Restored, RestorePlan
 from ..log.rebuild_plan import History, observed_steps, observing
 from ..log.statements import RunOutcome
-from ..log.store_protocol import Store
-from ..runtime.environment import Environment, EnvironmentSpec
+from ..runtime.environment import Environment
 from .cancellation import Cancellation
 from .confining import Confinement
 from .directories import gone
 from .journal import StatementRerun
 from .kept import CheckpointKeeping, ValueKeeping
+from .parts import SessionParts
 
 FIRST_SECONDS: Final = 1.0
 """Nobody has to be told of what is over by then."""
@@ -142,32 +141,23 @@ on what it was kept from."""
 
 
 class LiveEnvironment:
-    """One session's namespace, behind `runtime.environment.Environment`, which `make` makes when it is first needed.
+    """One session's namespace, behind `runtime.environment.Environment`, which is made when it is first needed.
 
     Args:
-        make: an environment that has not been started.
-        spec: what each is started with.
-        log: takes EnvironmentRestored, and has what a rebuilt namespace has to go through.
+        parts: the session's, with the log that a rebuilt namespace goes through.
         readings: how often a model has read.
-        store: has the contents that it names.
         values: keeps those that a rebuild may not bring back.
         checkpoints: says when the namespace itself is kept.
         confinement: says in which domain the namespace is to be.
-        progress: says how far a rebuild is with these.
     """
 
     def __init__(
         self,
-        make: Callable[[], Environment],
-        spec: EnvironmentSpec,
-        log: EventLog,
+        parts: SessionParts,
         readings: Readings,
-        store: Store,
         values: ValueKeeping,
         checkpoints: CheckpointKeeping,
         confinement: Confinement,
-        *,
-        progress: Callable[[Environment, Sequence[PastExecution]], RebuildProgress],
     ) -> None:
         self.step = asyncio.Lock()
         """Held from the beginning of a statement or a tick until all that came of it is on the log: what the log says
@@ -175,17 +165,17 @@ class LiveEnvironment:
         self._changing = asyncio.Lock()
         """Held while a worker is started, rebuilt or ended: whoever ends one that is rebuilt at that moment, because
         another past counts from then on, would be left with one of the past before."""
-        self._make = make
+        self._make = parts.environments
         self._environment: Environment | None = None
         self._buffers: Buffers | None = None
-        self._spec = spec
-        self._log = log
+        self._spec = parts.spec
+        self._log = parts.log
         self._readings = readings
-        self._store = store
+        self._store = parts.store
         self._values = values
         self._checkpoints = checkpoints
         self._confinement = confinement
-        self._progress = progress
+        self._progress = partial(RebuildProgress, parts.journal.signal, parts.minter)
         self._domain: Domain | None = None
         """Of the environment that there is, its checkpoints included."""
         self._layers: tuple[Layer, ...] = ()
@@ -193,7 +183,7 @@ class LiveEnvironment:
         self._was_started = False
         self._reads = 0
         """How many readings the namespace has heard of."""
-        self._meta = msgspec.json.encode((spec.cwd, spec.import_paths))
+        self._meta = msgspec.json.encode((parts.spec.cwd, parts.spec.import_paths))
 
     async def ready(self) -> Environment:
         """The living environment; started, or rebuilt from the timeline, if it has to be.

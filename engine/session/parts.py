@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..context.model import Model
 from ..context.view import ViewFold
 from ..core.clock import Clock
-from ..core.ids import Minter, SessionId
+from ..core.ids import Minter, Seq, SessionId
+from ..core.mcp_servers import McpServer, modules_for, told_apart
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
 from ..log.branch_rows import BranchStatements
 from ..log.event_log import EventLog
-from ..log.facts import Provenance, Rounds
-from ..log.redaction import Redactor
+from ..log.events import Event
+from ..log.events.session import ServersNamed
+from ..log.facts import Provenance, Rounds, ServerModules
+from ..log.redaction import Redactor, redact_event
+from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
 from ..log.timeline import Timeline
-from ..runtime.environment import Environment, EnvironmentSpec
-from .journal import Journal
+from ..runtime.environment import Environment, EnvironmentSpec, Limits, StartServer
+from .directories import ProjectEnvironment
+from .journal import Journal, StoredEvents, presentable
 from .policy import Policy
 
-if TYPE_CHECKING:  # of the first server
+if TYPE_CHECKING:
     from .servers import SessionServers
 
 
@@ -58,3 +65,131 @@ class SessionParts:
     outliner: Callable[[], Outliner] | None = None
     servers: SessionServers | None = None
     notes: tuple[str, ...] = ()
+
+
+# assembly:
+# How a session is put together, from top to bottom: the log over its folds, and the journal behind it.
+#
+# The only place that knows how the parts are connected before a first prompt; what serves prompts is put together in
+# `turns`, which is loaded later, because an editor waits for the answer that a new session is there.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all sessions of a process share."""
+
+    store: Store
+    settings: Settings
+    environments: Callable[[], Environment]
+    outliner: Callable[[], Outliner] | None
+    start_server: StartServer | None
+    models: Callable[[], Model]
+    clock: Clock
+    minter: Minter
+    environ: Mapping[str, str]
+    redactor: Redactor
+
+    def knowing(self, servers: Sequence[McpServer]) -> Surroundings:
+        """The same for a session with these servers: what they are given and is secret is taken out of texts."""
+        secrets = [secret for server in servers for secret in self._secrets_of(server)]
+        return replace(self, redactor=self.redactor.knowing(secrets)) if secrets else self
+
+    def _secrets_of(self, server: McpServer) -> Sequence[str]:
+        return server_secrets(server, self.environ, self.settings.hidden_names)
+
+
+def assemble(
+    surroundings: Surroundings,
+    session_id: SessionId,
+    cwd: str,
+    directories: tuple[str, ...],
+    project: ProjectEnvironment,
+    journal: Journal,
+    history: Sequence[Event] = (),
+    notes: Sequence[str] = (),
+    *,
+    confined: bool = False,
+    servers: Sequence[McpServer] = (),
+) -> SessionParts:
+    """The parts of a session.
+
+    Args:
+        history: what the store holds of it, durable and stamped.
+        notes: sentences for the user.
+        confined: views open nothing outside of `cwd` and `directories`.
+        servers: the MCP servers that are named for it now.
+    """
+    rounds, policy, view, known = Rounds(), Policy(), ViewFold(), ServerModules()
+    branch_statements = BranchStatements()
+    provenance = Provenance()
+    log = EventLog(
+        surroundings.clock,
+        journal.write,
+        redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
+        check=view.refusal,
+        backing=StoredEvents(surroundings.store, session_id, journal, surroundings.redactor),
+    )
+    timeline = Timeline(log.at)
+    log.follow_path(timeline, Timeline.FOLLOWS)
+    log.follow(branch_statements.apply, BranchStatements.FOLLOWS)
+    log.follow(rounds.apply, Rounds.FOLLOWS)
+    log.follow(provenance.apply, Provenance.FOLLOWS)
+    log.follow(policy.apply, Policy.FOLLOWS)
+    log.follow(known.apply, ServerModules.FOLLOWS)
+    log.follow_path(view)
+    if history:
+        log.load(presentable(surroundings.redactor, history))
+        journal.opened_at(Seq(len(history) - 1))
+    named = told_apart(servers)
+    modules = modules_for(named, known.modules, timeline.names)
+    spec = EnvironmentSpec(
+        cwd=cwd,
+        redactor=surroundings.redactor,
+        directories=directories,
+        confined=confined,
+        kept_out=str(surroundings.settings.state_dir),
+        servers={module: name for name, module in modules.items()},
+        import_paths=project.import_paths,
+        variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),
+        limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
+        allow_sudo=surroundings.settings.allow_sudo,
+    )
+    session_servers: SessionServers | None = None
+    if modules:
+        from .servers import SessionServers  # of the first server
+
+        session_servers = SessionServers(
+            named, spec, log, known, surroundings.start_server, lambda: tuple(map(os.path.realpath, provenance.written))
+        )
+    return SessionParts(
+        session_id=session_id,
+        cwd=cwd,
+        directories=directories,
+        store=surroundings.store,
+        log=log,
+        journal=journal,
+        timeline=timeline,
+        branch_statements=branch_statements,
+        rounds=rounds,
+        provenance=provenance,
+        policy=policy,
+        view=view,
+        minter=surroundings.minter,
+        clock=surroundings.clock,
+        settings=surroundings.settings,
+        spec=spec,
+        environments=surroundings.environments,
+        outliner=surroundings.outliner,
+        servers=session_servers,
+        models=surroundings.models,
+        redactor=surroundings.redactor,
+        notes=tuple(notes),
+    )
+
+
+def newly_named(parts: SessionParts) -> Sequence[Event]:
+    """What is to be appended where servers are named that the session has not had before."""
+    if parts.servers is None:
+        return ()
+    fresh = parts.servers.unrecorded
+    return (ServersNamed(modules=fresh),) if fresh else ()

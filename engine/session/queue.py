@@ -1,7 +1,7 @@
 """The queue of a session's requests, and the task that serves them one at a time.
 
 Owns the order in which requests become turns, what a cancel withdraws, and that each request ends, whatever happens.
-Must not know how one is carried out: that is `turns`. Owned by `Session`.
+Must not know how one is served: that is `serving`, loaded with the first request. Owned by `Session`.
 
 Prompts and cells wait in one queue, because both need the one namespace. `take` registers a request before anything is
 awaited, so that a cancel which is read after it finds it. What runs is ended by telling it to end and waiting until it
@@ -14,17 +14,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from anyio.abc import TaskGroup
+
 from ..core.errors import EngineError, SessionBusyError, TurnFailedError
+from ..files.sources import Editor
 from ..log.events.conversation import PromptKind
 from ..log.events.session import PromptQueued, PromptWithdrawn
+from ..log.permissions import Permissions
 from .parts import SessionParts
-from .tickets import Ticket, end_at
+from .requests import Ticket, end_at
 
-if TYPE_CHECKING:
-    from .turns import Turns
+if TYPE_CHECKING:  # of the prompt stage
+    from .serving import RequestServer
+    from .session_runtime import SessionRuntime
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +37,13 @@ MAX_QUEUED: Final = 32
 
 
 class RequestQueue:
-    """First in, first out. `turns` is what serves; made when it is first needed."""
+    """First in, first out. What serves the requests is made when it is first needed."""
 
-    def __init__(self, parts: SessionParts, turns: Callable[[], Turns]) -> None:
+    def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
-        self._turns = turns
+        self._server: RequestServer | None = None
+        self._tasks: TaskGroup | None = None
+        self._asked: tuple[Permissions | None, Editor | None] = (None, None)
         self._waiting: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
@@ -48,13 +54,43 @@ class RequestQueue:
         self._has_served = False
 
     @property
+    def server(self) -> RequestServer:
+        """What serves the requests."""
+        if self._server is None:
+            from .serving import RequestServer  # of the prompt stage
+
+            self._server = RequestServer(self._parts, self._waiting)
+            self._server.runtime.attach(*self._asked)
+            self.connect()
+            if self._tasks is not None:
+                self._tasks.start_soon(self._server.runtime.prepare)
+        return self._server
+
+    @property
+    def runtime(self) -> SessionRuntime | None:
+        """What the session's statements run in; None before the first request."""
+        return None if self._server is None else self._server.runtime
+
+    def attach(self, permissions: Permissions, editor: Editor | None) -> None:
+        """Set who is asked from now on, and which editor's unsaved texts come before the disk."""
+        self._asked = (permissions, editor)
+        if self._server is not None:
+            self._server.runtime.attach(permissions, editor)
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Begin to serve requests."""
+        self._tasks = tasks
+        tasks.start_soon(self.serve)
+
+    def connect(self) -> None:
+        """Begin to connect the MCP servers, beside everything else; the first request does it at the latest."""
+        if self._parts.servers is not None and self._tasks is not None:
+            self._parts.servers.connect(self._tasks)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a request that came now would have to wait."""
         return self._running is not None or bool(self._waiting)
-
-    def announced(self) -> Sequence[Ticket]:
-        """What waits and is announced on the log, in order."""
-        return [ticket for ticket in self._waiting if ticket.prompt_kind == "follow_up"]
 
     def take(self, ticket: Ticket, wanted: PromptKind | None) -> None:
         """Registers a request, or answers it at once, or has it steer the turn that is running.
@@ -84,7 +120,7 @@ class RequestQueue:
             self._waiting.remove(waiting)
             self._withdraw(waiting)
         if self._running is not None and (ticket in (None, self._running) or ticket in self._steering):
-            self._turns().cancel()
+            self.server.cancel()
 
     def begin_close(self) -> None:
         """Takes no request any more and cancels those there are."""
@@ -111,9 +147,9 @@ class RequestQueue:
     async def _rest(self) -> None:
         """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
         self._wake.clear()
-        seconds = self._turns().next_look if self._has_served else None
+        seconds = self.server.runtime.next_look if self._has_served else None
         while seconds is not None and not await self._is_woken(seconds):
-            seconds = await self._look_after()
+            seconds = await self._run_idle_work()
         await self._wake.wait()
 
     async def _is_woken(self, seconds: float) -> bool:
@@ -127,9 +163,9 @@ class RequestQueue:
             self._wake.clear()
         return self._wake.is_set()
 
-    async def _look_after(self) -> float | None:
+    async def _run_idle_work(self) -> float | None:
         try:
-            return await self._turns().look_after()
+            return await self.server.runtime.run_idle_work()
         except EngineError:
             # The log takes nothing any more, which whoever asks next is told.
             return None
@@ -140,9 +176,9 @@ class RequestQueue:
     async def _serve_one(self, ticket: Ticket) -> None:
         self._running = ticket
         try:
-            turns = self._turns()
+            server = self.server
             self._has_served = True
-            end = await turns.carry_out(ticket)
+            end = await server.serve(ticket)
         except EngineError as error:
             end = end_at(self._parts.log, "error", failure=error)
         except Exception:
@@ -156,7 +192,7 @@ class RequestQueue:
 
     def _answered_at_once(self, ticket: Ticket) -> bool:
         """Whether it asked for what can be answered while a turn is running; nothing of that is recorded."""
-        answered = self._turns().answer_at_once(ticket.text, ticket.message_id)
+        answered = ticket.request is None and self.server.answer_at_once(ticket.text, ticket.message_id)
         if answered:
             ticket.finish(end_at(self._parts.log, "end_turn"))
         return answered
@@ -165,7 +201,7 @@ class RequestQueue:
         return wanted == "steer" or (wanted is None and self._parts.policy.option("while_running") == "steer")
 
     def _steer(self, ticket: Ticket) -> bool:
-        if not self._turns().steer(ticket.message("steer")):
+        if not self.server.steer(ticket):
             return False
         self._steering.append(ticket)
         return True

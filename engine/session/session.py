@@ -1,14 +1,12 @@
-"""One session, as adapters use it: what there is to see of it, what can be asked of it, and its life.
+"""One session, as adapters use it: what it holds, what can be asked of it, and its life.
 
-Owns nothing but the connection of its parts: the log with its folds (`parts`), the queue of requests (`requests`), and
-what serves them (`turns`), which is loaded with the first. Must not know any protocol. Made by `registry`.
-Long, because all that adapters may ask for is a method here, most of them a line or two: one door instead of several.
+Owns nothing but three parts: the log with its folds (`parts`), the queue of requests (`queue`), and what serves them
+(`session_runtime`), which is loaded with the first request. Must not know any protocol. Made by `lifecycle.registry`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
@@ -23,7 +21,7 @@ from ..files.sources import Editor
 from ..files.tails import Looked
 from ..log.branch_rows import BranchRow, branch_rows
 from ..log.events import AnyEvent, Event
-from ..log.events.conversation import Attachment, PromptKind, UserMessage
+from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
 from ..log.events.going_back import Rewound
 from ..log.events.session import ConfigChanged, ModeChanged
@@ -34,15 +32,26 @@ from .cancellation import to_the_end
 from .directories import Spellings, additional, check_working_directory, spelled
 from .journal import Subscription
 from .parts import SessionParts
-from .past.requests import EditMode, EditRequest, ReplayReport, ReplayRequest
 from .policy import OptionValues, check_option, known_mode
 from .queue import RequestQueue
-from .tickets import Ticket, TurnEnd
+from .requests import (
+    EditMode,
+    EditRequest,
+    Gone,
+    PastRequest,
+    PastResult,
+    ReplayReport,
+    ReplayRequest,
+    RewindRequest,
+    SwitchRequest,
+    Ticket,
+    TurnEnd,
+)
 
 if TYPE_CHECKING:  # of the prompt stage
     from ..log.cycles import CycleSummary
     from .model_calls.projector import Projection
-    from .turns import Turns
+    from .session_runtime import SessionRuntime
 
 
 class Session:
@@ -51,11 +60,7 @@ class Session:
     def __init__(self, parts: SessionParts, settled: Sequence[Event] = ()) -> None:
         self._parts = parts
         self._settled = settled
-        self._made_turns: Turns | None = None
-        self._tasks: TaskGroup | None = None
-        self._permissions: Permissions | None = None
-        self._editor: Editor | None = None
-        self._requests = RequestQueue(parts, lambda: self._turns)
+        self._requests = RequestQueue(parts)
         self._spellings = Spellings((parts.cwd, *parts.directories))
 
     # --- what there is ------------------------------------------------------------------------------------------------
@@ -158,7 +163,7 @@ class Session:
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
         """The request cycle that the RunStop at `seq` ended; None where it ended none."""
-        return self._turns.cycles.ended_by(seq)
+        return self._runtime.cycles.ended_by(seq)
 
     async def projection(self) -> Projection:
         """What a model would read now, with its cost in tokens.
@@ -166,7 +171,7 @@ class Session:
         Raises:
             EnvironmentUnavailableError: the worker, which renders and counts, is gone and cannot be replaced.
         """
-        return await self._turns.project()
+        return await self._runtime.project()
 
     def subscribe(self) -> Subscription:
         """A new reader of every event and signal that is published from now on; events once they are durable."""
@@ -184,9 +189,7 @@ class Session:
 
     def attach(self, permissions: Permissions, editor: Editor | None = None) -> None:
         """Says whom to ask from now on, and which editor's unsaved texts views and tools go by; None for none."""
-        self._permissions, self._editor = permissions, editor
-        if self._made_turns is not None:
-            self._made_turns.attach(permissions, editor)
+        self._requests.attach(permissions, editor)
 
     def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
         """Takes a prompt; at once, so that a cancel read after it finds it.
@@ -253,10 +256,9 @@ class Session:
             StatementWithdrawnError: it was cancelled before it began.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        end = await self._commanded(ReplayRequest(first, last, mode).command)
-        if end.replay is None:
-            raise StatementWithdrawnError(self.session_id)
-        return end.replay
+        report = await self._ask(ReplayRequest(first, last, mode))
+        assert isinstance(report, ReplayReport)
+        return report
 
     async def edit(
         self, number: int, source: str, last: int | None = None, mode: EditMode = "recorded"
@@ -277,10 +279,11 @@ class Session:
             StatementWithdrawnError: it was cancelled.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        end = await self._commanded(EditRequest(number, source, last, mode).command)
-        if end.replay is None or end.replay.outcome == "cancelled":
+        report = await self._ask(EditRequest(number, source, last, mode))
+        assert isinstance(report, ReplayReport)
+        if report.outcome == "cancelled":
             raise StatementWithdrawnError(self.session_id)
-        return end.replay
+        return report
 
     async def _carried_out(self, ticket: Ticket) -> TurnEnd:
         """The end of a request; where the waiting task is cancelled, so is the request."""
@@ -314,13 +317,7 @@ class Session:
             InvalidRequestError: there is no such statement, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .commands.timeline import (
-            KEEP_CONVERSATION,
-            KEEP_FILES,  # of the prompt stage
-        )
-
-        keeps = ((KEEP_FILES, not files), (KEEP_CONVERSATION, not conversation))
-        return await self._gone(" ".join(("/rewind", str(statement), *(name for name, is_set in keeps if is_set))))
+        return await self._go(RewindRequest(statement, files, conversation))
 
     async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
         """Goes over to the end of another branch; in its place in the queue, and cancelled as `rewind`.
@@ -333,22 +330,23 @@ class Session:
             InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        from .commands.timeline import KEEP_FILES  # of the prompt stage
+        return await self._go(SwitchRequest(branch, files))
 
-        return await self._gone(f"/branch {branch}" if files else f"/branch {branch} {KEEP_FILES}")
+    async def _go(self, request: RewindRequest | SwitchRequest) -> Rewound | None:
+        gone = await self._ask(request)
+        assert isinstance(gone, Gone)
+        return gone.rewound
 
-    async def _commanded(self, command: str) -> TurnEnd:
-        end = await self._carried_out(self.accept(command))
+    async def _ask(self, request: PastRequest) -> PastResult:
+        """Put a request about the past into the queue; its result. On the log it reads as the command for it."""
+        ticket = Ticket(self._parts.minter.message(), Composed(request.command), self._kind(), request=request)
+        self._requests.take(ticket, None)
+        end = await self._carried_out(ticket)
         if end.refused is not None:
             raise end.refused
-        return end
-
-    async def _gone(self, command: str) -> Rewound | None:
-        end = await self._commanded(command)
-        own = takewhile(
-            lambda event: not isinstance(event, UserMessage), map(self._parts.log.at, map(Seq, range(end.seq, -1, -1)))
-        )
-        return next((event for event in own if isinstance(event, Rewound)), None)
+        if end.result is None:
+            raise StatementWithdrawnError(self.session_id)
+        return end.result
 
     async def tick(self) -> Sequence[Event]:
         """Lets running handles catch up with their files now; what changed, as events.
@@ -358,7 +356,7 @@ class Session:
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        return await to_the_end(self._turns.tick)
+        return await to_the_end(self._runtime.tick)
 
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
         """The handles there are, and what those of `names` show, as `Environment.look`; in between two statements.
@@ -366,16 +364,17 @@ class Session:
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        return await self._turns.look(names, tokens, at_sources=at_sources)
+        return await self._runtime.look(names, tokens, at_sources=at_sources)
 
     async def count(self, texts: Sequence[str]) -> Sequence[int]:
         """How many tokens each text has. Raises EnvironmentUnavailableError, because the worker counts."""
-        return await self._turns.count(texts)
+        return await self._runtime.count(texts)
 
     async def rest(self) -> None:
         """Ends the worker, where no request is carried out or waits; the next one that needs it has a rebuilt one."""
-        if self._made_turns is not None and not self.is_busy:
-            await self._made_turns.rest()
+        runtime = self._requests.runtime
+        if runtime is not None and not self.is_busy:
+            await runtime.rest()
 
     def check_place(self, cwd: str, directories: Sequence[str], *, confined: bool) -> None:
         """Raises InvalidRequestError where it is open in other directories, or confined to them and not, or not."""
@@ -446,13 +445,11 @@ class Session:
 
     def start(self, tasks: TaskGroup) -> None:
         """Begins to serve requests."""
-        self._tasks = tasks
-        tasks.start_soon(self._requests.serve)
+        self._requests.start(tasks)
 
     def connect(self) -> None:
         """Begins to connect its MCP servers, beside everything else; the first request does it at the latest."""
-        if self._parts.servers is not None and self._tasks is not None:
-            self._parts.servers.connect(self._tasks)
+        self._requests.connect()
 
     def begin_close(self) -> None:
         """Takes no request any more and cancels those there are; at once, like `accept`."""
@@ -463,21 +460,13 @@ class Session:
         self.begin_close()
         await self._requests.idle()
         try:
-            if self._made_turns is not None:
-                await self._made_turns.close()
+            if self._requests.runtime is not None:
+                await self._requests.runtime.close()
         finally:
             if self._parts.servers is not None:
                 await self._parts.servers.close()
         self._parts.journal.close()
 
     @property
-    def _turns(self) -> Turns:
-        if self._made_turns is None:
-            from .turns import Turns  # of the prompt stage
-
-            self._made_turns = Turns(self._parts, self._requests.announced)
-            self._made_turns.attach(self._permissions, self._editor)
-            self.connect()
-            if self._tasks is not None:
-                self._tasks.start_soon(self._made_turns.prepare)
-        return self._made_turns
+    def _runtime(self) -> SessionRuntime:
+        return self._requests.server.runtime

@@ -21,7 +21,7 @@ STAGES: Final[dict[Stage, tuple[str, ...]]] = {
         "log.store.locks",
         "files.safe_open",
     ),
-    "prompt": ("session.turns", "session.lifecycle.reopening", "runtime.worker_environment", "context.models.local"),
+    "prompt": ("session.serving", "session.lifecycle.reopening", "runtime.worker_environment", "context.models.local"),
 }
 """By stage, in the order of a process's life: what is loaded before a first request is read, while its answer is on
 its way, and while a new session is being shown. A provider's library comes last, on a thread:

@@ -21,29 +21,26 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..context.tail.results import result_text
-from ..core.clock import Clock
+from ..context.tail.results import result_text, value_chars
 from ..core.domain import is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
-from ..core.ids import ExecutionId, Minter, Seq, ToolCallId
+from ..core.ids import ExecutionId, Seq, ToolCallId
 from ..core.text import cut_middle, valid_text
-from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..log.file_history import artifacts_of
 from ..log.statements import RunOutcome, RunRequest, Touched
-from ..log.timeline import Timeline
 from ..runtime.environment import Environment
 from .act_files import RecordedAnswers
 from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
-from .journal import Journal, OutputStreamed
+from .journal import OutputStreamed
 from .kept import Revisions, ValueKeeping
 from .live_environment import LiveEnvironment
-from .policy import Policy
-from .touches import Records, Touches
+from .parts import SessionParts
+from .touches import Touches, records_of
 
 _NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
 _RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
@@ -77,35 +74,26 @@ class StatementRunner:
 
     def __init__(
         self,
-        *,
-        log: EventLog,
-        journal: Journal,
-        timeline: Timeline,
-        policy: Policy,
+        parts: SessionParts,
         environment: LiveEnvironment,
         revisions: Revisions,
         values: ValueKeeping,
         desk: Desk,
-        records: Records,
-        minter: Minter,
-        clock: Clock,
-        seconds: float,
-        value_chars: int,
     ) -> None:
-        self._log = log
-        self._journal = journal
-        self._timeline = timeline
-        self._policy = policy
+        self._log = parts.log
+        self._journal = parts.journal
+        self._timeline = parts.timeline
+        self._policy = parts.policy
         self._environment = environment
         self._revisions = revisions
         self._values = values
         self._desk = desk
-        self._minter = minter
-        self._clock = clock
-        self._seconds = seconds
-        self._value_chars = value_chars
+        self._minter = parts.minter
+        self._clock = parts.clock
+        self._seconds = parts.settings.statement_seconds
+        self._value_chars = value_chars(parts.settings.context_budget)
         self._announced: StatementRecorded | None = None
-        self._records = records
+        self._records = records_of(parts)
         self._writing: tuple[bytes, ...] = ()
         """The files that the namespace's process has open for writing."""
 

@@ -198,7 +198,7 @@ def test_no_server_outlives_the_agent_however_that_ends(tmp_path: Path, end: str
 
 def test_importing_the_agent_loads_nothing_of_mcp(tmp_path: Path) -> None:
     script = (
-        "import sys, acp_adapter.cli, acp_adapter.server, engine.session.turns, engine.session.servers\n"
+        "import sys, acp_adapter.cli, acp_adapter.server, engine.session.serving, engine.session.servers\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('mcp', 'mcp_types', 'httpx2', 'starlette')])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)

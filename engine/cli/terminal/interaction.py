@@ -22,8 +22,8 @@ from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSen
 from ...log.redaction import Redactor
 from ...session.journal import Item
 from ...session.policy import MODES
+from ...session.requests import Ticket
 from ...session.session import Session
-from ...session.tickets import Ticket
 from ..output import shown
 from . import rendering
 from .keyboard import Keyboard, Pump

@@ -28,8 +28,8 @@ from ...core.errors import SessionReadOnlyError
 from ...core.ids import Seq
 from ...log.events import Event
 from ...session.journal import Item, Subscription
+from ...session.requests import TurnEnd
 from ...session.session import Session
-from ...session.tickets import TurnEnd
 
 _ESCAPE_SECONDS: Final = 0.1
 """After an escape byte, how long the rest of a key may take; else it was the key Escape."""

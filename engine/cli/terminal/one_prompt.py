@@ -43,8 +43,8 @@ from ...session.journal import (
     StatementRerun,
     TextStreamed,
 )
+from ...session.requests import ReplayReport, TurnEnd
 from ...session.session import Session
-from ...session.tickets import TurnEnd
 from ..complaints import ExitCode
 from ..output import print_json, shown_line, visible_json
 from .keyboard import Pump
@@ -559,8 +559,8 @@ def _outcome(end: TurnEnd, fold: PromptFold, refused: Sequence[str]) -> tuple[Ex
         return ExitCode.STOPPED, f"refused, because nobody could be asked: {'; '.join(refused)}"
     if end.refused is not None:
         return ExitCode.FAILED, str(end.refused)
-    if end.replay is not None and end.replay.outcome != "completed":
-        return ExitCode.FAILED, f"the replay was {end.replay.outcome}: {end.replay.detail}"
+    if isinstance(end.result, ReplayReport) and end.result.outcome != "completed":
+        return ExitCode.FAILED, f"the replay was {end.result.outcome}: {end.result.detail}"
     return _statement_outcome(fold) if fold.kind == "statement" else (ExitCode.DONE, None)
 
 

@@ -24,8 +24,8 @@ _NOT_YET: Final = "Nothing is known yet of what a model would be sent; ask again
 async def context(context: CommandContext, argument: str) -> str:
     if argument and argument != TAIL:
         return _past(context, argument)
-    projection = await context.project()
-    changes = () if argument else await context.foresee()
+    projection = await context.runtime.project()
+    changes = () if argument else await context.runtime.foresee()
     names = {row.obj_id: row.name for row in projection.handles}
     foreseen = _foreseen([(names.get(item.obj_id, item.obj_id), item.text) for item in changes])
     return _present(context, projection, argument, foreseen)
@@ -34,7 +34,7 @@ async def context(context: CommandContext, argument: str) -> str:
 def context_glance(context: CommandContext, argument: str) -> str:
     if argument and argument != TAIL:
         return _past(context, argument)
-    latest = context.latest()
+    latest = context.runtime.projector.latest
     return f"{context.as_of}\n\n{_present(context, latest, argument)}" if latest else _NOT_YET
 
 
@@ -43,11 +43,11 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
     tail = projection.prompt.tail
     if argument == TAIL:
         return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail)) or _NO_TAIL
-    number = len(context.sent.calls)
+    number = len(context.runtime.sent.calls)
     first = next((f", from `{name}` on," for name in projection.tail_sections), "")
     return "\n\n".join(
         (
-            breakdown_text("A model would now be sent", context.breakdown(projection)),
+            breakdown_text("A model would now be sent", context.runtime.calls.breakdown(projection)),
             *foreseen,
             *_last_part(
                 f"The last part{first} is made anew for each call, and stands at the end of the newest message. Now:",
@@ -75,29 +75,31 @@ def _foreseen(changes: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 
 def _past(context: CommandContext, argument: str) -> str:
-    call = context.sent.numbered(argument)
+    call = context.runtime.sent.numbered(argument)
     if call is None:
         return (
-            f"{context.sent.without(argument)} `/context` alone shows what a model would now be sent, and "
+            f"{context.runtime.sent.without(argument)} `/context` alone shows what a model would now be sent, and "
             f"`/context {TAIL}` the last part of that."
         )
-    number = context.sent.number_of(call)
-    tail = context.content(call.tail) if call.tail is not None else ""
+    number, session_id = context.runtime.sent.number_of(call), context.runtime.parts.session_id
+    tail = context.runtime.calls.text(call.tail) if call.tail is not None else ""
     return "\n\n".join(
         (
-            breakdown_text(f"Model call {number}, {_when(context, call)}, was sent", context.breakdown_of(call)),
+            breakdown_text(
+                f"Model call {number}, {_when(context, call)}, was sent", context.runtime.calls.breakdown_of(call)
+            ),
             *_last_part(
                 "Its last part, at the end of the newest message, was:", tail, "; they are printed by the next"
             ),
-            f"In a shell, `rewindow show {context.session_id} --projection {number}` prints every text of it.",
+            f"In a shell, `rewindow show {session_id} --projection {number}` prints every text of it.",
         )
     )
 
 
 def _when(context: CommandContext, call: ProjectionSent) -> str:
-    if not context.is_on_path(call):
+    if not context.runtime.parts.log.branches.holds(call):
         return f"on branch {code_span(printable(call.branch_id))}"
-    cells = reversed(context.timeline.cells)
+    cells = reversed(context.cells)
     last = next((cell for cell in cells if cell.finished and cell.finished.seq < call.position), None)
     return f"after statement {last.statement.index}" if last else "before the first statement"
 
@@ -115,22 +117,22 @@ def _last_part(heading: str, tail: str, where: str | None = None) -> Sequence[st
 async def views(context: CommandContext, argument: str) -> str:
     if argument and argument != ALL:
         return _NO_SUCH_VIEWS
-    return views_text((await context.project()).handles, is_whole=argument == ALL)
+    return views_text((await context.runtime.project()).handles, is_whole=argument == ALL)
 
 
 def views_glance(context: CommandContext, argument: str) -> str:
     if argument and argument != ALL:
         return _NO_SUCH_VIEWS
-    latest = context.latest()
+    latest = context.runtime.projector.latest
     return f"{context.as_of}\n\n{views_text(latest.handles, is_whole=argument == ALL)}" if latest else _NOT_YET
 
 
 async def tick(context: CommandContext, _: str) -> str:
     """What changed, a line for each handle: the differences are shown with the files that have changed."""
-    events = await context.tick()
+    events = await context.runtime.tick()
     changed = [event for event in events if isinstance(event, TickApplied) and event.delta]
     if changed:
-        names = await context.names()
+        names = await context.runtime.handle_names()
         lines = [f"- {code_span(names.get(event.obj_id, event.obj_id))}: {printable(event.delta)}" for event in changed]
         return "\n".join(["These handles show what is there now; the model is told with its next call:", *lines])
     running = sum(event.nodes for event in events if isinstance(event, NodesTicked))
@@ -142,7 +144,7 @@ async def tick(context: CommandContext, _: str) -> str:
 
 
 async def compact(context: CommandContext, _: str) -> str:
-    compacted = await context.compact()
+    compacted = await context.runtime.compact()
     if compacted is None:
         return "Nothing can be left out."
     cut, used = compacted

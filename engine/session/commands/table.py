@@ -1,7 +1,7 @@
 """What a user can ask of the session itself, with a slash. All of it works without a model.
 
 One row per command; adapters advertise the table. A command works on its context alone and answers in Markdown. Called
-by `turns`.
+by `serving`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,37 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
 
 from ...core.errors import InvalidRequestError
 from ...core.text import code_span
 from ...log.user_message import MAX_TEXT_CHARS, Composed, is_long_text
 from ..policy import MODES, OPTIONS
+from ..requests import (
+    KEEP_CONVERSATION,
+    KEEP_FILES,
+    EditRequest,
+    PastRequest,
+    ReplayRequest,
+    RewindRequest,
+    SwitchRequest,
+)
 from .command import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
-from .timeline import KEEP_CONVERSATION, KEEP_FILES, branch, diff_glance, edit, omit, replay, rewind, timeline_glance
+from .timeline import (
+    branch,
+    diff_glance,
+    edit,
+    omit,
+    replay,
+    rewind,
+    rewind_to,
+    run_again,
+    run_edited,
+    switch_to,
+    timeline_glance,
+)
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What a person types who means a command; a path has more slashes, or dots."""
@@ -151,6 +172,19 @@ COMMANDS: Final[dict[str, Command]] = {
     )
 }
 """The slash commands by name, in the order in which they are listed."""
+
+
+def command_for(request: PastRequest) -> tuple[Command, Callable[[CommandContext, Any], Awaitable[str]]]:
+    """The command that a request about the past is on the log, and what carries the request out."""
+    match request:
+        case RewindRequest():
+            return COMMANDS["rewind"], rewind_to
+        case SwitchRequest():
+            return COMMANDS["branch"], switch_to
+        case ReplayRequest():
+            return COMMANDS["replay"], run_again
+        case EditRequest():
+            return COMMANDS["edit"], run_edited
 
 
 def command_of(said: Composed) -> tuple[Command | None, str]:

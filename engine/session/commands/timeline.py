@@ -14,33 +14,40 @@ from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more
 from ...log.branch_rows import SHOWN_BRANCHES, BranchRow, in_common
 from ...log.timeline import Cell
 from ..past.branch_diff import BranchDiff, Differing
-from ..past.head import Gone
-from ..past.requests import (
+from ..requests import (
     EDIT_MODES,
+    KEEP_CONVERSATION,
+    KEEP_FILES,
     EditMode,
     EditRequest,
+    Gone,
     ReplayReport,
     ReplayRequest,
+    RewindRequest,
+    SwitchRequest,
     no_statement,
     number_in,
     numbered,
 )
 from .command import CommandContext
 
-KEEP_FILES: Final = "--keep-files"
-KEEP_CONVERSATION: Final = "--keep-conversation"
 _SHOWN_CHARS: Final = 20
 _REBUILT: Final = "the namespace is rebuilt when it is needed next"
 
 
 async def branch(context: CommandContext, argument: str) -> str:
     if not argument:
-        return "\n".join(_lines(context.branches()))
+        return "\n".join(_lines(context.runtime.branches))
     name, *options = argument.split()
     wrong = _wrong(options, (KEEP_FILES,))
     if wrong:
         raise InvalidRequestError(f"`/branch NAME` takes {code_span(KEEP_FILES)} alone, and not {wrong}.")
-    gone = await context.switch(name, KEEP_FILES not in options)
+    return await switch_to(context, SwitchRequest(name, KEEP_FILES not in options))
+
+
+async def switch_to(context: CommandContext, request: SwitchRequest) -> str:
+    gone = await context.perform(request)
+    assert isinstance(gone, Gone)
     return f"{_where(context)}. {_files(gone)}"
 
 
@@ -53,13 +60,19 @@ async def rewind(context: CommandContext, argument: str) -> str:
         keeping = f"{code_span(KEEP_FILES)} and {code_span(KEEP_CONVERSATION)}"
         raise InvalidRequestError(f"`/rewind K` takes {keeping} alone, and not {wrong}.")
     statement = number_in(numbers[0]) if numbers else None
-    cells = context.timeline.cells
     if statement is None:
-        raise InvalidRequestError(no_statement(cells, numbers[0] if numbers else argument))
-    gone = await context.rewind(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
-    if KEEP_CONVERSATION not in options:
-        return f"{_where(context)}. {_undone(cells, context.timeline.cells)}{_files(gone)}"
-    return f"{_left_out(statement, len(cells))}; the conversation stays as it is. {_files(gone)}"
+        raise InvalidRequestError(no_statement(context.cells, numbers[0] if numbers else argument))
+    request = RewindRequest(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
+    return await rewind_to(context, request)
+
+
+async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
+    before = context.cells
+    gone = await context.perform(request)
+    assert isinstance(gone, Gone)
+    if request.conversation:
+        return f"{_where(context)}. {_undone(before, context.cells)}{_files(gone)}"
+    return f"{_left_out(request.statement, len(before))}; the conversation stays as it is. {_files(gone)}"
 
 
 def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
@@ -68,7 +81,7 @@ def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
 
 
 def _where(context: CommandContext) -> str:
-    row = next(row for row in context.branches() if row.is_active)
+    row = next(row for row in context.runtime.branches if row.is_active)
     return f"This is now branch {code_span(printable(row.name))}, {_extent(row)}; {_REBUILT}"
 
 
@@ -146,12 +159,12 @@ _OVER: Final = "`/branch NAME` over to another branch"
 
 
 def timeline_glance(context: CommandContext, argument: str) -> str:
-    cells = context.timeline.cells
+    cells = context.cells
     if argument:
         return _one_statement(cells, argument)
     if not cells:
         return "No statement has run yet."
-    rows = context.branches()
+    rows = context.runtime.branches
     active = next(row for row in rows if row.is_active)
     others = [(row, in_common(rows, active.name, row.name)) for row in rows if not row.is_active]
     lines = [_line_among(cell, others) for cell in cells[-SHOWN_STATEMENTS:]]
@@ -171,14 +184,14 @@ def _line_among(cell: Cell, others: Sequence[tuple[BranchRow, int]]) -> str:
 
 
 async def omit(context: CommandContext, argument: str) -> str:
-    cells = context.timeline.cells
+    cells = context.cells
     if not argument:
         omitted = [cell_line(cell) for cell in cells if cell.omitted]
         return "\n".join(omitted) or "No statement is left out; `/omit 3` leaves statement 3 out."
     cell = numbered(cells, argument)
     if cell is None:
         return no_statement(cells, argument)
-    await context.omit(cell.statement.statement_id, not cell.omitted)
+    await context.runtime.omit(cell.statement.statement_id, not cell.omitted)
     now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
     return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes that back."
 
@@ -214,12 +227,12 @@ def diff_glance(context: CommandContext, argument: str) -> str:
     left, *others = argument.split()
     if len(others) > 1:
         return "`/diff` takes two branches, or one to be compared with the active one."
-    active = next(row.name for row in context.branches() if row.is_active)
+    active = next(row.name for row in context.runtime.branches if row.is_active)
     try:
-        found = context.diff(left, *(others or (active,)))
+        found = context.runtime.diff(left, *(others or (active,)))
     except InvalidRequestError as error:
         return str(error)
-    return "\n".join(diff_lines(found, context.cwd))
+    return "\n".join(diff_lines(found, context.runtime.parts.cwd))
 
 
 def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
@@ -279,7 +292,13 @@ _REPLAY_SHOWN_CHARS: Final = 40
 
 
 async def replay(context: CommandContext, argument: str) -> str:
-    return replay_text(await context.replay(replay_request(argument, context.timeline.cells)))
+    return await run_again(context, replay_request(argument, context.cells))
+
+
+async def run_again(context: CommandContext, request: ReplayRequest) -> str:
+    report = await context.perform(request)
+    assert isinstance(report, ReplayReport)
+    return replay_text(report)
 
 
 def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayMode] = MODES) -> ReplayRequest:
@@ -337,7 +356,12 @@ def _heading(report: ReplayReport) -> str:
 
 async def edit(context: CommandContext, argument: str) -> str:
     head, _, source = argument.partition("\n")
-    asked = replay_request(head, context.timeline.cells, EDIT_MODES)
-    report = await context.edit(EditRequest(asked.first, source, asked.last, cast("EditMode", asked.mode)))
+    asked = replay_request(head, context.cells, EDIT_MODES)
+    return await run_edited(context, EditRequest(asked.first, source, asked.last, cast("EditMode", asked.mode)))
+
+
+async def run_edited(context: CommandContext, request: EditRequest) -> str:
+    report = await context.perform(request)
+    assert isinstance(report, ReplayReport)
     back = f" This is branch {code_span(report.branch)} now; `/branch` lists all." if report.branch else ""
     return replay_text(report, back)

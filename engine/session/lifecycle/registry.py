@@ -30,7 +30,6 @@ from ...log.events.session import SessionOpened
 from ...log.redaction import Redactor
 from ...log.store_protocol import Place, SessionRow, Store
 from ...runtime.environment import Environment, StartServer
-from ..assembly import Surroundings, assemble, newly_named
 from ..directories import (
     Scratch,
     additional,
@@ -42,6 +41,7 @@ from ..directories import (
     spelled,
 )
 from ..journal import Journal
+from ..parts import Surroundings, assemble, newly_named
 from ..session import Session
 
 _SHOWN_CHARS: Final = 80

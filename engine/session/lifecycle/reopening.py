@@ -39,7 +39,6 @@ from ...log.file_history import open_rewind, open_touches
 from ...log.past import KeptValues
 from ...log.store.schema import names_in
 from ...log.store_protocol import SessionRow, Store
-from ..assembly import Surroundings, assemble, newly_named
 from ..directories import (
     ProjectEnvironment,
     additional,
@@ -50,7 +49,7 @@ from ..directories import (
     spelled,
 )
 from ..journal import Journal
-from ..parts import SessionParts
+from ..parts import SessionParts, Surroundings, assemble, newly_named
 from ..policy import Policy
 from ..repair import enforce_view, repair
 from ..session import Session

@@ -12,7 +12,7 @@ A cancel goes back to the branch that was left. Must not know requests or transp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -31,10 +31,10 @@ from ...log.store_protocol import Store
 from ...log.timeline import Cell, Execution, Timeline
 from ..act_files import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
+from ..requests import ActiveRequest, EditRequest, ReplayReport, report_of
 from ..statements import Stead
 from .head import Head
 from .replaying import Consent, RunComparison, RunsAgain, fault_of, not_run, numbers_of, runs_anew
-from .requests import EditRequest, ReplayReport, report_of
 
 _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 
@@ -48,10 +48,8 @@ class Editing:
         self._store = store
         self._head = head
 
-    async def edit(
-        self, request: EditRequest, cancellation: Cancellation, begin_run: Callable[[], None]
-    ) -> ReplayReport:
-        """Makes the branch and runs the statements there; `begin_run` is called when the head has moved to it.
+    async def edit(self, request: EditRequest, active: ActiveRequest) -> ReplayReport:
+        """Makes the branch and runs the statements there; `active` begins when the head has moved to it.
 
         Raises:
             InvalidRequestError: there is no such statement, or no source that can run; nothing has changed.
@@ -67,19 +65,19 @@ class Editing:
         calls = {event.tool_call_id: event for event in self._runs.log.path if isinstance(event, ToolCall)}
         steps = [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells]
         run = _Edit(steps, request, self._runs, self._timeline, self._store)
-        branch = await self._head.branch_at(place)
-        begin_run()
+        branch = await self._head.branch_at(place, active)
+        active.begin()
         self._runs.log.append(EditBegun(first=first, last=last, statements=len(steps)))
-        ending = await self._carry_out(run, left, cancellation)
+        ending = await self._carry_out(run, left, active)
         reached = None if ending[0] == "cancelled" else branch
         return report_of(request, (first, last), run, ending, reasons, reached)
 
-    async def _carry_out(self, run: _Edit, left: BranchId, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
+    async def _carry_out(self, run: _Edit, left: BranchId, active: ActiveRequest) -> tuple[ReplayOutcome, str]:
         try:
-            fault = await run.conduct(cancellation)
+            fault = await run.conduct(active.cancellation)
         except WorkCancelledError:
             with anyio.CancelScope(shield=True):
-                await self._head.back_to(left)
+                await self._head.back_to(left, active)
             return "cancelled", ""
         except EnvironmentUnavailableError as error:
             return "failed", str(error)

@@ -30,7 +30,7 @@ from ...log.events import UNSTAMPED, Event
 from ...log.events.conversation import RunStop
 from ...log.events.execution import FileWritten, StatementOmitted, StatementRecorded
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
-from ...log.events.session import PromptQueued, ServerConnected, ServerLost
+from ...log.events.session import ServerConnected, ServerLost
 from ...log.facts import Provenance
 from ...log.file_history import Restorable, restorable, reversed_
 from ...log.redaction import HIDDEN
@@ -43,8 +43,8 @@ from ..live_environment import LiveEnvironment
 from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
+from ..requests import ActiveRequest, Gone, no_statement
 from ..tools import Replaced, Workspace, restore
-from .requests import no_statement
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -90,7 +90,7 @@ def _created(log: EventLog, branch: BranchId, end: Seq) -> BranchCreated:
 
 
 class Head:
-    """One session's. `waiting` are the announcements of what waits, in its order."""
+    """One session's."""
 
     def __init__(
         self,
@@ -100,14 +100,12 @@ class Head:
         view: ViewFold,
         environment: LiveEnvironment,
         preparer: Preparer,
-        waiting: Callable[[], Sequence[PromptQueued]],
     ) -> None:
         self._log = log
         self._timeline = timeline
         self._view = view
         self._environment = environment
         self._preparer = preparer
-        self._waiting = waiting
 
     def after(self, statement: int, *, conversation: bool = True) -> Goal:
         """Back to the result of that statement, 0 for the beginning; with the `conversation` on a new branch.
@@ -135,23 +133,23 @@ class Head:
         last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
         return Goal(found.name, end_of(found, branches, self._log.events), last)
 
-    async def branch_at(self, end: Seq) -> BranchId:
+    async def branch_at(self, end: Seq, request: ActiveRequest) -> BranchId:
         """Makes a branch that shares the active path before position `end`, and moves to it."""
         branch = self._log.branches.next_name
-        await self.go(Goal(branch, end, 0), _nothing)
+        await self.go(Goal(branch, end, 0), request, _nothing)
         return branch
 
-    async def back_to(self, branch: BranchId) -> None:
+    async def back_to(self, branch: BranchId, request: ActiveRequest) -> None:
         """Moves to the end of a branch that was left a moment ago; files stay as they are."""
-        await self.go(self.end_of(branch), _nothing)
+        await self.go(self.end_of(branch), request, _nothing)
 
-    async def go(self, goal: Goal, before: Callable[[], Awaitable[T]]) -> T:
+    async def go(self, goal: Goal, request: ActiveRequest, before: Callable[[], Awaitable[T]]) -> T:
         """Goes there; what comes of `before`, which is done when the worker has ended. Nothing is awaited after it."""
         async with self._environment.step, self._environment.ended():
             done = await before()
             reach(self._log, self._timeline, self._view, goal)
             if goal.branch is not None:
-                for prompt in self._waiting():
+                for prompt in request.announcements():
                     self._log.append(prompt)
                 self._preparer.forget()
             return done
@@ -331,26 +329,15 @@ def _is_lost(file: FileToRestore) -> bool:
 # that is to be done: `carry_on` does the rest when the session is opened. Must not know commands. Made by `turns`.
 
 
-class Gone(NamedTuple):
-    """What of the session's files was written since the place where it is now, and what became of it.
-
-    `rewound` is None where they stay as they are, or where there are none.
-    """
-
-    written: Restorable
-    rewound: Rewound | None
-
-
 class Rewinder:
-    """One session's. `begin_run` has the command that is carried out be on the log."""
+    """One session's."""
 
-    def __init__(self, log: EventLog, head: Head, files: FileRewinding, begin_run: Callable[[], None]) -> None:
+    def __init__(self, log: EventLog, head: Head, files: FileRewinding) -> None:
         self._log = log
         self._head = head
         self._files = files
-        self._begin_run = begin_run
 
-    async def go(self, goal: Goal, *, files: bool) -> Gone:
+    async def go(self, goal: Goal, request: ActiveRequest, *, files: bool) -> Gone:
         """Goes there, with the `files` or without. Raises SessionReadOnlyError."""
         found = self._files.plan(goal.since)
         begun = None
@@ -362,8 +349,8 @@ class Rewinder:
         async def put_back() -> Rewound | None:
             return None if begun is None else await self._files.rewind(begun)
 
-        rewound = await self._head.go(goal, put_back)
-        self._begin_run()
+        rewound = await self._head.go(goal, request, put_back)
+        request.begin()
         if rewound is not None:
             self._log.append(rewound)
         return Gone(found, rewound)

@@ -6,7 +6,7 @@ Used by `live_replay` and `editing`, one for each of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -35,9 +35,9 @@ from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
 from ..policy import Policy
 from ..questions import Questions, Verdict
+from ..requests import ReplayReport, ReplayRequest, no_statement, report_of
 from ..statements import Rerun, StatementRunner
 from ..ticker import Ticker
-from .requests import ReplayReport, ReplayRequest, no_statement, report_of
 
 
 class RunComparison:
@@ -342,19 +342,16 @@ class Replayer:
 
     def __init__(
         self,
+        runs: RunsAgain,
         *,
-        log: EventLog,
         timeline: Timeline,
-        environment: LiveEnvironment,
-        live: Callable[[Sequence[Cell]], LiveReplay],
-        minter: Minter,
         clock: Clock,
     ) -> None:
-        self._log = log
+        self._runs = runs
+        self._log = runs.log
         self._timeline = timeline
-        self._environment = environment
-        self._live = live
-        self._minter = minter
+        self._environment = runs.environment
+        self._minter = runs.minter
         self._clock = clock
 
     async def replay(self, request: ReplayRequest, cancellation: Cancellation) -> ReplayReport:
@@ -392,7 +389,7 @@ class Replayer:
             )
         reasons = not_run(meant, [cell.statement.index for cell in cells], anew=True)
         check_any(cells, reasons)
-        replay = self._live(cells)
+        replay = LiveReplay(cells, self._runs)
         self._log.append(ReplayBegun(first=first, last=last, mode="live", statements=len(cells)))
         ending: _Ending = "interrupted", "internal error"
         try:

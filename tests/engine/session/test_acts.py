@@ -9,21 +9,17 @@ import anyio
 import msgspec
 import pytest
 
-from engine.core.ids import ExecutionId, Minter, ToolCallId
+from engine.core.ids import ExecutionId, ToolCallId
 from engine.core.toolbox import TOOLS
-from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
-from engine.log.redaction import Redactor
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session.acts import Acts, Desk
 from engine.session.editor_files import SessionBuffers
-from engine.session.policy import Policy
 from engine.session.questions import SHOWN_CHARS, Questions
 from engine.session.tools import Seen, Workspace
-from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.session_parts import session_parts
 
 pytestmark = pytest.mark.anyio
 SECONDS = 10.0
@@ -39,20 +35,14 @@ async def performed(root: Path, operation: str, **arguments: object) -> tuple[Ef
 
 async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tuple[EffectAnswer, Sequence[Event]]:
     """The answer to one effect, and all that the log has of it."""
-    clock = FixedClock()
-    log = EventLog(clock, lambda event: None)
-    redactor, policy, roots = Redactor(()), Policy(), (str(root),)
+    parts, workspace = session_parts(root), Workspace(str(root))
+    log = parts.log
     desk = Desk(
-        log=log,
-        store=MemoryStore(clock),
-        minter=Minter(clock, CountingEntropy()),
-        workspace=Workspace(str(root)),
-        redactor=redactor,
-        policy=policy,
-        questions=Questions(log, policy, redactor, roots),
+        parts=parts,
+        workspace=workspace,
+        questions=Questions(log, parts.policy, parts.redactor, workspace.roots),
         seen=Seen(),
-        buffers=SessionBuffers(Workspace(str(root)), clock),
-        signal=lambda signal: None,
+        buffers=SessionBuffers(workspace, parts.clock),
         dismissed=lambda: None,
     )
     acts = Acts(desk, ExecutionId("ex"), PARENT, approved=True)

@@ -11,26 +11,22 @@ import anyio
 import pytest
 
 from engine.core.execution import LeftOut
-from engine.core.ids import ExecutionId, Minter, ToolCallId
-from engine.log.event_log import EventLog
+from engine.core.ids import ExecutionId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import EffectAnswered, EffectRequested, FileWritten
 from engine.log.events.session import ConfigChanged, PermissionAnswered, PermissionAsked
 from engine.log.file_history import artifacts_of
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
-from engine.log.redaction import Redactor
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session import acts as module
 from engine.session.acts import Acts, Desk
 from engine.session.editor_files import SessionBuffers
-from engine.session.policy import Policy
 from engine.session.questions import Questions
 from engine.session.tools import Seen, Workspace
-from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.permissions import FixedPermissions
+from tests.support.session_parts import session_parts
 
 pytestmark = pytest.mark.anyio
 SECONDS = 10.0
@@ -42,25 +38,17 @@ class Office:
     """A desk in a directory whose user is asked about acts, and the acts of one statement there."""
 
     def __init__(self, root: Path, approved: bool = False) -> None:
-        clock, roots = FixedClock(), (str(root),)
-        policy, redactor = Policy(), Redactor(())
-        self.log = EventLog(clock, lambda event: None)
-        self.log.follow(policy.apply)
+        parts, self.workspace = session_parts(root), Workspace(str(root))
+        self.log, self.store = parts.log, parts.store
         self.log.append(ConfigChanged(option="ask_about", value="acts"))
-        self.questions = Questions(self.log, policy, redactor, roots)
+        self.questions = Questions(self.log, parts.policy, parts.redactor, self.workspace.roots)
         self.dismissed: list[bool] = []
-        self.store, self.workspace = MemoryStore(clock), Workspace(str(root))
         desk = Desk(
-            log=self.log,
-            store=self.store,
-            minter=Minter(clock, CountingEntropy()),
+            parts=parts,
             workspace=self.workspace,
-            redactor=redactor,
-            policy=policy,
             questions=self.questions,
             seen=Seen(),
-            buffers=SessionBuffers(Workspace(str(root)), clock),
-            signal=lambda signal: None,
+            buffers=SessionBuffers(self.workspace, parts.clock),
             dismissed=lambda: self.dismissed.append(True),
         )
         self._acts = Acts(desk, ExecutionId("ex"), ToolCallId("p"), approved=approved)

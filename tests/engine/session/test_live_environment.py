@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -10,28 +10,28 @@ import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.execution import INTERRUPTED, ExceptionInfo
-from engine.core.ids import ExecutionId, Minter, StatementId, ToolCallId
+from engine.core.ids import ExecutionId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.log.events.session import EnvironmentRestored
-from engine.log.facts import Readings
-from engine.log.redaction import NO_SECRETS, Redactor
-from engine.log.store.memory import MemoryStore
-from engine.runtime.environment import Environment, EnvironmentSpec
+from engine.log.facts import READING, Readings
+from engine.log.redaction import Redactor
+from engine.runtime.environment import Environment
 from engine.session.cancellation import Cancellation, WorkCancelledError
 from engine.session.kept import CheckpointKeeping, ValueKeeping
-from engine.session.live_environment import LiveEnvironment, RebuildProgress
+from engine.session.live_environment import LiveEnvironment
 from tests.support.confining import confinement_of
-from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
+from tests.support.session_parts import session_parts
 
 pytestmark = pytest.mark.anyio
 
 
 def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironment, EventLog]:
     """An environment of a session in which these statements have run."""
-    readings = Readings()
-    log = EventLog(FixedClock(), lambda event: None, folds=(readings.apply,))
+    parts = session_parts(Path("/nowhere"), environments=lambda: environment)
+    readings, log = Readings(), parts.log
+    log.follow(readings.apply, READING)
     for number, source in enumerate(sources, 1):
         statement, execution = StatementId(f"st{number}"), ExecutionId(f"ex{number}")
         call = ToolCallId(f"c{number}")
@@ -41,20 +41,9 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
             execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
         )
         log.append(finished)
-    store = MemoryStore(FixedClock())
-    values = ValueKeeping(log, store, Redactor(()), anyio.lowlevel.checkpoint)
+    values = ValueKeeping(log, parts.store, Redactor(()), anyio.lowlevel.checkpoint)
     kept = CheckpointKeeping(log, keeps=False)
-    live = LiveEnvironment(
-        lambda: environment,
-        EnvironmentSpec(cwd="/", redactor=NO_SECRETS),
-        log,
-        readings,
-        store,
-        values,
-        kept,
-        confinement_of(log),
-        progress=partial(RebuildProgress, lambda signal: None, Minter(FixedClock(), CountingEntropy())),
-    )
+    live = LiveEnvironment(parts, readings, values, kept, confinement_of(parts))
     return live, log
 
 

@@ -1,0 +1,49 @@
+"""The parts of a session over a store in memory, for tests of what works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.core.ids import Minter, SessionId
+from engine.core.settings import Settings
+from engine.log.redaction import NO_SECRETS
+from engine.log.store.memory import MemoryStore
+from engine.log.store_protocol import SessionRow
+from engine.runtime.environment import Environment
+from engine.session.directories import ProjectEnvironment
+from engine.session.journal import Journal
+from engine.session.parts import SessionParts, Surroundings, assemble
+
+from .fixed import CountingEntropy, FixedClock
+
+SESSION = SessionId("s")
+
+
+def session_parts(
+    cwd: Path, *, environments: Callable[[], Environment] | None = None, state: Path | None = None, **settings: Any
+) -> SessionParts:
+    """Those of a session in `cwd`, with these settings; nothing has happened in it."""
+    clock = FixedClock()
+    store = MemoryStore(clock)
+    store.create(SessionRow(session_id=SESSION, cwd=str(cwd)))
+    journal = Journal(store, SESSION)
+    store.acquire(SESSION, journal.committed)
+    surroundings = Surroundings(
+        store=store,
+        settings=Settings(state_dir=state or cwd / "state", **settings),
+        environments=environments or _none,
+        outliner=None,
+        start_server=None,
+        models=_none,
+        clock=clock,
+        minter=Minter(clock, CountingEntropy()),
+        environ={},
+        redactor=NO_SECRETS,
+    )
+    return assemble(surroundings, SESSION, str(cwd), (), ProjectEnvironment(), journal)
+
+
+def _none() -> Any:
+    raise NotImplementedError
