@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from .files.tails import News as News
     from .files.tails import PastStatement as PastStatement
     from .files.tails import ProjectionPart as ProjectionPart
-    from .log.branch_rows import BranchRow as BranchRow
+    from .log.branches import BranchRow as BranchRow
     from .log.branches import path_of as path_of
     from .log.cycles import CycleSummary as CycleSummary
     from .log.file_history import rewound_lines as rewound_lines
@@ -397,8 +397,7 @@ _MODULES: Final = {
     "files.search.ignore_files": "complete_path",
     "files.sources": "Buffers Editor",
     "files.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
-    "log.branch_rows": "BranchRow",
-    "log.branches": "path_of",
+    "log.branches": "BranchRow path_of",
     "log.cycles": "CycleSummary",
     "log.file_history": "rewound_lines",
     "log.past": "CheckpointNews Comparison Contents Differences Divergence PastAnswer "

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ..core.errors import EngineError
 from ..core.text import cut_line, plural
-from ..log.branch_rows import BranchRow, BranchStatements, branch_rows
-from ..log.branches import branches_of
+from ..log.branches import BranchRow, branch_rows, branches_of
+from ..log.facts import SessionFacts
 from ..log.store import DATABASE
 from ..log.store.locks import owners
 from ..log.store_protocol import SessionRow
@@ -106,10 +106,10 @@ def branches(
     check_formats(as_json, as_lines)
     with store() as opened:
         events = opened.load(find(opened, session).session_id)
-    statements = BranchStatements()
+    facts = SessionFacts()
     for event in events:
-        statements.apply(event)
-    rows = branch_rows(branches_of(events), statements)
+        facts.apply(event)
+    rows = branch_rows(branches_of(events), facts.statements_below)
     if as_json or as_lines:
         print_json_rows([_branches_fields(row) for row in rows], ("branch", "parent"), as_lines=as_lines)
     else:

@@ -1,4 +1,4 @@
-"""Where time and randomness come from. Implemented by `core.system`; tests bring their own."""
+"""The sources of time and randomness, which are passed in everywhere; tests use fixed ones."""
 
 from __future__ import annotations
 
@@ -8,34 +8,30 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time."""
 
     def now(self) -> float:
-        """Seconds since the Unix epoch."""
+        """Return the seconds since the Unix epoch."""
         ...
 
 
 class Entropy(Protocol):
-    """Where randomness comes from."""
+    """A source of randomness."""
 
     def bytes(self, count: int) -> bytes:
-        """So many random bytes."""
+        """Return `count` random bytes."""
         ...
 
 
-# system:
-# The operating system's clock and randomness behind `core.clock`. Tests bring their own.
-
-
 class SystemClock:
-    """Wall time of this machine."""
+    """The wall clock of this machine."""
 
     def now(self) -> float:
         return time.time()
 
 
 class SystemEntropy:
-    """Random bytes of the operating system."""
+    """The random bytes of the operating system."""
 
     def bytes(self, count: int) -> bytes:
         return os.urandom(count)

@@ -1,8 +1,17 @@
-"""Line diffs that stay fast on large and on hostile inputs.
+"""Line diffs: opcodes that stay fast on any input, unified hunks, and what a change does line by line.
 
-Patience: trim common ends, anchor on lines that are unique to both sides (longest increasing subsequence), go on inside
-the gaps, and leave to difflib, which is quadratic, only gaps small enough for it. A larger gap without anchors is one
-replacement. Called by tick deltas; knows nothing of files.
+**Opcodes** are made by a patience diff: trim common ends, anchor on lines that are unique on both sides (longest
+increasing subsequence), continue inside the gaps, and leave only small gaps to difflib, which is quadratic. A larger
+gap without anchors is one replacement.
+
+**Hunks** are a header with the ranges and lines that begin with a space, `-` or `+`. Long lines are cut, and a pair of
+them to where they begin to differ, so a change is visible whatever the length.
+
+**Changes** are shown by an editor to the person who decides about them, and an editor draws both texts as they are. Two
+lines that differ in an invisible character look alike, a line that runs from right to left reads differently, and text
+far to the right is not seen. `unseen_changes` describes such lines in words.
+
+Pure; knows nothing of files. Called by ticks, by the level of detail that shows differences, and by edits of files.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ _SMALL: Final = 4096
 
 
 class Opcode(NamedTuple):
-    """`b[j1:j2]` stands where `a[i1:i2]` stood; for `equal` they are the same lines."""
+    """`b[j1:j2]` replaces `a[i1:i2]`; for `equal` they are the same lines."""
 
     tag: Literal["equal", "replace", "delete", "insert"]
     i1: int
@@ -43,7 +52,7 @@ class _Block(NamedTuple):
 
 
 class _Gap(NamedTuple):
-    """What is still to be matched: `a[a_lo:a_hi]` against `b[b_lo:b_hi]`."""
+    """Lines still to match: `a[a_lo:a_hi]` against `b[b_lo:b_hi]`."""
 
     a_lo: int
     a_hi: int
@@ -52,7 +61,7 @@ class _Gap(NamedTuple):
 
 
 def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """How `b` is made from `a`: consecutive stretches that cover both completely, never two equal ones in a row."""
+    """Return how `b` is made from `a`: consecutive ranges that cover both, never two equal ones in a row."""
     codes: list[Opcode] = []
     i = j = 0
     for block in (*_joined(sorted(_blocks(a, b))), _Block(len(a), len(b), 0)):
@@ -66,7 +75,7 @@ def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
 
 
 def hunks(codes: Sequence[Opcode], context: int) -> Iterator[list[Opcode]]:
-    """The changes in groups as a unified diff shows them, each with up to `context` equal lines around it."""
+    """Yield the changes in the groups of a unified diff, each with up to `context` equal lines around it."""
     hunk: list[Opcode] = []
     for index, code in enumerate(codes):
         if code.tag != "equal":
@@ -86,7 +95,7 @@ def hunks(codes: Sequence[Opcode], context: int) -> Iterator[list[Opcode]]:
 
 
 def _joined(blocks: Iterable[_Block]) -> Iterator[_Block]:
-    """The same matches with adjacent blocks made one."""
+    """Yield the matches with adjacent blocks joined."""
     held = _Block(0, 0, 0)
     for block in blocks:
         if (block.a_start, block.b_start) == (held.a_start + held.size, held.b_start + held.size):
@@ -115,7 +124,7 @@ def _blocks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Block]:
 
 
 def _trim(a: Sequence[str], b: Sequence[str], gap: _Gap) -> tuple[_Block, _Gap, _Block]:
-    """The common lines at both ends of the gap, and what is left between them."""
+    """Return the common lines at both ends of the gap, and the gap between them."""
     a_lo, a_hi, b_lo, b_hi = gap
     while a_lo < a_hi and b_lo < b_hi and a[a_lo] == b[b_lo]:
         a_lo, b_lo = a_lo + 1, b_lo + 1
@@ -143,7 +152,7 @@ def _anchors(a: Sequence[str], b: Sequence[str], gap: _Gap) -> list[_Block]:
 
 
 def _runs(pairs: Iterable[tuple[int, int]]) -> Iterator[_Block]:
-    """Pairs of matching indices, consecutive ones as one block."""
+    """Yield pairs of matching indices as blocks, consecutive ones as one."""
     start_a = start_b = -1
     size = 0
     for i, j in pairs:
@@ -158,7 +167,7 @@ def _runs(pairs: Iterable[tuple[int, int]]) -> Iterator[_Block]:
 
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence in which the second members increase too."""
+    """Return the longest subsequence in which the second members increase, too."""
     ends: list[int] = []
     holders: list[int] = []
     before: list[int] = []
@@ -190,16 +199,12 @@ def _matched(a: Sequence[str], b: Sequence[str], gap: _Gap) -> Iterator[_Block]:
             yield _Block(gap.a_lo + i, gap.b_lo + j, size)
 
 
-# unified:
-# Hunks of a line diff as text: a header with the ranges, then lines that begin with a space, `-` or `+`.
-#
-# Long lines are cut, and a pair of them to where it begins to differ, so that what changed is seen whatever the
-# length. Pure. Called by the deltas of ticks and by the level that shows differences.
+# --- unified hunks ----------------------------------------------------------------------------------------------------
 
 _LEAD: Final = 40
-"""Characters shown of a cut line before the first that differs."""
+"""How many characters of a cut line are shown before the first that differs."""
 _LOOKED_BACK: Final = 200
-"""Lines above a hunk among which the one is looked for that it stands under."""
+"""How many lines above a hunk are searched for its heading."""
 _LONGEST_HEADING: Final = 72
 _NO_HEADING: Final = "})]*|+-"
 _COMMENTS: Final = ("# ", "//", "/*", "--", "<!--", ";")
@@ -208,10 +213,10 @@ _COMMENTS: Final = ("# ", "//", "/*", "--", "<!--", ";")
 def hunk_lines(
     hunk: Sequence[Opcode], before: Sequence[str], after: Sequence[str], longest: int, heading: str = ""
 ) -> Iterator[str]:
-    """The lines of one hunk, without newlines; of each of the document's at most `longest` characters.
+    """Yield the lines of one hunk, without newlines, each line of the document cut to `longest` characters.
 
     Args:
-        heading: follows the ranges: what the hunk stands under.
+        heading: follows the ranges: the line that the hunk belongs to.
     """
     first, last = hunk[0], hunk[-1]
     yield f"@@ -{_span(first.i1, last.i2)} +{_span(first.j1, last.j2)} @@ {heading}".rstrip()
@@ -219,7 +224,7 @@ def hunk_lines(
         if code.tag == "equal":
             yield from (" " + _cut(line, 0, longest) for line in before[code.i1 : code.i2])
             continue
-        # By the line, because of a long hunk only the beginning may be wanted.
+        # Line by line, because the caller may want only the beginning of a long hunk.
         for row in range(code.i2 - code.i1):
             yield "-" + _cut(before[code.i1 + row], _difference(before, after, code, row, longest), longest)
         for row in range(code.j2 - code.j1):
@@ -227,9 +232,10 @@ def hunk_lines(
 
 
 def heading_of(lines: Sequence[str], changed: int, first: int) -> str:
-    """The line that line `changed` stands under by its indentation, a `def` or a `class`, ahead of line `first`.
+    """Return the heading of a hunk: the `def` or `class` line, by indentation, that line `changed` belongs to.
 
-    Both count from 0. Empty where there is none: what is from `first` on is shown anyway.
+    It is before line `first`, because the hunk shows the lines from there on. Both count from 0. Empty if there is
+    none.
     """
     inner = next((_indent(line) for line in lines[changed : changed + _LOOKED_BACK] if line.strip()), 0)
     for index in range(min(changed, len(lines)) - 1, max(first - _LOOKED_BACK, 0) - 1, -1):
@@ -242,12 +248,12 @@ def heading_of(lines: Sequence[str], changed: int, first: int) -> str:
 
 
 def _is_heading(text: str) -> bool:
-    """Whether it says something of its own, which brackets and comments do not."""
+    """Return whether a line makes a heading, which brackets and comments do not."""
     return text[0] not in _NO_HEADING and not text.startswith(_COMMENTS) and any(map(str.isalnum, text[:_LEAD]))
 
 
 def _difference(before: Sequence[str], after: Sequence[str], code: Opcode, row: int, longest: int) -> int:
-    """Where to begin with the lines number `row` of both sides: at 0 unless one of a pair is cut."""
+    """Return where to begin with a pair of lines, number `row` of both sides: at 0 unless one of them is cut."""
     i, j = code.i1 + row, code.j1 + row
     if i >= code.i2 or j >= code.j2 or max(len(before[i]), len(after[j])) <= longest:
         return 0
@@ -256,7 +262,7 @@ def _difference(before: Sequence[str], after: Sequence[str], code: Opcode, row: 
 
 
 def _shared(one: str, other: str) -> int:
-    """Characters that both begin with. By bisection, because comparing one at a time takes a second for 10 MB."""
+    """Return the length of the common prefix, by bisection: one character at a time takes a second for 10 MB."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -276,43 +282,37 @@ def _indent(line: str) -> int:
 
 
 def _span(start: int, end: int) -> str:
-    """A range as unified diffs write it: an empty one names the line before it."""
+    """Return a range as unified diffs write it: an empty one names the line before it."""
     size = end - start
     first = start + 1 if size else start
     return str(first) if size == 1 else f"{first},{size}"
 
 
-# changed:
-# What the changes of a file do, line by line: how much, where first, and what nobody would see in a diff of them.
-#
-# Whoever decides about a change is shown it by an editor, which draws both texts as they are: two lines that differ
-# in an invisible character look alike, one that runs from right to left reads otherwise, and what stands far to the
-# right is not seen. `unseen_changes` says those lines in words. Pure. Called by whatever shows changes, and by the
-# desk, which records them.
+# --- the changes of a file, line by line ------------------------------------------------------------------------------
 
 FAR_COLUMNS: Final = 40
-"""So much space within a line moves what follows out of sight."""
+"""The width of a gap within a line that moves the rest out of sight."""
 SHOWN_LINES: Final = 200
 LINE_CHARS: Final = 400
-"""Of a longer line a note has the places alone where something is not seen."""
+"""The length from which a note shows only the invisible places of a line."""
 SHOWN_PLACES: Final = 50
 BESIDE_CHARS: Final = 40
-"""On either side of such a place."""
+"""How many characters are shown on either side of such a place."""
 
 _GAP: Final = re.compile(rf"(?<=\S)\s{{{FAR_COLUMNS},}}(?=\S)")
 _SUSPECT: Final = re.compile(rf"(?<=\S)\s{{{FAR_COLUMNS},}}(?=\S)|[^ -~]")
-"""What may not be seen: space that is a gap, and whatever is not ASCII."""
+"""Possibly invisible parts: wide gaps, and everything that is not ASCII."""
 
 
 class Size(NamedTuple):
-    """How many lines are added and removed."""
+    """The numbers of added and removed lines."""
 
     added: int
     removed: int
 
 
 class _Line(NamedTuple):
-    """One line that is removed (`-`) or added (`+`), as its text has it, and its number there."""
+    """One removed (`-`) or added (`+`) line, with its number in its text."""
 
     sign: str
     number: int
@@ -320,7 +320,7 @@ class _Line(NamedTuple):
 
 
 def change_size(changes: Sequence[TextChange]) -> Size:
-    """How many lines the changes add and remove, shown or not; a line that changes counts as both."""
+    """Count the lines that the changes add and remove, shown or not; a changed line counts as both."""
     sizes = [_size_of(_codes(change)) for change in changes]
     left_out = [change.left_out for change in changes if change.left_out is not None]
     added = sum(size.added for size in (*sizes, *left_out))
@@ -328,7 +328,7 @@ def change_size(changes: Sequence[TextChange]) -> Size:
 
 
 def first_changed_line(changes: Sequence[TextChange]) -> int | None:
-    """The first line that is otherwise afterwards, counted from 1; None where none is."""
+    """Return the first changed line, counted from 1, or None."""
     for change in changes:
         old, new = _split(change.old or ""), _split(change.new)
         equal = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
@@ -338,32 +338,32 @@ def first_changed_line(changes: Sequence[TextChange]) -> int | None:
 
 
 def unseen_changes(changes: Sequence[TextChange]) -> str:
-    """The changed lines that a diff does not show as what they are, with escapes; empty where it shows all."""
+    """Return, with escapes, the changed lines that a diff does not show faithfully; empty if there are none."""
     ends = [_ends(texts) for texts in ([each.old or "" for each in changes], [each.new for each in changes])]
-    # Line ends that are the same throughout are the file's own, and no change hides in them.
+    # Line ends that are the same throughout belong to the file, and hide no change.
     strip = "\r" if ends[1] == "\r\n" and ends[0] in ("\r\n", "") else ""
     lines = ((line, line.text.removesuffix(strip)) for line in _lines(changes, f"{strip}\n"))
     hidden = ((line, text) for line, text in lines if not _is_seen(text))
     said = [f"{line.sign} {line.number}: {_said(text)}" for line, text in islice(hidden, SHOWN_LINES)]
     if next(hidden, None) is not None:
-        said.append("… and more lines")  # not counted, because a text of such lines may be long
+        said.append("… and more lines")  # not counted, because there may be very many
     return "\n".join([*said, *filter(None, map(_newline_at_end, changes))])
 
 
 def is_cut(changes: Sequence[TextChange]) -> bool:
-    """Whether they are only the beginning of what changes."""
+    """Return whether they are only the beginning of a longer change."""
     return any(change.left_out is not None for change in changes)
 
 
 def text_size(changes: Sequence[TextChange]) -> int:
-    """How many characters the changes have, before and after."""
+    """Return how many characters the changes have, in old and new texts together."""
     return sum(len(change.old or "") + len(change.new) for change in changes)
 
 
 def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[TextChange, ...], str]:
-    """The beginning of the changes where they have more than `limit` characters, and the note with a sentence on that.
+    """Cut the changes to `limit` characters; if that cuts something, add a sentence to the note.
 
-    A secret that is cut is not recognized any more, so the changes have to be without secrets by now.
+    A cut secret would not be recognized any more, so the changes must be redacted before.
     """
     total = text_size(changes)
     if total <= limit:
@@ -388,8 +388,10 @@ def within(changes: Sequence[TextChange], note: str, limit: int) -> tuple[tuple[
 
 
 def _beginning(change: TextChange, room: int) -> tuple[TextChange, Size]:
-    """The first `room` characters of both texts together, in which no line looks added or removed that is not; and how
-    many lines are behind them that are."""
+    """Return the first `room` characters of both texts together, and the changed lines after them.
+
+    No line in the beginning looks added or removed unless it is.
+    """
     old, new = (io.StringIO(text or "", newline="\n").readlines() for text in (change.old, change.new))
     codes = _codes(change)
     added, removed = _size_of(codes)
@@ -412,7 +414,7 @@ def _beginning(change: TextChange, room: int) -> tuple[TextChange, Size]:
 
 
 def _steps(codes: Sequence[Opcode]) -> Iterator[tuple[bool, bool]]:
-    """Line by line in which of both texts it stands; where lines are replaced, one of each by turns."""
+    """Yield for each line whether it is in the old and in the new text; replaced lines alternate."""
     for code in codes:
         removed, added = code.i2 - code.i1, code.j2 - code.j1
         if code.tag == "equal":
@@ -426,9 +428,9 @@ def _steps(codes: Sequence[Opcode]) -> Iterator[tuple[bool, bool]]:
 
 
 def _lines(changes: Sequence[TextChange], end: str) -> Iterator[_Line]:
-    """The lines that differ, in the order of the file; those that are added have the numbers that they get.
+    """Yield the changed lines in the order of the file; added lines have their new numbers.
 
-    Changes in which all is seen are passed over, because they are the most, and may be long.
+    Changes without invisible parts are skipped, because most are, and they may be long.
     """
     moved = 0
     for change in changes:
@@ -464,7 +466,7 @@ def _split(text: str) -> list[str]:
 
 
 def _ends(texts: Sequence[str]) -> str:
-    """The one line end that the texts have; empty where they have none, and a space for several."""
+    """Return the only line end of the texts; empty for none, a space for several."""
     total = sum(text.count("\n") for text in texts)
     returns = sum(text.count("\r\n") for text in texts)
     alone = sum(text.count("\r") for text in texts) - returns
@@ -474,7 +476,7 @@ def _ends(texts: Sequence[str]) -> str:
 
 
 def _newline_at_end(change: TextChange) -> str:
-    """What is said of a text that gets or loses the newline at its end, which no diff of lines shows."""
+    """Return a note on an added or removed final newline, which no diff of lines shows."""
     if (
         change.left_out is not None
         or not change.old
@@ -486,13 +488,13 @@ def _newline_at_end(change: TextChange) -> str:
 
 
 def _is_seen(text: str) -> bool:
-    """Whether a diff shows all of a text of one line or several."""
+    """Return whether a diff shows all of a text, of one line or several."""
     line = text.replace("\n", " ")
     return legible_line(line) == line and _GAP.search(text) is None
 
 
 def _said(line: str) -> str:
-    """The line with what is not seen of it, of a long one the first places where that is."""
+    """Return the line with escapes; for a long one, only the first invisible places."""
     if len(line) <= LINE_CHARS:
         return _legible(line)
     said: list[str] = []

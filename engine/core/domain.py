@@ -1,4 +1,9 @@
-"""Which directory a path is in. Pure string work on absolute paths; must not ask the file system."""
+"""The words for a sandbox: its layers, what is allowed within, and when a kernel's layers are enough.
+
+A process enters a domain once, with everything that it starts, and never leaves it; other rights need another process.
+Pure: string work on absolute paths, without a look at the file system. `runtime.sandbox` makes the kernel enforce a
+domain; sessions decide which one applies.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +12,27 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-
-def is_inside(path: str, directories: tuple[str, ...]) -> bool:
-    """Whether `path` is one of the directories or below one."""
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)
-
-
-# domain:
-# What the statements of a worker, and the programs beside them, may change outside of it; the kernel holds them to
-# it.
-#
-# Owns the words for a sandbox: its layers, and what is allowed within. A process enters a domain once, with all that
-# it starts, and never leaves it: other rights take another process. Pure: `runtime.sandbox` has the kernel hold a
-# domain, sessions decide which one holds.
-
 Layer = Literal["landlock", "seccomp", "mounts", "devices", "processes", "sockets"]
-"""A mechanism of the kernel: rights on paths and ports; a filter of system calls; a view of the file tree. The others
-are `PARTS` of the first."""
+"""A mechanism of the kernel. "landlock": rights on paths and ports; "seccomp": a filter of system calls; "mounts": a
+private view of the file tree. The others are `PARTS` of Landlock."""
 LAYERS: Final[tuple[Layer, ...]] = ("landlock", "seccomp", "mounts")
 PARTS: Final[Mapping[Layer, str]] = {
     "devices": "control devices that they may open, by ioctl",
     "processes": "send signals to your other processes, and connect to their abstract Unix sockets",
     "sockets": "connect to Unix sockets in the file tree, such as those of D-Bus, Docker or tmux",
 }
-"""What later versions of Landlock brought to it, by what statements can do where the kernel has an earlier one."""
-_HOLDING: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
-"""Without mounts metadata outside (modes, owners, times, attributes) can be changed, and what is hidden can be read."""
+"""The parts that later versions of Landlock added, with what statements can do on a kernel without them."""
+_ESSENTIAL: Final[frozenset[Layer]] = frozenset(("landlock", "seccomp"))
+"""Without mounts, statements can still change metadata outside (modes, owners, times) and read hidden directories."""
 
 
 class Domain(Struct, frozen=True, kw_only=True):
-    """What may be changed: files below these absolute paths, and nothing else. Reading is free.
+    """The rights of sandboxed processes: they may change files below these absolute paths only, and read everything.
 
-    `scratch` is a directory of the session, for files that nobody misses; a statement that has it hold more than
-    `scratch_bytes`, and more than before, is ended. `writable` are further directories and files;
-    of what is in them `read_only` cannot be changed, and `hidden` directories are empty to statements, where mounts are
-    permitted. `network` allows TCP. `without` are layers, and parts of them, that are not entered, as if the kernel
-    lacked them.
+    `scratch` is the session's directory for temporary files. A statement that fills it beyond `scratch_bytes`, and
+    beyond its earlier size, is ended. `writable` are further directories and files. Of these, `read_only` paths cannot
+    be changed, and `hidden` directories look empty if mounts are permitted. `network` allows TCP. `without` are layers,
+    and parts, that are not used, as if the kernel lacked them.
     """
 
     scratch: str
@@ -55,16 +45,21 @@ class Domain(Struct, frozen=True, kw_only=True):
 
 
 def lacking(layers: Collection[Layer], domain: Domain | None = None) -> tuple[Layer, ...]:
-    """Those without which statements could change files outside, or use the network; of this domain, or of most.
+    """Return the missing layers without which statements could change files outside or use the network.
 
-    Where what is hidden is inside of what is writable, as a state directory in a home directory that is the workspace,
-    only a file tree of one's own keeps it from being written.
+    If a hidden directory is inside a writable one, such as a state directory in a home directory that is the workspace,
+    only a private file tree protects it.
     """
     is_exposed = domain is not None and any(is_inside(path, domain.writable) for path in domain.hidden)
-    needed = _HOLDING | {"mounts"} if is_exposed else _HOLDING
+    needed = _ESSENTIAL | {"mounts"} if is_exposed else _ESSENTIAL
     return tuple(layer for layer in LAYERS if layer in needed and layer not in layers)
 
 
 def is_held(layers: Collection[Layer], domain: Domain | None = None) -> bool:
-    """Whether none is `lacking` of these layers, which are in force."""
+    """Return whether these active layers suffice for the domain."""
     return not lacking(layers, domain)
+
+
+def is_inside(path: str, directories: tuple[str, ...]) -> bool:
+    """Return whether `path` is one of the directories or below one."""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)

@@ -1,8 +1,7 @@
-"""How a file's bytes are text, and how a changed text becomes bytes again: encoding and line ends.
+"""Encodings and line ends: bytes of a file as text, and changed text as bytes again.
 
-Owns the rules: UTF-8, with or without a byte order mark, UTF-16 with one, Latin-1 as the last resort, and what counts
-as binary. Pure. Used by revisions, which show files, and by the tools that change them, because a change has to be
-written in the encoding in which it was shown.
+Owns the rules: UTF-8 with or without a byte order mark, UTF-16 with one, Latin-1 as the last resort, and what counts as
+binary. Pure. Revisions show files with it, and tools write changes in the encoding in which the file was shown.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from typing import Final, Literal, NamedTuple
 _SNIFFED: Final = 8192
 _CONTROL: Final = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
 _MOST_CONTROL: Final = 0.05
-"""Share of control characters above which bytes that are not UTF-8 are taken for binary."""
+"""The share of control characters above which bytes that are not UTF-8 count as binary."""
 
 LineEnds = Literal["", "LF", "CRLF", "mixed LF and CRLF"]
-"""How a text's lines end; "" where it has no newline."""
+"""How the lines of a text end; "" if it has no newline."""
 
 
 class Encoding(NamedTuple):
-    """`codec` is Python's name of it without the mark, `mark` the byte order mark, `name` what people read."""
+    """An encoding: Python's `codec` without the mark, the byte order `mark`, and a `name` for people."""
 
     codec: str
     mark: bytes
     name: str
 
     def encode(self, text: str) -> bytes:
-        """The text as bytes of a file. Raises UnicodeEncodeError for what the encoding has no bytes for."""
+        """Encode the text of a file. Raises UnicodeEncodeError for characters that the encoding lacks."""
         return self.mark + text.encode(self.codec)
 
 
@@ -40,14 +39,14 @@ _LATIN_1: Final = Encoding("latin-1", b"", "Latin-1 (not valid UTF-8)")
 
 
 class Decoded(NamedTuple):
-    """A text and the encoding it was in."""
+    """A text and its encoding in the file."""
 
     text: str
     encoding: Encoding
 
 
 def decode(data: bytes) -> Decoded | None:
-    """The text that these bytes are; None where they are binary."""
+    """Decode the bytes of a file; return None if they are binary."""
     found = expected(data)
     while found is not None:
         try:
@@ -58,13 +57,13 @@ def decode(data: bytes) -> Decoded | None:
 
 
 def expected(beginning: bytes) -> Encoding | None:
-    """The encoding that a file which begins so should be in; None where it is binary. A few KiB are enough."""
+    """Guess the encoding from the first few KiB of a file; return None if it is binary."""
     found = next((each for each in _MARKED if beginning.startswith(each.mark)), UTF_8)
     return found if found.codec.startswith("utf-16") or b"\0" not in beginning[:_SNIFFED] else None
 
 
 def instead_of(encoding: Encoding, beginning: bytes) -> Encoding | None:
-    """The encoding of a file that begins so and is not in the one expected; None where it is binary."""
+    """Return the encoding of a file that is not in the expected one; None if it is binary."""
     if encoding.codec.startswith("utf-16"):
         return None
     sample = beginning[:_SNIFFED]
@@ -73,19 +72,19 @@ def instead_of(encoding: Encoding, beginning: bytes) -> Encoding | None:
 
 
 def line_ends(text: str) -> LineEnds:
-    """How the lines of the text end. A carriage return alone ends none."""
+    """Return how the lines of the text end. A single carriage return ends none."""
     return line_ends_of(text.count("\n"), text.count("\r\n") if "\r" in text else 0)
 
 
 def line_ends_of(newlines: int, pairs: int) -> LineEnds:
-    """The same of a text with so many newlines, of which `pairs` follow a carriage return."""
+    """Return how lines end in a text with that many newlines, of which `pairs` follow a carriage return."""
     if not newlines:
         return ""
     return "LF" if not pairs else "CRLF" if pairs == newlines else "mixed LF and CRLF"
 
 
 def with_line_ends(text: str, ends: LineEnds) -> str:
-    """The text with every line ended so; as it is where `ends` names no single one."""
+    """Return the text with these line ends; unchanged unless `ends` is LF or CRLF."""
     if ends not in ("LF", "CRLF"):
         return text
     plain = text.replace("\r\n", "\n")

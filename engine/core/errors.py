@@ -1,7 +1,7 @@
-"""The errors that this program's own code raises for misuse and failed surroundings.
+"""The errors that this program raises for misuse and for failures of its environment.
 
-Failures of user code, of a model or of a peer are values, never exceptions. Adapters translate this small tree at one
-boundary each. Every error carries its facts as fields and says in its message what to do.
+Failures of user code, of a model or of a peer are values, never exceptions. Each adapter translates this small tree at
+one boundary. Every error has its facts as fields, and its message says what to do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .ids import SessionId
 from .text import cut_line
 
 _SHOWN_CHARS: Final = 80
-"""Of an id that somebody has given."""
+"""The length of an id in a message."""
 
 
 class EngineError(Exception):
@@ -20,7 +20,7 @@ class EngineError(Exception):
 
 
 class InvalidEventError(EngineError):
-    """Raised by `EventLog.append` for an event that can never be right on this log; nothing was written."""
+    """Raised by `EventLog.append` for an event that can never be valid on this log; nothing was written."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(f"{kind} refused: {reason}")
@@ -38,7 +38,7 @@ class NoManipulationIndexError(EngineError):
 
 
 class SessionNotFoundError(EngineError):
-    """Raised where a session is named that the store does not hold."""
+    """Raised for a session that is not in the store."""
 
     def __init__(self, session_id: SessionId) -> None:
         shown = cut_line(session_id, _SHOWN_CHARS)
@@ -47,7 +47,7 @@ class SessionNotFoundError(EngineError):
 
 
 class SessionInUseError(EngineError):
-    """Raised when a second process wants to write to a session; reading stays possible."""
+    """Raised when a second process tries to write to a session; reading stays possible."""
 
     def __init__(self, session_id: SessionId, pid: int | None) -> None:
         owner = f"process {pid}" if pid is not None else "another process"
@@ -57,13 +57,13 @@ class SessionInUseError(EngineError):
 
 
 class SessionBusyError(EngineError):
-    """Raised for a prompt that cannot be taken now: the session is closing, or too many prompts wait."""
+    """Raised for a prompt that cannot be accepted now: the session is closing, or too many prompts wait."""
 
 
 class SessionReadOnlyError(EngineError):
-    """Raised when something is to be appended after a commit failed (disk full, no permission, corrupt page).
+    """Raised by an append after a commit failed (disk full, no permission, corrupt page).
 
-    `for_now`: what was appended waits, and is kept by itself. Otherwise it is lost, and the session is as it is on disk
+    `for_now`: appended events wait and will be kept. Otherwise they are lost, and the session has its state on disk
     when it is opened again.
     """
 
@@ -80,7 +80,7 @@ class StoreError(EngineError):
 
 
 class StoreTooNewError(StoreError):
-    """Raised for a store written by a newer version, which this one must not touch."""
+    """Raised for a store that a newer version wrote, which this version must not touch."""
 
     def __init__(self, path: str, found: int, known: int) -> None:
         super().__init__(f"{path} has schema version {found}, this program knows {known}; upgrade rewindow to open it")
@@ -90,7 +90,7 @@ class StoreTooNewError(StoreError):
 
 
 class StoreGoneError(StoreError):
-    """Raised when a file of the store was removed or replaced while it was in use: what was written to it is lost."""
+    """Raised when a file of the store was removed or replaced while it was in use. What was written to it is lost."""
 
     def __init__(self, path: str) -> None:
         shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -106,11 +106,11 @@ class StoreBusyError(StoreError):
 
 
 class EnvironmentUnavailableError(EngineError):
-    """Raised when the worker could not be started or is gone and could not be restored."""
+    """Raised when the worker could not be started, or was lost and could not be restored."""
 
 
 class StatementLostError(EnvironmentUnavailableError):
-    """Raised by `Environment.restore` where a statement that may not be left out ended its worker, or broke it."""
+    """Raised by `Environment.restore` if a statement that may not be skipped ended or broke its worker."""
 
     def __init__(self, label: str, fault: str) -> None:
         super().__init__(f"{label} {fault}")
@@ -131,7 +131,7 @@ class StatementWithdrawnError(EngineError):
 
 
 class TurnFailedError(EngineError):
-    """Raised where a turn was ended by a defect of this program; the log of the process says more."""
+    """Raised when a defect of this program ended a turn; the log of the process says more."""
 
     def __init__(self, session_id: SessionId) -> None:
         super().__init__(f"the turn in session {session_id} failed with an internal error; see the agent's stderr")

@@ -1,7 +1,6 @@
-"""What one run of a statement left behind, as plain values that travel from the worker to the log unchanged.
+"""The result of one run of a statement as plain values: status, streams, exception, namespace diff, renders, artifacts.
 
-Owns the shapes of an Execution's parts (`statement-timeline` section 3: status, bounded streams, exception, namespace
-diff). Must not know how statements are run. Written by the worker, kept on `ExecutionFinished`.
+The worker makes them, and they reach the log unchanged, on `ExecutionFinished`. Must not know how statements run.
 """
 
 from __future__ import annotations
@@ -14,25 +13,36 @@ from .ids import BlobDigest
 from .text import Exact, Named
 
 ExecutionStatus = Literal["ok", "error", "timeout", "cancelled"]
-"""How an execution ended: by itself, by an exception, at its time limit, or because somebody stopped it."""
+"""How an execution ended: normally, with an exception, at its time limit, or because it was stopped."""
 ReplayMode = Literal["recorded", "live", "dry"]
-"""How statements run again: with the recorded answers to their effects, with the effects themselves, or as far as the
-first statement that asks for one."""
+"""How statements run again: with recorded answers to their effects, with real effects, or up to the first statement
+that asks for an effect."""
 Aspect = Literal[
     "status", "exception", "stdout", "stderr", "value", "diff", "files read", "artifacts", "stopped effects"
 ]
-"""In what two executions of one statement may differ. `stopped effects` is what the later one was kept from."""
+"""An aspect in which two executions of one statement may differ. `stopped effects` are those that the later one asked
+for and did not get."""
 StatementKind = Literal["python", "meta"]
-"""`python` is the user's or a model's; `meta` is the session's own, such as opening what a prompt had attached."""
+"""`python` is by the user or a model; `meta` is by the session, such as opening the attachments of a prompt."""
 StatementNumber = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-"""Which statement of its branch, from 1 on. Bounded where events are decoded: read models keep it in 64 bits."""
+"""The number of a statement on its branch, from 1. Decoding enforces 64 bits, because read models use that width."""
 
 UNREAD: Final = "unread-"
-"""How what stands for the digest of a file's content begins where that was not read: it names the file's state."""
+"""The prefix of a digest that stands for the state of a file whose content was not read."""
+WORKER_DIED: Final = "WorkerDied"
+"""The exception type of an execution whose process ended. The namespace is as before the statement."""
+NOT_RUN: Final = "NotRun"
+"""The exception type of an execution that no worker could run."""
+INTERRUPTED: Final = "Interrupted"
+"""The exception type of an execution during which the whole program died."""
+REPLAY_EFFECT: Final = "ReplayEffect"
+"""The exception type of a re-run that was stopped from acting outside."""
+LOOKED: Final = "looked at"
+"""The beginning of each phrase about a look that the record does not answer."""
 
 
 class TypeInfo(Struct, frozen=True, kw_only=True):
-    """A value as a namespace diff shows it: type name, capped repr, and a best-effort size in bytes or elements."""
+    """A value in a namespace diff: type name, shortened repr, and an estimated size in bytes or elements."""
 
     type_name: str
     short_repr: str
@@ -40,10 +50,10 @@ class TypeInfo(Struct, frozen=True, kw_only=True):
 
 
 class ChangeInfo(Struct, frozen=True, kw_only=True):
-    """A name whose value changed: rebound (another object) or mutated in place.
+    """A name whose value changed: rebound to another object, or mutated in place.
 
-    Digests are xxh3 hex of the content, of 128 bits, or None where not all of it could be told. Logs of earlier
-    versions have some of 64 bits, of another reading of the content.
+    Digests are 128-bit xxh3 hex of the content, None if part of the content is unknown. Logs of earlier versions have
+    64-bit digests, computed differently.
     """
 
     before: TypeInfo
@@ -54,12 +64,12 @@ class ChangeInfo(Struct, frozen=True, kw_only=True):
 
 
 class NamespaceDiff(Struct, frozen=True, kw_only=True):
-    """Which names a statement added, changed and deleted. Names starting with two underscores are left out.
+    """The names that a statement added, changed and deleted, except those that begin with two underscores.
 
-    `digests` has xxh3 hex of the content of those added names whose content could be digested. `unknown` has the names
-    whose value the statement may have changed in a way that could not be seen, with the reason, a clause like "a Socket
-    cannot be compared"; none of them is among the others. `deep` is False in logs of earlier versions, which did not
-    follow a change into what values share, and took a set in another order for another one.
+    `digests` are xxh3 hex of the content of added names, where it can be computed. `unknown` are names whose value may
+    have changed invisibly, each with the reason, a clause like "a Socket cannot be compared"; they are in no other
+    field. `deep` is False in logs of earlier versions, which did not follow changes into shared objects, and reported a
+    set in another order as changed.
     """
 
     added: dict[str, TypeInfo] = field(default_factory=dict[str, TypeInfo])
@@ -73,21 +83,8 @@ class NamespaceDiff(Struct, frozen=True, kw_only=True):
         return bool(self.added or self.changed or self.deleted or self.unknown)
 
 
-WORKER_DIED: Final = "WorkerDied"
-"""The exception type of an execution whose process ended: the namespace is as it was before the statement."""
-NOT_RUN: Final = "NotRun"
-"""The exception type of an execution that no worker could run."""
-INTERRUPTED: Final = "Interrupted"
-"""The exception type of an execution whose end nobody saw, because the whole program ended before it."""
-REPLAY_EFFECT: Final = "ReplayEffect"
-"""The exception type of an execution that ran again and was kept from an act outside."""
-
-LOOKED: Final = "looked at"
-"""With this each phrase begins on a look that a recording does not answer."""
-
-
 class ExceptionInfo(Struct, frozen=True, kw_only=True):
-    """Why a statement failed: exception type, bounded message, and the traceback from the user's frame on."""
+    """The exception of a failed statement: type, shortened message, and the traceback from the user's frame on."""
 
     type: Named
     message: str
@@ -95,9 +92,9 @@ class ExceptionInfo(Struct, frozen=True, kw_only=True):
 
 
 class Captured(Struct, frozen=True, kw_only=True):
-    """One output stream of one execution: the first 64 KiB as text, the total in bytes, xxh3 hex of the whole.
+    """One output stream of an execution: the first 64 KiB as text, the total in bytes, and xxh3 hex of the whole.
 
-    `kept_bytes` is how many of them `text` was made of, whatever was taken out of it later; None in older logs.
+    `text` was decoded from `kept_bytes` bytes, even if it was redacted later; None in older logs.
     """
 
     text: str = ""
@@ -107,13 +104,13 @@ class Captured(Struct, frozen=True, kw_only=True):
 
     @property
     def truncated(self) -> bool:
-        """Whether less was kept than was written."""
+        """Whether the text is shorter than the output."""
         kept = len(self.text.encode("utf-8", "surrogatepass")) if self.kept_bytes is None else self.kept_bytes
         return self.total_bytes > kept
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """What a run came to, as far as two runs of one statement are compared."""
+    """The part of an execution's record that is compared between two runs."""
 
     status: ExecutionStatus
     value: str | None = None
@@ -124,13 +121,13 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 
 class Display(Struct, frozen=True, kw_only=True):
-    """A node's render, in a statement's result because `view` or `show` asked for it, or for whoever looks at it.
+    """A node's render, in a statement's result because of `view` or `show`, or for a look from outside.
 
-    `first_line` and `last_line` are those shown, from 1, None for none; the document ends with line `lines`. `budget`
-    is 0 for All. `state` is that of a document (`RevisionState`), empty for what is none. `freq` says how it follows
-    its source, empty where it does not, or has none that changes. `revision` is xxh3 hex of the content, `digest` of
-    the text as it was rendered. `given`: it is not the node at its own policy, but at one that `show` was given, or the
-    reference to a later render.
+    It shows the lines `first_line` to `last_line`, counted from 1, None for none, of a document with `lines` lines.
+    `budget` is in tokens, 0 for All. `state` is the document's `RevisionState`, empty for other nodes. `freq` says how
+    the node follows its source, empty if it does not. `revision` is xxh3 hex of the content, `digest` of the rendered
+    text. `given`: the render has a policy that `show` was given instead of the node's own, or is a reference to a later
+    render.
     """
 
     obj_id: Exact
@@ -150,16 +147,16 @@ class Display(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """How many lines of a change are added and removed behind the last that is shown."""
+    """The numbers of added and removed lines of a change that are not shown."""
 
     added: int
     removed: int
 
 
 class TextChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One region of a file that changes, with lines around it: its first line before, counted from 1, and both texts.
+    """One region of a file that changes, with context: its first line in the old text, from 1, and both texts.
 
-    `old` is None where there was no file. With `left_out` it is the last that is shown of a change, and may be cut.
+    `old` is None if there was no file. With `left_out` it is the last region shown of a longer change, and may be cut.
     """
 
     line: int
@@ -169,7 +166,7 @@ class TextChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
-    """A file that an execution left otherwise than it found it. Digests are xxh3 hex, empty where there was no file."""
+    """A file that an execution changed. Digests are xxh3 hex, empty for no file."""
 
     path: str
     before_digest: Exact = ""
@@ -177,10 +174,10 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class KeptGroup(Struct, frozen=True, kw_only=True):
-    """Values that were kept for a rebuild: the names bound to them, which share objects, and their pickle.
+    """Values kept for a rebuild: names whose values share objects, and one pickle of these values.
 
-    `size` is that of the pickle in bytes. A small one is `data`, a larger one a blob, `content`. One that held a secret
-    is neither: `withheld` is then its digest.
+    `size` is the pickle's size in bytes. A small pickle is `data`, a larger one a blob, `content`. A pickle with a
+    secret is not kept: `withheld` is its digest.
     """
 
     names: tuple[Named, ...]
@@ -191,7 +188,7 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
 
 
 class Location(Struct, frozen=True, kw_only=True):
-    """A place in a document: absolute path and 1-based line."""
+    """A place in a document: absolute path, and line counted from 1."""
 
     path: str
     line: int | None = None

@@ -1,6 +1,7 @@
-"""Names of the things a session is made of, as distinct types. Imports nothing, because everything imports it.
+"""The identifiers of sessions and their parts, as distinct types, and the one place where they are made.
 
-Must not know what the identifiers are used for, nor how one is made: that is `minter`.
+Everything imports this module, so it imports only the clock. Must not know what the identifiers are used for. Time and
+randomness are passed in, so tests count instead.
 """
 
 from __future__ import annotations
@@ -10,42 +11,36 @@ from typing import Final, NewType
 from .clock import Clock, Entropy
 
 SessionId = NewType("SessionId", str)
-"""A session: `ses_` and 24 hex digits, or the name that an import gave it."""
+"""A session: `ses_` and 24 hex digits, or a name from an import."""
 EventId = NewType("EventId", str)
 """An event of one session: `e` and its position on the log. An imported log may have others."""
 BranchId = NewType("BranchId", str)
-"""A path through a session's log: `main`, then `b1`, `b2` ... in the order in which they were made."""
+"""A path through a session's log: `main`, then `b1`, `b2` ... in the order of creation."""
 MessageId = NewType("MessageId", str)
-"""A message, the user's or the agent's: `msg_` and 24 hex digits."""
+"""A message of the user or the agent: `msg_` and 24 hex digits."""
 StatementId = NewType("StatementId", str)
 """A statement on the timeline: `st_` and 24 hex digits."""
 ExecutionId = NewType("ExecutionId", str)
 """One run of a statement: `ex_` and 24 hex digits."""
 ToolCallId = NewType("ToolCallId", str)
-"""A call, by the id that the model's provider gave it, else `call_` and 24 hex digits."""
+"""A call: the id that the model's provider gave it, or `call_` and 24 hex digits."""
 LlmResponseId = NewType("LlmResponseId", str)
-"""One reply of a model: all that came of it carries this id."""
+"""One reply of a model; all events from it carry this id."""
 ObjId = NewType("ObjId", str)
-"""A context object of one session: its type, the number of its statement and its own in it, such as `view-3.1`."""
+"""A context object of one session: its type, the number of its statement and its number there, such as `view-3.1`."""
 PayloadId = NewType("PayloadId", str)
-"""Something that was prepared for a context object: `pay_` and 24 hex digits."""
+"""A payload prepared for a context object: `pay_` and 24 hex digits."""
 BlobDigest = NewType("BlobDigest", str)
-"""`blake2b-` and 40 hex digits of the content."""
+"""The digest of a content: `blake2b-` and 40 hex digits."""
 Seq = NewType("Seq", int)
-"""Position of an event on its session's log: 0, 1, 2 ... without gaps."""
+"""The position of an event on its session's log: 0, 1, 2 ... without gaps."""
 
 MAIN_BRANCH: Final = BranchId("main")
-"""The branch every session starts on."""
-
-
-# minter:
-# The one place where identifiers are minted: unique in the whole store, and in the order of time.
-#
-# Owns the shape of every identifier. Randomness and time come in through ports, so that tests count instead.
+"""The branch on which every session starts."""
 
 
 class Minter:
-    """Mints identifiers that are unique in the whole store and sort by time: `<prefix>_<12 hex ms><12 hex random>`."""
+    """Makes identifiers that are unique in the whole store and sort by time: `<prefix>_<12 hex ms><12 hex random>`."""
 
     __slots__ = ("_clock", "_entropy")
 

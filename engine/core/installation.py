@@ -1,4 +1,9 @@
-"""The version of this program, which the build reads here."""
+"""The version of this program, and the command that adds one of its extras to the same environment.
+
+The name `rewindow` on a package index may be another project's, so a command uses it only with the place that this
+program was installed from. If no place is recorded, the command names the packages of the extra instead. Reads the
+records of installers; runs nothing. Used for messages; the build reads the version.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +17,10 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 __version__ = "0.1.0"
-
-
-# installation:
-# How this program was installed, as the command that adds one of its extras to the same environment.
-#
-# The name `rewindow` on a package index may be somebody else's, so a command names it only with the place that it was
-# installed from. Where no place is recorded, the command names the packages of the extra instead. Reads the records
-# of installers; runs nothing. Called for messages.
-
 NAME: Final = "rewindow"
 _EXTRA: Final = re.compile(r"""\s*;\s*extra\s*==\s*['"]([^'"]+)['"]\s*$""")
 _CACHED: Final = re.compile(r"(archive|environments)-v\d+")
-"""A folder of uv's cache, in which uvx makes its environments."""
+"""A folder of uv's cache in which uvx makes environments."""
 
 
 def extra_command(extra: str) -> str:
@@ -68,7 +64,7 @@ def packages_of(extra: str, found: Distribution) -> list[str]:
 
 
 def _place(extra: str, found: Distribution) -> tuple[list[str], str]:
-    """The options and the requirement that name what was installed, with the extra; empty where it is unknown."""
+    """Return options and a requirement for the installed source with the extra; empty if the source is unknown."""
     try:
         record: dict[str, Any] = json.loads(found.read_text("direct_url.json") or "{}")
         url, kind = str(record.get("url", "")), record.get("dir_info")

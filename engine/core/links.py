@@ -1,8 +1,8 @@
-"""What a link means on this machine: which file, and which lines of it, or why it is none.
+"""Links as files of this machine: the path and the lines, or why a link is not a file.
 
 Owns the forms that editors write: `file://` URIs, absolute and relative paths, and lines after a `#` (`#L4000:4003`,
-`#L4000-4003`, `#L7`). Pure string work; must not know whether the file exists. Called where a prompt's attachments are
-opened and shown, and by `files.source` for what statements view.
+`#L4000-4003`, `#L7`). Pure string work; must not know whether the file exists. Used to open and show the attachments of
+prompts, and for the sources of views.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _WEB: Final = ("http", "https")
 
 
 class Lines(NamedTuple):
-    """From the first line to the last, both counted from 1 and included."""
+    """A range of lines, both ends counted from 1 and included."""
 
     first: int
     last: int
 
 
 class Target(Struct, frozen=True):
-    """Where a link leads.
+    """The target of a link. `path` is None if it is not a file of this machine; `reason` then completes a sentence.
 
-    `path` is None where it leads to no file of this machine, and `reason` then goes on after the link, as in "was not
-    opened: ...". A relative path starts from the session's directory. `lines` is None for the whole.
+    That sentence is "LINK was not opened: REASON". A relative path starts from the session's directory. `lines` is None
+    for the whole file.
     """
 
     path: str | None
@@ -38,7 +38,7 @@ class Target(Struct, frozen=True):
 
 
 def target_of(uri: str) -> Target:
-    """Where `uri` leads. Total: whatever cannot be read has a reason."""
+    """Return the target of a link. Total: an unreadable link has a reason."""
     found = _LINES.search(uri)
     lines = _lines(found) if found else None
     try:
@@ -48,10 +48,10 @@ def target_of(uri: str) -> Target:
 
 
 def path_in(uri: str) -> str:
-    """The path that a `file:` URI or a path means, absolute or not.
+    """Return the path of a `file:` URI or path, absolute or not.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: it is neither; the message says why.
     """
     scheme = _SCHEME.match(uri)
     path = uri if scheme is None else _from_uri(uri, scheme[1].lower())

@@ -1,8 +1,7 @@
-"""The MCP servers of a session: how each is reached, and what it is called in statements.
+"""The MCP servers of a session: how each is reached, its name in statements, and the names of its operations.
 
-What a server is given (variables, headers, arguments, its URL) may be secret: it is in no representation, and nothing
-here is ever recorded but names. Pure. Used by whoever names servers, by `session.servers`, and by the worker for the
-operations that its modules ask for.
+The configuration of a server (variables, headers, arguments, URL) may be secret: no repr shows it, and only names are
+ever recorded. Pure. Used by the clients that name servers, by `session.servers`, and by the worker's modules.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .text import cut_line, printable
 from .toolbox import numbered, variable
 
 LONGEST_NAME: Final = 64
-"""Characters of a server's name, and of its module's."""
+"""The length of a server's name and of its module's name."""
 _CALL: Final = re.compile(r"([^\W\d]\w*)\.(.+)", re.DOTALL)
 _HELP: Final = re.compile(r"help\(([^\W\d]\w*)\)")
 _READ: Final = re.compile(r"read\(([^\W\d]\w*)\)")
@@ -26,7 +25,7 @@ _ADDRESS: Final = re.compile(r"mcp://([^/]*)/?(.*)", re.DOTALL)
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):
-    """A server that is a program of its own, which is spoken to by its standard input and output."""
+    """A server that is a program, reached by its standard input and output."""
 
     name: str
     command: str
@@ -50,11 +49,11 @@ class HttpServer(Struct, frozen=True, kw_only=True):
 
 
 McpServer = StdioServer | HttpServer
-"""An MCP server that is named for a session."""
+"""An MCP server of a session."""
 
 
 def told_apart(servers: Sequence[McpServer]) -> dict[str, McpServer]:
-    """The servers by their names, none too long; the second of a name is called `name (2)`, and so on."""
+    """Return the servers by unique, short names; the second server with a name becomes `name (2)`."""
     found: dict[str, McpServer] = {}
     for server in servers:
         base = cut_line(printable(server.name).strip(), LONGEST_NAME) or "server"
@@ -66,10 +65,9 @@ def told_apart(servers: Sequence[McpServer]) -> dict[str, McpServer]:
 
 
 def modules_for(names: Collection[str], known: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
-    """The module of each server by its name: the one that it had in this session, else a new one.
+    """Return the module name of each server: the one that it had in this session, else a new one.
 
-    A new one is none of the names in `taken`, nor that of a module of the standard library, which would take it away:
-    `import time`.
+    A new one is not in `taken`, and is no module of the standard library, which `import time` would replace.
     """
     modules = dict(known)
     for name in names:
@@ -81,50 +79,50 @@ def modules_for(names: Collection[str], known: Mapping[str, str], taken: Collect
 
 
 def call_of(module: str, tool: str) -> str:
-    """The operation that calls a tool: `github.search_issues`."""
+    """Return the operation that calls a tool: `github.search_issues`."""
     return f"{module}.{tool}"
 
 
 def help_of(module: str) -> str:
-    """The operation that asks what a server offers: `help(github)`."""
+    """Return the operation that lists what a server offers: `help(github)`."""
     return f"help({module})"
 
 
 def read_of(module: str) -> str:
-    """The operation that reads a resource: `read(github)`."""
+    """Return the operation that reads a resource: `read(github)`."""
     return f"read({module})"
 
 
 def address_of(module: str, uri: str) -> str:
-    """What `view` takes for a resource: `mcp://github/repo://readme`."""
+    """Return the address of a resource for `view`: `mcp://github/repo://readme`."""
     return f"mcp://{module}/{uri}"
 
 
 def resource_at(address: str) -> tuple[str, str] | None:
-    """The module and the URI that the address of a resource names; None for what is no such address."""
+    """Return the module and URI of a resource's address; None for another address."""
     found = _ADDRESS.fullmatch(address)
     return (found[1], found[2]) if found else None
 
 
 def called(operation: str) -> tuple[str, str] | None:
-    """The module and the tool that the operation calls; None where it is another operation."""
+    """Return the module and tool that the operation calls; None for another operation."""
     found = _CALL.fullmatch(operation)
     return (found[1], found[2]) if found else None
 
 
 def module_of(operation: str) -> str | None:
-    """The module that the operation is about; None where it is about none."""
+    """Return the module of the operation; None if it is not about a server."""
     call = called(operation)
     return call[0] if call else explained(operation) or read_from(operation)
 
 
 def explained(operation: str) -> str | None:
-    """The module of which the operation asks what it offers; None where it is another operation."""
+    """Return the module whose offers the operation lists; None for another operation."""
     found = _HELP.fullmatch(operation)
     return found[1] if found else None
 
 
 def read_from(operation: str) -> str | None:
-    """The module of which the operation reads a resource; None where it is another operation."""
+    """Return the module whose resource the operation reads; None for another operation."""
     found = _READ.fullmatch(operation)
     return found[1] if found else None

@@ -1,8 +1,8 @@
-"""Values made fit for JSON and msgpack: valid Unicode, 64-bit integers, finite floats, a bounded depth.
+"""Values for JSON and msgpack: valid Unicode, 64-bit integers, finite floats, a limited depth.
 
-Encoders refuse surrogates and larger integers and turn NaN into null; user code and other programs' files have all
-three. Owns how a number that no encoder takes is spelled as text, wherever it becomes one. Must not know what the
-values mean. Called by the worker's framing and effects, by imports, and by whoever shows cycles.
+Encoders refuse surrogates and larger integers and turn NaN into null. User code and files of other programs contain all
+of these. Owns the spelling of numbers that no encoder takes. Must not know what the values mean. Used by the worker's
+framing and effects, by imports, and for the JSON of cycles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xxhash
 from .text import valid_text
 
 DEEPEST: Final = 64
-"""Levels that plain data may be nested."""
+"""How deep plain data may be nested."""
 _SMALLEST: Final = -(1 << 63)
 _LARGEST: Final = (1 << 64) - 1
 _LONG_DIGITS: Final = 20
@@ -27,25 +27,23 @@ T = TypeVar("T")
 
 
 def clean(value: T) -> T:
-    """A copy with valid texts and numbers that can be encoded, of the same shape.
-
-    Accepts plain data and msgspec structures.
+    """Return a copy of plain data or msgspec structures with valid texts and encodable numbers.
 
     Raises:
-        TypeError: something in it is none of these, or it is nested more than `DEEPEST` levels.
+        TypeError: it contains something else, or is nested more than `DEEPEST` levels deep.
     """
     return cast(T, _clean(value, 0))
 
 
 def argument_digest(arguments: dict[str, object]) -> str:
-    """xxh3 hex over the arguments of an effect as JSON with sorted keys: which question it was."""
+    """Return the identity of an effect's arguments: xxh3 hex of their JSON with sorted keys."""
     return xxhash.xxh3_64_hexdigest(msgspec.json.encode(arguments, order="deterministic"))
 
 
 def number(value: float) -> float | str:
-    """The number, or its text where no encoder takes it: `int:<digits>`, `float:nan`, `float:inf`, `float:-inf`.
+    """Return the number, or text if no encoder takes it: `int:<digits>`, `float:nan`, `float:inf`, `float:-inf`.
 
-    Integers are taken from -2**63 to 2**64 - 1. One of more than some thousand bits is spelled in hexadecimal digits,
+    Encoders take integers from -2**63 to 2**64 - 1. Integers of more than some thousand bits get hexadecimal digits,
     because decimal ones take quadratic time.
     """
     if isinstance(value, float):
@@ -56,7 +54,7 @@ def number(value: float) -> float | str:
 
 
 def integer(digits: str) -> float | str:
-    """`number` of decimal digits, as many as there may be: what a JSON reader has found."""
+    """Return `number` of any amount of decimal digits, as a JSON reader finds them."""
     return number(int(digits)) if len(digits) <= _LONG_DIGITS else f"int:{digits}"
 
 

@@ -1,4 +1,7 @@
-"""Programs beside the statements: shell commands, and MCP servers on pipes."""
+"""Programs that run for statements: shell commands and MCP servers on pipes, as requests and results.
+
+Data, and the Protocol of a running server. `runtime` runs them; must not know how.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ from msgspec import Struct, field
 from .domain import Domain
 from .text import between
 
+_CONTINUATION: Final = bytes(range(0x80, 0xC0))
+"""The bytes of UTF-8 that begin no character."""
+_CUT_BYTES: Final = 3
+"""How many of them a character has at most."""
+
 
 class CommandRequest(Struct, frozen=True, kw_only=True):
-    """A program to run beside the statements.
+    """A program to run for a statement.
 
-    Its arguments begin with its absolute path; `cwd` is absolute; `seconds` is how long it may take. `stdin` is what it
-    reads there, and then the end of the file. With `merged` its stderr goes into its stdout, in order. `kept_bytes` of
-    each stream are kept, at most, half of them from the beginning and half from the end. Once it has printed `stop_at`
-    bytes to stdout it is ended, and what it printed beyond is dropped. With a `domain` the kernel holds it to that, or
-    it is not started. Directories that are `distrusted`, and relative ones, are left out of its `PATH`.
+    `argv` begins with its absolute path; `cwd` is absolute; it may take `seconds`. It reads `stdin`, then the end of
+    the file. With `merged` its stderr goes into its stdout, in order. At most `kept_bytes` of each stream are kept,
+    half from the beginning and half from the end. Once it has printed `stop_at` bytes to stdout it is ended, and the
+    output beyond that is dropped. With a `domain` it is sandboxed, or not started. `distrusted` and relative
+    directories are removed from its `PATH`.
     """
 
     argv: tuple[str, ...]
@@ -32,16 +40,8 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     distrusted: tuple[str, ...] = ()
 
 
-_CONTINUATION: Final = bytes(range(0x80, 0xC0))
-"""The bytes of UTF-8 that begin no character."""
-
-
-_CUT_BYTES: Final = 3
-"""So many of them a character has at most."""
-
-
 class CommandOutput(Struct, frozen=True, kw_only=True):
-    """What a program printed: the beginning and the end, which together are the whole where `left_out` is 0."""
+    """The output of a program: its beginning and end, which are the whole if `left_out` is 0."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -49,17 +49,17 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 
     @property
     def left_out(self) -> int:
-        """Bytes between the two that were not kept."""
+        """How many bytes between the two were not kept."""
         return self.total - len(self.head) - len(self.tail)
 
     @property
     def text(self) -> str:
-        """What was printed, what is no UTF-8 as U+FFFD; between the ends a line counts the bytes that were not kept."""
+        """The output as text, with U+FFFD for invalid UTF-8, and a line that counts the bytes that were not kept."""
         if not self.left_out:
             return (self.head + self.tail).decode("utf-8", "replace")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         head = decoder.decode(self.head)
-        # The cut may have gone through a character, of which each end has a part.
+        # The cut may have split a character between the two ends.
         tail = self.tail[:_CUT_BYTES].lstrip(_CONTINUATION) + self.tail[_CUT_BYTES:]
         lost = self.left_out + len(decoder.getstate()[0]) + len(self.tail) - len(tail)
         return head + between(lost, noun="byte") + tail.decode("utf-8", "replace")
@@ -68,7 +68,7 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 class CommandOutcome(Struct, frozen=True, kw_only=True):
     """How a program ended: with an exit `code`, by a `signal`, or by us.
 
-    We end it where it `timed_out`, where it was `stopped` at `stop_at`, and for what `reason` says in words.
+    We end it if it `timed_out`, if it is `stopped` at `stop_at`, or for the `reason` given.
     """
 
     code: int | None = None
@@ -82,8 +82,7 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
 
 
 class ServerRequest(Struct, frozen=True, kw_only=True):
-    """A program that is talked to for as long as it runs: its arguments, which begin with its absolute path, where it
-    runs, and its whole environment."""
+    """A program to start and talk to. `argv` begins with its absolute path; `variables` is its whole environment."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -94,24 +93,24 @@ class ServerRequest(Struct, frozen=True, kw_only=True):
 
 
 class ServerProcess(Protocol):
-    """A program that was started to be talked to. It ends with `stop`, and with the host however that ends."""
+    """A running program to talk to. It ends with `stop`, or with the host, however that ends."""
 
     async def receive(self) -> bytes:
-        """The next bytes that it writes to its standard output; none when it has ended, or closed that.
+        """Return the next bytes of its standard output; empty when it has ended or closed that.
 
         Raises:
-            OSError: it could not be started, by the name of the reason.
+            OSError: it could not be started; the message is the reason.
         """
         ...
 
     async def send(self, data: bytes) -> None:
-        """Writes to its standard input; waits for as long as it does not read. Raises BrokenPipeError."""
+        """Write to its standard input; wait while it does not read. Raises BrokenPipeError."""
         ...
 
     def told(self) -> str:
-        """How it ended, where it has, and the end of what it wrote to its standard error; in a phrase."""
+        """Return a phrase with how it ended, if it has, and the end of its standard error."""
         ...
 
     async def stop(self) -> None:
-        """Ends its input, then asks it to end, then ends it with all that it started; bounded in time."""
+        """Close its input, then ask it to end, then kill it with everything it started; limited in time."""
         ...

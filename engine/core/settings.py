@@ -1,7 +1,7 @@
-"""What can be configured, in one table: command line, then environment, then config file, then default.
+"""All settings in one table: command line, then environment, then config file, then default.
 
-Owns names, defaults and checks. Read once at start-up by every console script. `docs/configuration.md` documents each
-row; a test keeps the two in step.
+Owns names, defaults and checks. Every console script reads them once at start-up. `docs/configuration.md` documents
+each row, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -20,26 +20,20 @@ from .errors import InvalidRequestError
 
 DEFAULT_MODEL: Final = "direct"
 RerenderRule = Literal["economic", "immediate", "never"]
-"""When a handle's new policy changes the results that show it: where that pays, always, never."""
-
-
+"""When a handle's new policy changes earlier results that show it: if that saves tokens, always, or never."""
 RestoreRule = Literal["checkpoints", "re-execution"]
-"""How names come back: from paused copies of their process, or by running their statements again alone."""
-
-
+"""How names are restored: from paused copies of the process, or only by running statements again."""
 SandboxRule = Literal["auto", "required", "off"]
-"""Whether statements of a model or a client are held by the kernel: where it can, or else they do not run; or not."""
-
-
+"""Whether statements of models and clients are sandboxed. auto: if possible; required: without it they do not run."""
 _USERS_SANDBOX: Final[SandboxRule] = "auto"
-"""What holds for everybody who does not set it."""
+"""The default for users. Embedding programs choose by themselves."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """One value per row of SETTINGS. Times in seconds; tuples are patterns of names, with `*`.
+    """One value per row of SETTINGS. Times are in seconds; tuples are patterns of names, with `*`.
 
-    A program that makes its settings itself says whether it wants the `sandbox`, because statements of its own may rely
-    on its files; `load_settings` has it. None is for such programs: as `off`, and the session does not speak of it.
+    An embedding program that makes its own settings chooses the `sandbox`, because its statements may rely on its
+    files. Its default None is like `off`, but the session does not mention it. `load_settings` sets a rule for users.
     """
 
     state_dir: Path
@@ -59,14 +53,14 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the model asks for statements by calling a tool; where not, it writes them as text."""
+        """Whether the model asks for statements with a tool call rather than as text."""
         kind, _, named = self.model.partition(":")
         names = [self.model, *([named, named.partition(":")[2]] if kind == "provider" else [])]
         return not any(_is_like(pattern, name) for pattern in self.models_without_tools for name in names)
 
 
 def _is_like(pattern: str, name: str) -> bool:
-    # Not `fnmatch`, because names of models have brackets in them.
+    # Not `fnmatch`, because model names contain brackets.
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.IGNORECASE) is not None
 
 
@@ -123,12 +117,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 class Setting(Struct, frozen=True):
-    """One thing to configure: its name in the config file, how its text is read, and what a help text says of it."""
+    """One setting: its name in the config file, the parser of its value, and its help text."""
 
     name: str
     parse: Callable[[str], Any]
     value: str
-    """What stands for its value in a help text: its unit, or the words that it may be."""
+    """The placeholder of its value in a help text: its unit, or the allowed words."""
     help: str
 
     @property
@@ -182,18 +176,18 @@ SETTINGS: Final = (
         "more variables whose values are secret, and with a `!` those that are not: `COMPANY_*, !SORT_KEY`",
     ),
 )
-"""Everything that can be configured, in the order of the documentation."""
+"""All settings, in the order of the documentation."""
 
 
 def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None] | None = None) -> Settings:
-    """The settings in force.
+    """Load the settings.
 
     Args:
         environ: the process environment.
         overrides: values from the command line by option name; None means not given.
 
     Raises:
-        InvalidRequestError: a value or the config file cannot be used; the message names it.
+        InvalidRequestError: a value or the config file is invalid; the message names it.
     """
     from_file = _config_file(environ)
     values: dict[str, Any] = {"state_dir": default_state_dir(environ), "sandbox": _USERS_SANDBOX}
@@ -213,12 +207,12 @@ def load_settings(environ: Mapping[str, str], overrides: Mapping[str, str | None
 
 
 def hidden_names(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The setting of that name, even if another one, or the rest of the config file, cannot be used."""
+    """Return this setting, even if another one or the rest of the config file is invalid."""
     name = "hidden_names"
     (option,) = (each for each in SETTINGS if each.name == name)
     text: object = environ.get(option.variable)
     if not text:
-        with suppress(InvalidRequestError):  # whoever needs the settings says so
+        with suppress(InvalidRequestError):  # `load_settings` reports it
             text = _config_file(environ, checks=False).get(name)
     try:
         return cast("tuple[str, ...]", option.parse(_as_text(text))) if text else ()
@@ -227,18 +221,18 @@ def hidden_names(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _as_text(value: object) -> str:
-    """A value of the config file as it stands in the environment."""
+    """Return a value of the config file as an environment variable would have it."""
     return ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Where the config file is looked for: `$XDG_CONFIG_HOME/rewindow/config.toml`."""
+    """Return the path of the config file: `$XDG_CONFIG_HOME/rewindow/config.toml`."""
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
     return Path(base) / "rewindow" / "config.toml"
 
 
 def default_state_dir(environ: Mapping[str, str]) -> Path:
-    """Where sessions are kept by default: `$XDG_STATE_HOME/rewindow`."""
+    """Return the default directory of sessions: `$XDG_STATE_HOME/rewindow`."""
     base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local", "state")
     return Path(base) / "rewindow"
 
@@ -251,7 +245,7 @@ def _config_file(environ: Mapping[str, str], *, checks: bool = True) -> Mapping[
         return {}
     except OSError as error:
         raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
-    import tomllib  # only who has a config file pays for the parser
+    import tomllib  # here, so that only users with a config file pay for the parser
 
     try:
         table: dict[str, object] = tomllib.loads(text.decode())

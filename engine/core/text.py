@@ -1,8 +1,16 @@
-"""Texts that are too long for their place, and the words that stand for what is missing: one spelling for all of them.
+"""Text: cutting, counting what was cut, valid and printable text, Markdown fences, and sources that hide nothing.
 
-Within a line an ellipsis marks the cut. Between lines a line counts what is missing: `... 3 more handles` at the end of
-a list, `... 90 characters left out ...` between two ends. Lengths are in characters. What is cut to a budget of tokens
-is measured by its own module and takes the words from here. Pure; imports nothing of the engine.
+**Cuts** have one spelling everywhere. Within a line an ellipsis marks the cut. Between lines a line counts what is
+missing: `... 3 more handles` at the end of a list, `... 90 characters left out ...` between two ends. Lengths are in
+characters. Modules that cut to a budget of tokens measure by themselves and take the words from here.
+
+**Sources** are shown so that the person who decides about a statement sees every line of it, or is told how much is
+missing. Lines that are too long for a screen are broken, and many blank lines are counted, because text far to the
+right or far below is not seen. Everything that Python takes as the end of a line ends one, and invisible characters and
+those that would move others become escapes.
+
+Pure; imports nothing of the engine. Used wherever text comes from outside (user code, files, other programs) or is
+shown.
 """
 
 from __future__ import annotations
@@ -12,33 +20,68 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Annotated, Final
 
+Exact = Annotated[str, "exact"]
+"""The type of a field that is looked up or compared: a word of ours, a digest.
+
+Redaction does not change it, nor identifiers (`ids`) and literals. A field of type `str` is text.
+"""
+Named = Annotated[str, "name"]
+"""The type of a name that user code chose. Redaction does not change it if it is a word (`log.redaction`)."""
+ExactData = Annotated[object, "exact"]
+"""The type of plain data that a tool must get unchanged from a statement."""
+
 ELLIPSIS: Final = "…"
-"""Stands for the rest of a line."""
+"""Replaces the rest of a line."""
 DOTS: Final = "..."
-"""Stands for lines where there is no room to count them; begins every line that counts."""
+"""Begins every line that counts, and replaces lines if there is no room to count them."""
+TITLE_CHARS: Final = 80
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""C0 except tab and newline, DEL, C1, and characters that change the direction of text."""
+_SEQUENCE: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
+    r"|\x1b(?:\[[0-?]*[ -/]*)?\Z"  # incomplete
+    r"|\x1b[ -/]*[0-~]"
+)
+"""Control sequences of terminals."""
+_BACKTICKS: Final = re.compile(r"`+")
+LINE_CHARS: Final = 120
+"""The length at which a line of a source is broken."""
+TAB_COLUMNS: Final = 4
+BLANK_LINES: Final = 3
+"""How many blank lines in a row are shown; more are counted."""
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
+"""Begins the continuation of a broken line. No line of Python can begin like this."""
+_UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Printable characters that are blank, and variation selectors."""
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
 
 
 def cut_line(text: str, limit: int) -> str:
-    """The text within `limit` characters (1 or more), the last of them an ellipsis where something is missing."""
+    """Cut the text to `limit` characters (1 or more), the last an ellipsis if it was longer."""
     return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
 
 
 def cut_line_from(text: str, start: int, limit: int) -> str:
-    """The text from `start` on within `limit` characters (2 or more), with an ellipsis at each end that is missing."""
+    """Cut the text to `limit` characters (2 or more) from `start` on, with an ellipsis at each cut end."""
     return cut_line(text, limit) if start <= 0 else ELLIPSIS + cut_line(text[start:], limit - 1)
 
 
 def cut_end(text: str, limit: int, where: str = "") -> str:
-    """The first `limit` characters, and a line that counts the others, so the result is longer by that line.
+    """Return the first `limit` characters and a further line that counts the others.
 
     Args:
-        where: goes after the count: where the rest is to be found.
+        where: follows the count: where to find the rest.
     """
     return text if len(text) <= limit else f"{text[:limit]}\n{more(len(text) - limit, 'character', where)}"
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """Both ends, `limit` characters together, and between them a line that counts the others."""
+    """Return both ends, `limit` characters together, and between them a line that counts the others."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -46,64 +89,39 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def more(count: int, noun: str = "", where: str = "") -> str:
-    """The line at the end of what is cut: `... 3 more handles`. Without a newline.
+    """Return the line at the end of something cut, without a newline: `... 3 more handles`.
 
     Args:
-        noun: what is counted, in the singular.
+        noun: in the singular.
     """
     return " ".join(part for part in (DOTS, str(count), "more", plural(count, noun), where) if part)
 
 
 def between(count: int, reason: str = "", noun: str = "character") -> str:
-    """The line between two ends, with its newlines: `... 90 characters left out ...`, the reason after a comma."""
+    """Return the line between two ends, with newlines: `... 90 characters left out, REASON ...`."""
     return f"\n{DOTS} {left_out(count, noun)}{reason and f', {reason}'} {DOTS}\n"
 
 
 def left_out(count: int, noun: str = "character") -> str:
-    """The words for what is missing: `90 characters left out`."""
+    """Return the words for a cut: `90 characters left out`."""
     return f"{count} {plural(count, noun)} left out"
 
 
 def plural(count: int, noun: str) -> str:
-    """The noun as so many have it; empty where it is."""
+    """Return the singular or plural of a noun for that count."""
     if count == 1 or not noun:
         return noun
     return f"{noun}es" if noun.endswith(("ch", "s", "sh", "x")) else f"{noun}s"
 
 
-# text:
-# Text that every encoder takes and every screen can show: valid Unicode, no control characters, titles, fences.
-#
-# Pure, and imports nothing of the engine but `cutting`. Must not know where a text comes from or goes to. Called by
-# whatever takes text from outside (user code, files, other programs) and by whatever shows one.
-
-TITLE_CHARS: Final = 80
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""C0 but for tab and newline, DEL, C1, and what changes the direction of the text that follows."""
-_SEQUENCE: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
-    r"|\x1b(?:\[[0-?]*[ -/]*)?\Z"  # what is not complete yet
-    r"|\x1b[ -/]*[0-~]"
-)
-"""What a terminal does not show but does."""
-_BACKTICKS: Final = re.compile(r"`+")
-Exact = Annotated[str, "exact"]
-"""The type of a field that something is looked up or compared by: a word of ours, a digest.
-
-Redaction leaves it as it is, as it does identifiers (`ids`) and literals; a field that is a `str` is text.
-"""
-Named = Annotated[str, "name"]
-"""The same for a name that user code makes up: redaction leaves it if it is a word (`log.redaction`)."""
-ExactData = Annotated[object, "exact"]
-"""The same for plain data: what a statement hands to a tool, which must get it as it is."""
+# --- valid and printable text -----------------------------------------------------------------------------------------
 
 
 def valid_text(text: str) -> str:
-    """The text as valid Unicode, which UTF-8 can hold.
+    """Return the text as valid Unicode, which UTF-8 can encode.
 
-    Two surrogates that form a pair become the character they encode; every other surrogate becomes U+FFFD, one for
-    one. So the result is never longer, and a text that is valid already is returned as it is.
+    Two surrogates that form a pair become the character that they encode; every other surrogate becomes U+FFFD. So the
+    result is never longer, and a valid text is returned unchanged.
     """
     if text.isascii():
         return text
@@ -115,36 +133,36 @@ def valid_text(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text on one line: what is not printable (a newline, a control character, a surrogate) as its escape."""
+    r"""Return the text on one line, with escapes for newlines, control characters and surrogates."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, without the space around it; "" where none does."""
+    """Return the first line that is not blank, stripped; "" if there is none."""
     return next((line for line in map(str.strip, text.splitlines()) if line), "")
 
 
 def title(text: str, otherwise: str) -> str:
-    """What names a text in lists: its first line that says something, valid and of at most `TITLE_CHARS` characters.
+    """Return a title for lists: the first line that is not blank, valid and at most `TITLE_CHARS` long.
 
     Args:
-        otherwise: the title of a text that says nothing.
+        otherwise: the title of a blank text.
     """
     # NUL is the one valid character that stores refuse.
     return cut_line(first_line(valid_text(text).replace("\0", " ")), TITLE_CHARS) or otherwise
 
 
 def visible(text: str) -> str:
-    r"""The text with every control character but tab and newline as an escape that can be read: `\x1b`, `\u202e`."""
+    r"""Return the text with escapes for control characters except tab and newline: `\x1b`, `\u202e`."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def as_printed(text: str) -> str:
-    """What a screen shows of a text that was printed: no colours, and of what was overwritten in a line the last.
+    """Return what a screen shows of a printed text: without colours, and with overwritten parts of lines replaced.
 
-    Other control characters are escapes, as `visible` has them.
+    Other control characters become escapes, as in `visible`.
     """
     if _CONTROL.search(text) is None:
         return text
@@ -167,13 +185,13 @@ def _overwritten(line: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """The text as a block of Markdown, whose fence is longer than any in it; without a newline at its end."""
+    """Return the text as a fenced block of Markdown, without a final newline. The fence is longer than any in it."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """A line as code within a line of Markdown."""
+    """Return a line as inline code of Markdown."""
     mark = "`" * (_longest_run(text) + 1)
     space = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{mark}{space}{text}{space}{mark}"
@@ -183,55 +201,36 @@ def _longest_run(text: str) -> int:
     return max(map(len, _BACKTICKS.findall(text)), default=0)
 
 
-# legible:
-# The source of a statement as a person can read all of it: nothing in it hides, overwrites or reorders what is
-# beside.
-#
-# Whoever decides whether a statement may run must see every line of it, or be told how much is missing. Lines that
-# are too long for a screen are broken, and many blank ones are counted, because what is far to the right or far below
-# is not seen. What Python takes as the end of a line is one, and a character that would not be seen, or would move
-# others, is an escape. Pure. Called by whatever shows sources: editors, terminals.
-
-LINE_CHARS: Final = 120
-"""After so many characters a line of a source goes on in the next."""
-TAB_COLUMNS: Final = 4
-BLANK_LINES: Final = 3
-"""More in a row are counted."""
-
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
-CONTINUED: Final = "\N{RIGHTWARDS ARROW WITH HOOK} "
-"""Begins what goes on from the line before; no line of Python can begin so."""
-_UNSEEN: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""What counts as printable and is blank, variation selectors among it."""
+# --- sources as a person can read them --------------------------------------------------------------------------------
 
 
 def divided(line: str) -> Iterator[str]:
-    """The line in parts of `LINE_CHARS` characters."""
+    """Yield the line in parts of `LINE_CHARS` characters."""
     yield line[:LINE_CHARS]
     yield from (CONTINUED + line[at : at + LINE_CHARS] for at in range(LINE_CHARS, len(line), LINE_CHARS))
 
 
 def source_text(source: str, limit: int, divide: Callable[[str], Iterator[str]] = divided) -> str:
-    """All lines of a source, legible; of one with more than `limit` characters both ends, which say what is missing.
+    """Return a source for people: legible lines, long ones divided, and both ends only beyond `limit` characters.
 
     Args:
-        divide: divides a line that may be too long for whoever shows it.
+        divide: divides a line that may be too long for the screen.
     """
     return "\n".join(_broken(cut_middle(source, limit), divide))
 
 
 def source_command(source: str, limit: int) -> str:
-    """A source for those that show what was asked for as it came: its lines are whole."""
+    """Return a source with legible, undivided lines, for clients that show a request unchanged."""
     return "\n".join(source_lines(cut_middle(source, limit)))
 
 
 def source_lines(source: str) -> list[str]:
-    """The lines of a source, each whole and legible; what Python takes as the end of a line is one."""
+    """Return the lines of a source, each whole and legible, divided where Python ends a line."""
     return [legible_line(line) for line in _LINE_END.split(source)]
 
 
 def legible_line(line: str) -> str:
-    """The line with an escape for every character but tab that would not be seen as what it is."""
+    """Return the line with escapes for invisible characters and those that would move others, except tab."""
     if line.replace("\t", " ").isprintable() and _UNSEEN.search(line) is None:
         return line
     return "".join(char if _is_seen(char) else char.encode("unicode_escape").decode() for char in line)

@@ -1,10 +1,9 @@
-"""The tools of a statement, one row each, and every other name that its namespace begins with.
+"""The tools of statements, one row each, and every other name that a namespace begins with.
 
-A row says all there is to say about a tool but how it is performed: that is `engine/session/tools/<name>.py`, which the
-worker must not import, because it performs I/O.
- From the row follow the function that statements call (`runtime.worker.names`), the
-names that nobody else may take, the step group of its calls, the examples in the instructions, and the kind that
-editors show. Pure. A new tool is a row here and its module.
+A row has everything about a tool except its implementation, which is in `session/tools` and `session/acts`; the worker
+must not import that, because it performs I/O. The row determines the function that statements call
+(`runtime.worker.names`), the reserved name, the step group of its calls, the examples in the instructions, and the kind
+that editors show. A new tool is a row here and its implementation. Pure.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from msgspec import Struct
 ToolKind = Literal["read", "search", "edit", "delete", "move", "execute", "other"]
 """What a tool does, as editors show it."""
 GroupName = Literal["read-group", "write-group", "bash-group", "other-group"]
-"""Where a person looks for a tool's calls among the steps of a request."""
+"""The group of a tool's calls among the steps of a request."""
 
 
 class Required(Struct, frozen=True):
-    """The default of a parameter that has none."""
+    """The type of REQUIRED, which marks a parameter without a default."""
 
 
 REQUIRED: Final = Required()
 
 
 class Parameter(Struct, frozen=True):
-    """One argument of a tool. `type` is what the host takes for it; paths are given as text or as `os.PathLike`.
+    """One parameter of a tool. `type` is what the host accepts; statements may pass paths as text or `os.PathLike`.
 
-    One that came `later` is not said where it is as by default, because in older logs recorded calls do not have it.
+    A parameter that was added `later` is left out of a call if it has its default, because calls in older logs lack it.
     """
 
     name: str
@@ -45,17 +44,17 @@ class Parameter(Struct, frozen=True):
 
 
 class Example(Struct, frozen=True):
-    """A statement that works in a project with a README.md, and what it does in a few words."""
+    """A statement that works in a project with a README.md, and a few words on what it does."""
 
     source: str
     comment: str
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One tool. `doc` is what `help` shows: one sentence, more where it is needed.
+    """One tool. `help` shows `doc`.
 
-    `title` says in one line what a call does, with its arguments in braces; from its second part on each is left out
-    where one of its arguments is left out, or is what it is by default. Without one it is the tool's name and a path.
+    `title` describes a call in one line, with its arguments in braces. A part after the first is left out if one of its
+    arguments is missing or has its default. Without a title, the tool's name and path are shown.
     """
 
     name: str
@@ -168,10 +167,9 @@ _ROWS: Final = (
 )
 
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROWS}
-"""The tools by name, in the order in which the instructions show them."""
+"""The tools by name, in the order of the instructions."""
 
 _MODE: Final = Parameter("mode", int)
-
 _SOURCE: Final = Parameter("source", str)
 
 
@@ -208,23 +206,24 @@ _ROUTED_ROWS: Final = (
 )
 
 ROUTED: Final[dict[str, Tool]] = {tool.name: tool for tool in _ROUTED_ROWS}
-"""What Python's own functions that change the file tree ask for, by name, in a worker with a domain. Statements call
-those functions, and no names of ours."""
+"""The operations behind Python's own functions that change the file tree, by name, in a sandboxed worker. Statements
+call Python's functions, so these names are not injected."""
 
 RECALL_ANSWER: Final = "recall an answer"
 RECALL_FILE: Final = "recall a file"
 RECALLS: Final = frozenset((RECALL_ANSWER, RECALL_FILE))
-"""What a worker asks of the record by which a statement is answered that runs in the place of another. It is no effect:
-whether there is an answer to the `operation` with those `arguments`, and what the file at the real `path` held then,
-None where that is not known, else its `content`, which is None where there was no file."""
+"""Questions of a worker to the record, while a statement gets recorded answers. They are not effects.
+
+RECALL_ANSWER: is there an answer to the `operation` with these `arguments`? RECALL_FILE: what was in the file at the
+real `path`? The answer is None if that is unknown, else its `content`, which is None if there was no file."""
 
 CHANGING: Final = frozenset(
     tool.name for tool in (*_ROWS, *_ROUTED_ROWS) if tool.kind in ("edit", "delete", "move", "execute")
 )
-"""The operations that change something, which are asked about, and refused where nothing may be changed."""
+"""The operations that change something: they need permission, and plan mode refuses them."""
 
 STALE: Final = "has changed since"
-"""The words by which an error says that a file is not as it was seen: the worker may know what differs."""
+"""The words of an error about a file that changed since it was seen; the worker adds the difference if it knows it."""
 
 VIEWS: Final[dict[str, tuple[Example, ...]]] = {
     "view": (
@@ -246,37 +245,37 @@ VIEWS: Final[dict[str, tuple[Example, ...]]] = {
 """The names that the worker's board provides, with their examples."""
 
 OPEN: Final = "open"
-"""The function that opens files; what it writes lands as the tool `write` does."""
+"""The function that opens files. It writes as the tool `write` does."""
 
 FILES: Final[dict[str, tuple[Example, ...]]] = {
     OPEN: (Example('open("docs/list.txt", "w").write(text)', "lands at close, as a write"),),
 }
-"""The names that the worker provides over the tools, with their examples."""
+"""The names that the worker builds on the tools, with their examples."""
 
 RESTORE: Final = "restore_names"
-"""The function that gives all these names their meaning back."""
+"""The function that restores all these names."""
 
 INJECTED: Final = frozenset((*VIEWS, *TOOLS, *FILES, RESTORE))
 """Every name that a namespace begins with."""
 
 ORIGINALS: Final = "__rewindow__"
-"""What has all of them as attributes; it is there at the beginning of every statement, whatever others did to it."""
+"""An object with all these names as attributes. Every statement finds it, even if an earlier one removed it."""
 
 
 def original(name: str) -> str:
-    """How a statement writes an injected name so that it means what it did at first, also where it was rebound."""
+    """Return how a statement writes an injected name so that it works even after the name was rebound."""
     return f"{ORIGINALS}.{name}"
 
 
 def tool_named(name: str) -> Tool | None:
-    """The row of an operation, whether statements call it by that name or not."""
+    """Return the row of an operation, even if statements do not call it by that name."""
     return TOOLS.get(name) or ROUTED.get(name)
 
 
 def call_title(name: str, arguments: Mapping[str, object]) -> str:
-    """What a call of a tool does, in the words of its row; of one without a row, its name and its path.
+    """Return the title of a call by its tool's row, or its name and path if there is no row.
 
-    Any argument may be missing or of another type: a log of another program may call its tools as we do.
+    Any argument may be missing or have another type, because tools in logs of other programs may have the same names.
     """
     tool = tool_named(name)
     if tool is None or not tool.title or not _named_in(tool.title[0]) <= arguments.keys():
@@ -294,17 +293,17 @@ def _named_in(part: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(part) if name}
 
 
-# identifiers:
-# Names for what has a title and no name: identifiers that statements can use and that hide nothing of theirs. Pure.
+# --- names for things that have only a title --------------------------------------------------------------------------
 
 _NO_WORD: Final = re.compile(r"\W+")
 
 
 def variable(title: str, taken: Collection[str], *, prefix: str, otherwise: str) -> str:
-    """A variable for what has that title: no keyword, no builtin, no injected name, and none of those that are taken.
+    """Return a variable name for a title that is no keyword, builtin, injected or taken name.
 
-    `prefix` comes before a name that is one of the first three, or begins with a digit; `otherwise` is the name where
-    the title has no letter.
+    Args:
+        prefix: comes before a keyword, builtin or injected name, or one that begins with a digit.
+        otherwise: the name for a title without letters.
     """
     base = attribute(title).strip("_").lower() or otherwise
     if not base.isidentifier() or keyword.iskeyword(base) or hasattr(builtins, base) or base in INJECTED:
@@ -313,13 +312,12 @@ def variable(title: str, taken: Collection[str], *, prefix: str, otherwise: str)
 
 
 def attribute(title: str) -> str:
-    """The title with an underscore in the place of what no identifier holds, in the form in which Python compares
-    names; perhaps empty, or beginning with a digit."""
+    """Return the title, normalized, with underscores for other characters; may be empty or begin with a digit."""
     return _NO_WORD.sub("_", unicodedata.normalize("NFKC", title))
 
 
 def numbered(base: str, taken: Collection[str]) -> str:
-    """The name, with a number from 2 on where it is taken."""
+    """Return the name, with a number from 2 on if it is taken."""
     name, number = base, 2
     while name in taken:
         name, number = f"{base}_{number}", number + 1

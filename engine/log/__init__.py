@@ -1,5 +1,4 @@
-"""What happened in a session: events, the append-only log, branches, the store on disk, redaction, and what is computed
-from events (timeline, cycles).
+"""The history of a session: events, the append-only log, branches, the store on disk, redaction, and read models.
 
 Imports `core` alone. Must not know what a model reads or how statements run.
 """

@@ -1,28 +1,29 @@
-"""Branches: the paths through one session's log, as a fold over the whole of it.
+"""Branches: the paths through one session's log, where each ends, and the rows that list them.
 
-A log is never cut. To go back, a branch is made that shares another one's path up to a position, and the head, which is
-where events are added, moves to it. So the path of a branch is its parent's path as far as that lies before `before`,
-then the events that are stamped with its own name; and one path is active, by which all read models go that must not
-know of the others.
+A log is never cut. To go back, a session makes a branch that shares another branch's path up to a position, and moves
+the head, where events are added, to it. So the path of a branch is its parent's path as far as that lies before
+`before`, then the events that are stamped with its own name. One path is active; most read models follow it alone.
 
-Whether an event is on the active path is asked of every event when a log is read, so it is one comparison: for each
-branch that the path runs through there is a bound, and what is stamped with it counts below that. The bound of the
-active branch is the end of the log, that of its parent is `before`, and that of each further one is the smaller of its
-child's `before` and of the bounds after it: a path that was left early never comes as far as where it left others.
+Reading a log asks of every event whether it is on the active path, so the answer is one comparison. Each branch that
+the path runs through has a bound, and the path has that branch's events below it. The bound of the active branch is the
+end of the log, that of its parent is `before`. That of each further ancestor is the smaller of its child's `before` and
+of the bounds after it: a path that was left early never reaches as far as it was left by others.
 
-Total: an imported log may say anything. A branch that nobody made goes on from what was active before its first event.
-Must not know what events mean. Owned by `EventLog`; `path_of` is for logs that no `EventLog` holds.
+Total: an imported log may say anything. A branch without a `BranchCreated` goes on from what was active before its
+first event. `EventLog` owns a `Branches`; `path_of` is for logs that no `EventLog` has.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from ..core.errors import InvalidRequestError
 from ..core.ids import MAIN_BRANCH, BranchId, Seq, StatementId, ToolCallId
+from ..core.text import cut_line, printable
 from .events import BranchEvent, ConversationEvent, Event
 from .events.conversation import RunStop, ToolCall, ToolResult
 from .events.execution import ExecutionFinished, StatementRecorded
@@ -30,7 +31,13 @@ from .events.going_back import BranchCreated, HeadMoved
 from .events.session import PromptQueued
 
 E = TypeVar("E", bound=Event)
+
+SHOWN_BRANCHES: Final = 20
+"""How many branches, the newest, a sentence or a report names."""
+_NAME_CHARS: Final = 20
 _NO_BOUND: Final = sys.maxsize
+_WORK: Final = ConversationEvent | PromptQueued | StatementRecorded
+"""Requests and their results. All other events follow from these, such as a call that printed nothing."""
 
 
 class Branch(Struct, frozen=True):
@@ -42,7 +49,7 @@ class Branch(Struct, frozen=True):
 
 
 class Branches:
-    """Which there are, in the order in which they were made, and which is active. `apply` is for the log alone."""
+    """All branches, oldest first, and the active one. `apply` is for the log alone."""
 
     def __init__(self) -> None:
         self._branches: dict[BranchId, Branch] = {MAIN_BRANCH: Branch(MAIN_BRANCH)}
@@ -50,7 +57,7 @@ class Branches:
         self.active: BranchId = MAIN_BRANCH
 
     def apply(self, event: Event) -> bool:
-        """Takes the next event of the log. Returns whether another path is active from this event on."""
+        """Take the next event of the log; return whether it activates another path."""
         if type(event) is BranchCreated:
             self._create(event)
         if event.branch_id == self.active:
@@ -68,7 +75,7 @@ class Branches:
             self._branches[event.branch] = Branch(event.branch, parent, before)
 
     def refusal(self, event: BranchEvent) -> str | None:
-        """Why the log must not take this event next, or None."""
+        """Return why the log must not take this event next, or None."""
         match event:
             case BranchCreated(branch=branch) if branch in self._branches:
                 return f"there is a branch {branch} already"
@@ -85,34 +92,34 @@ class Branches:
 
     @property
     def all(self) -> Sequence[Branch]:
-        """In the order in which they were made; the first is the one that every session starts on."""
+        """All branches, oldest first. Every session starts on the first one."""
         return tuple(self._branches.values())
 
     def named(self, name: str) -> Branch | None:
-        """The branch of that name; None where there is none."""
+        """Return the branch of that name, or None."""
         return self._branches.get(BranchId(name))
 
     @property
     def next_name(self) -> BranchId:
-        """A name that no branch has."""
+        """An unused name."""
         number = len(self._branches)
         while f"b{number}" in self._branches:
             number += 1
         return BranchId(f"b{number}")
 
     def holds(self, event: Event) -> bool:
-        """Whether an event of the log is on the active path. O(1)."""
+        """Return whether an event of the log is on the active path. O(1)."""
         return event.seq < self._bounds.get(event.branch_id, 0)
 
     def path(self, events: Sequence[E], name: BranchId | None = None) -> Sequence[E]:
-        """Those of the whole log's `events` that are on the path of the branch `name`, the active one by default."""
+        """Select the events on the path of a branch, the active one by default, from those of the whole log."""
         if len(self._branches) == 1:
             return events
         bounds = self._bounds if name is None else self.bounds_of(name)
         return [event for event in events if event.seq < bounds.get(event.branch_id, 0)]
 
     def bounds_of(self, name: BranchId) -> dict[BranchId, int]:
-        """The branches that the path of this one runs through: it has their events below these positions."""
+        """Return the branches that a branch's path runs through, each with the position that bounds its events."""
         bounds: dict[BranchId, int] = {}
         bound = _NO_BOUND
         branch = self._branches.get(name)
@@ -124,7 +131,7 @@ class Branches:
 
 
 def branches_of(events: Sequence[Event]) -> Branches:
-    """The branches of a log; what a `Branches` holds that was told of all its events."""
+    """Return the branches of a whole log."""
     branches = Branches()
     for event in events:
         branches.apply(event)
@@ -132,9 +139,9 @@ def branches_of(events: Sequence[Event]) -> Branches:
 
 
 def path_of(events: Sequence[E], everywhere: Collection[type[Event]] = ()) -> Sequence[E]:
-    """The path that is active at the end of `events`, a log from its beginning.
+    """Return the path that is active at the end of `events`, a log from its beginning.
 
-    Of the kinds `everywhere` those of other branches are among them: what they say holds for the whole session.
+    Events of the kinds in `everywhere` are included whatever their branch, because they concern the whole session.
     """
     branches = branches_of(events)
     if not everywhere:
@@ -142,22 +149,17 @@ def path_of(events: Sequence[E], everywhere: Collection[type[Event]] = ()) -> Se
     return [event for event in events if type(event) in everywhere or branches.holds(event)]
 
 
-# ends:
-# Where a path ends that goes as far as a statement: what a branch shares that begins there.
+# --- where a path ends ------------------------------------------------------------------------------------------------
 #
-# A path may end anywhere, because nothing is taken out of its middle: the properties of the View judge it as it is,
-# and the beginning of a well-formed conversation is well-formed. So a statement's own end decides, whatever run it
-# stands in. Pure. Called by `sessions.head`.
-
-_WORK: Final = ConversationEvent | PromptQueued | StatementRecorded
-"""What somebody asked for or what came of it; all else follows by itself, such as a call to which nothing was said."""
+# A path may end anywhere: nothing is taken out of its middle, and the beginning of a well-formed conversation is
+# well-formed. So the end of the statement decides, whatever run it belongs to.
 
 
 def end_after(path: Sequence[Event], statement: int) -> Seq | None:
-    """The position before which the path holds the result of statement `statement`, and nothing that came of it.
+    """Return the position right behind the result of a statement, or None if the path has no such result.
 
-    0 is before the first request. A run that stopped with the statement is held to its stop. None where no such
-    statement has a result.
+    The path before that position has the statement and nothing later. If a run stopped with the statement, its stop is
+    included. Statement 0 stands for the time before the first request.
     """
     if statement == 0:
         return next((event.seq for event in path if isinstance(event, _WORK)), _behind(path))
@@ -167,16 +169,13 @@ def end_after(path: Sequence[Event], statement: int) -> Seq | None:
     for event in path[place + 1 :]:
         if isinstance(event, RunStop):
             return Seq(event.seq + 1)
-        if isinstance(event, _WORK | HeadMoved):  # where a branch begins, the stop is of a later time
+        if isinstance(event, _WORK | HeadMoved):  # where a branch begins, the stop belongs to later work
             break
     return Seq(path[place].seq + 1)
 
 
 def end_before(path: Sequence[Event], statement: int) -> Seq | None:
-    """The position before which the path has nothing of statement `statement`, neither its call nor its record.
-
-    None where there is no such statement.
-    """
+    """Return the position of a statement's call or record, whichever is first; None if there is no such statement."""
     calls: dict[ToolCallId, Seq] = {}
     for event in path:
         match event:
@@ -189,12 +188,20 @@ def end_before(path: Sequence[Event], statement: int) -> Seq | None:
     return None
 
 
+def end_of(branch: Branch, branches: Branches, events: Sequence[Event]) -> Seq:
+    """Return where the branch was left last: for the active one, the end of the log."""
+    if branch.name == branches.active:
+        return Seq(len(events))
+    own = (event.seq for event in reversed(events) if event.branch_id == branch.name)
+    return Seq(next(own, branch.before - 1) + 1)
+
+
 def _behind(path: Sequence[Event]) -> Seq:
     return Seq(path[-1].seq + 1 if path else 0)
 
 
 def _result(path: Sequence[Event], statement: int) -> int | None:
-    """The place on the path of the statement's result, or of its record where no model asked for it."""
+    """Return the place of the statement's result on the path, or of its record if no model called it."""
     recorded: StatementId | None = None
     calls: set[ToolCallId] = set()
     call: ToolCallId | None = None
@@ -211,3 +218,66 @@ def _result(path: Sequence[Event], statement: int) -> int | None:
             case _:
                 pass
     return None
+
+
+# --- branches as rows -------------------------------------------------------------------------------------------------
+
+
+class BranchRow(Struct, frozen=True):
+    """A branch in a list. `shared` is the number of the last statement it shares with `parent`, `last` its last one."""
+
+    name: BranchId
+    parent: BranchId | None
+    shared: int
+    last: int
+    is_active: bool
+
+
+def branch_rows(branches: Branches, statements_below: Callable[[BranchId, int], int]) -> Sequence[BranchRow]:
+    """Return a row for each branch, oldest first.
+
+    Args:
+        statements_below: `SessionFacts.statements_below` of the same log.
+    """
+    rows: list[BranchRow] = []
+    for branch in branches.all:
+        counts = {name: statements_below(name, bound) for name, bound in branches.bounds_of(branch.name).items()}
+        last = sum(counts.values())
+        shared = last - counts[branch.name]
+        rows.append(BranchRow(branch.name, branch.parent, shared, last, branch.name == branches.active))
+    return rows
+
+
+def in_common(rows: Sequence[BranchRow], left: BranchId, right: BranchId) -> int:
+    """Return the number of the last statement that both branches have, 0 if they share none."""
+    reached = _reached(rows, left)
+    other = _reached(rows, right)
+    return next(min(number, other[name]) for name, number in reached.items() if name in other)
+
+
+def _reached(rows: Sequence[BranchRow], name: BranchId) -> dict[BranchId, int]:
+    """Return the branch and its ancestors, each with the last of its statements that the branch has."""
+    by_name = {row.name: row for row in rows}
+    row, number = by_name[name], by_name[name].last
+    reached = {row.name: number}
+    while row.parent is not None:
+        number = min(number, row.shared)
+        row = by_name[row.parent]
+        reached[row.name] = number
+    return reached
+
+
+def branch_named(branches: Branches, name: str) -> Branch:
+    """Return the branch of that name. Raises InvalidRequestError, with the names there are, if there is none."""
+    found = branches.named(name)
+    if found is None:
+        shown = cut_line(printable(name), _NAME_CHARS)
+        raise InvalidRequestError(f"There is no branch {shown}; the session has {names_of(branches)}.")
+    return found
+
+
+def names_of(branches: Branches) -> str:
+    """Return the branches' names for a sentence: the first one and the newest."""
+    names = [branch.name for branch in branches.all]
+    rest = len(names) - 1 - SHOWN_BRANCHES
+    return ", ".join(names) if rest <= 0 else f"{', '.join([names[0], *names[-SHOWN_BRANCHES:]])} and {rest} more"

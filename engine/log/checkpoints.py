@@ -1,8 +1,8 @@
-"""Which checkpoints to take and to keep, and of which history one is the state.
+"""Which checkpoints to take and keep, and which plans each of them serves.
 
-A checkpoint holds what a namespace has gone through: executions and ticks, in order. That is its *trail*. It serves a
-plan whose steps begin with the same trail, on whatever branch: what is left out there, or ran otherwise, is another
-execution or none. Pure; must not know what a checkpoint is made of. Used by `runtime.connected_environment` and
+A checkpoint is the state after a sequence of executions and ticks, its *trail*. It serves every plan that begins with
+the same trail, on any branch: an omitted or changed statement is a different execution, or none, and so gives another
+trail. Pure; must not know what a checkpoint is made of. Used by `runtime.connected_environment` and
 `session.live_environment`.
 """
 
@@ -23,36 +23,36 @@ from .statements import RunOutcome
 NO_STEPS: Final = 0
 """The trail of an empty namespace."""
 NEWEST: Final = 16
-"""So many checkpoints are kept whatever their distance."""
+"""How many of the newest checkpoints are always kept."""
 _TIMES_COST: Final = 10
-"""A checkpoint is due when so many times as long as one takes has gone by."""
+"""A checkpoint is due when statements have run this many times as long as it takes."""
 
 
 def after_outcome(trail: int, execution_id: ExecutionId, outcome: RunOutcome) -> int:
-    """The trail of a namespace that has gone through this execution, too."""
+    """Return the trail after an execution."""
     return _after_execution(trail, execution_id, outcome.status, bound_names(outcome.diff), outcome.diff.deleted)
 
 
 def _after_execution(
     trail: int, execution_id: ExecutionId, status: ExecutionStatus, bound: Collection[str], unbound: Collection[str]
 ) -> int:
-    # One that was stopped and left nothing may as well not have begun, which is not always known.
+    # A stopped execution that left nothing counts as not begun, because the log cannot always tell the two apart.
     has_passed = status in ("ok", "error") or bound or unbound
     return hash((trail, execution_id)) if has_passed else trail
 
 
 def after_tick(trail: int, round_id: int, now: float) -> int:
-    """The same for a tick that found nodes at work."""
+    """Return the trail after a tick that found running nodes."""
     return hash((trail, round_id, now))
 
 
 def after_rebuild(trail: int, anew: Sequence[str], absent: Sequence[str]) -> int:
-    """The same for a rebuild that had no copy of some names; one that had all leaves the trail as it is."""
+    """Return the trail after a rebuild. One that had copies of all names does not change it."""
     return hash((trail, tuple(anew), tuple(absent))) if anew or absent else trail
 
 
 def trails(steps: Sequence[PastStep]) -> Sequence[int]:
-    """The trail after so many of the steps; the first is that of none. O(steps)."""
+    """Return the trail before the first step and after each step. O(steps)."""
     return list(accumulate(steps, _after, initial=NO_STEPS))
 
 
@@ -69,7 +69,7 @@ def _after(trail: int, step: PastStep) -> int:
 
 
 def given(steps: Sequence[PastStep]) -> int:
-    """How many steps may come from a checkpoint: those ahead of the first whose outcome somebody wants to look at."""
+    """Return how many steps may come from a checkpoint: those before the first whose outcome will be compared."""
     asked = (
         position
         for position, step in enumerate(steps)
@@ -79,9 +79,9 @@ def given(steps: Sequence[PastStep]) -> int:
 
 
 def rest_of(plan: RestorePlan, over: int) -> RestorePlan:
-    """What is to run again after the first `over` steps, which come from a checkpoint.
+    """Return the plan that is left after the first `over` steps, which come from a checkpoint.
 
-    A look that brings nothing new is not recorded with its step, so those that run again are told what was seen before.
+    A look that finds nothing new is not recorded with its step, so the rest begins with what was seen last.
     """
     rest = plan.steps[over:]
     newest = {look.path: look for step in plan.steps[:over] for look in _seen(step)} if rest else {}
@@ -95,21 +95,21 @@ def _seen(step: PastStep) -> Sequence[PastRevision]:
 
 
 def is_due(elapsed: float, cost: float, *, acted: bool) -> bool:
-    """Whether to take one after a statement.
+    """Return whether to take a checkpoint after a statement.
 
     Args:
-        elapsed: seconds that statements have run since the last one was taken.
-        cost: seconds that one takes, as far as is known.
-        acted: the statement did something outside, so that running it again would not bring its state back for sure.
+        elapsed: seconds that statements have run since the last checkpoint.
+        cost: estimated seconds that a checkpoint takes.
+        acted: the statement did something outside, so a re-run may not restore its state.
     """
     return acted or elapsed >= _TIMES_COST * cost
 
 
 def surplus(taken: Sequence[int]) -> Sequence[int]:
-    """Of the checkpoints, by the numbers in which they were taken, ascending: those that are not to be kept.
+    """Return the checkpoints to drop, of those taken, by their ascending numbers.
 
-    The newest stay, and of the older ones one in each distance from the newest that is twice the one before: the
-    oldest there, so that it grows old enough for the next.
+    The newest stay. Distances from the newest are divided into ranges, each twice as long as the one before, and each
+    range keeps its oldest checkpoint, which thereby grows old enough for the next range.
     """
     if not taken:
         return ()

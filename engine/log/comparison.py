@@ -1,10 +1,12 @@
-"""What came out differently when a statement ran again: one `Divergence` for each difference to what was recorded.
+"""The differences between the record of a statement and its re-run: a `Divergence` for each.
 
-Status, exception, displayed value, output, and the names it bound. Addresses, object ids and frames of this program's
-own are taken out first: they differ in every process and mean nothing. Of long texts the place is shown where they
-differ. What has no digest on one of the sides is compared by its short repr, a handle by its place and policy, a module
-by its name. Pure; must not know how a statement is run. Called by `live_environment`, and where a history runs again by
-`worker.rerun`.
+Compared are the status, exception, displayed value, output and bound names. Addresses, object ids and this program's
+own frames are removed first, because they differ in every process and mean nothing. Long texts are shown from where
+they begin to differ. A value without a digest on one side is compared by its short repr, a handle by its position and
+policy, a module by its name. `aspects_of_*` add what a replay reports beside that: files read, artifacts and stopped
+effects.
+
+Pure; must not know how a statement runs. Called by `session.live_environment`, by replays, and by the worker's rebuild.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from .events.execution import ExecutionFinished
 from .past import Differences, Divergence, PastExecution
 
 _SHOWN_CHARS: Final = 80
-"""Of a value in a phrase."""
+"""The length of a value in a phrase."""
 _MESSAGE_CHARS: Final = 320
-"""Of an exception's message."""
+"""The length of an exception's message."""
+_SIDE_CHARS: Final = 400
+"""The length of each side of an aspect."""
 _SHOWN_NAMES: Final = 8
+"""How many names, files or effects a list shows."""
 _OTHER_CONTENT: Final = "(of another content)"
 _MODULE: Final = "module"
 _HANDLES: Final = ("ViewHandle", "GroupHandle")
@@ -32,8 +37,7 @@ _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _OWN_FRAME: Final = re.compile(
     r'^  File "[^"\n]*/engine/(?:worker|environment)/[^"\n]*", line \d+.*\n(?: {4}.*\n)*', re.M
 )
-"""In a traceback or a printed stack, with the lines of source below it: which of our functions runs a statement is no
-part of what the statement came to."""
+"""A frame of ours in a traceback or printed stack, with its source lines. It is not part of the statement's outcome."""
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")
 _NUMBER: Final = re.compile(r"(?<![\d.])\d{14,15}(?![\d.])")
 _SPANS: Final = (
@@ -41,13 +45,25 @@ _SPANS: Final = (
     (0x7E0000000000, 0x7FFFFFFFFFFF),
     (0xAAAA00000000, 0xFFFFFFFFFFFF),
 )
-"""Where processes have their heap and their mappings, on the two architectures of most machines."""
+"""Where processes have their heap and their mappings, on the two most common architectures."""
 _ALIGNMENT: Final = 8
-"""Of objects in memory. A clock of nanoseconds passes these spans on a machine that has run for a day or more."""
+"""The alignment of objects in memory. It tells most addresses from a clock in nanoseconds, which passes these spans
+on a machine that has been up for a day or more."""
+_ASPECTS: Final[tuple[Aspect, ...]] = get_args(Aspect)
+_Sides = tuple[Aspect, str, str]
+"""An aspect before and after."""
+
+
+class AspectChange(Struct, frozen=True):
+    """One aspect before and after; empty for nothing."""
+
+    aspect: Aspect
+    before: str
+    after: str
 
 
 def without_addresses(text: str) -> str:
-    """The text with an ellipsis in place of what looks like an address in memory: in hexadecimal, or an `id`."""
+    """Replace what looks like a memory address, in hexadecimal or as an `id`, with an ellipsis."""
     return _NUMBER.sub(_number, _HEX.sub(f"0x{ELLIPSIS}", text))
 
 
@@ -58,7 +74,7 @@ def _number(match: re.Match[str]) -> str:
 
 
 def ending_of(finished: ExecutionFinished) -> Ending:
-    """What of a record is compared."""
+    """Return the part of a record that is compared."""
     error = finished.exception
     return Ending(
         status=finished.status,
@@ -71,17 +87,16 @@ def ending_of(finished: ExecutionFinished) -> Ending:
 
 
 def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) -> Differences:
-    """What came out differently; no phrases where all came out as recorded.
+    """Compare a record with a re-run.
 
     Args:
         before: the record.
-        after: what the run of now would be recorded as.
-        uncertain: names that a statement left out of the history has bound: whether another one is the first to bind
-            them says nothing.
+        after: the re-run as it would be recorded.
+        uncertain: names that an omitted statement bound. That another statement binds them first is no difference.
     """
     was, now = _bound(before.diff), _bound(after.diff)
     same = frozenset(name for name in was.keys() & now.keys() if _is_same(was[name], now[name]))
-    if before == after:  # as nearly all that run again
+    if before == after:  # as for nearly all re-runs
         return Differences(same=same)
     if before.status != after.status or _exception(before) != _exception(after):
         unbound = _of_names("did not bind {}", {name: (was[name], None) for name in was.keys() - now.keys()})
@@ -96,7 +111,7 @@ def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) 
 
 
 def bound_names(diff: NamespaceDiff) -> Collection[str]:
-    """The names that a statement added or changed, or may have."""
+    """Return the names that a statement added or changed, or may have changed."""
     return (*diff.added, *diff.changed, *diff.unknown)
 
 
@@ -131,7 +146,7 @@ def _one_line(text: str | None) -> str | None:
 
 
 def _shown(was: str | None, now: str | None, shown: Callable[[str], str] = str) -> tuple[str, str]:
-    """Both, short; None is nothing, and empty."""
+    """Return both texts shortened; None becomes empty."""
     if now is not None and was is not None:
         now, was = _apart(now, was, _SHOWN_CHARS)
     then, there = ("" if text is None else shown(cut_line(text, _SHOWN_CHARS)) for text in (was, now))
@@ -139,19 +154,19 @@ def _shown(was: str | None, now: str | None, shown: Callable[[str], str] = str) 
 
 
 def _instead(was: str, now: str) -> str:
-    """What is there instead of what was."""
+    """Return the phrase for a change."""
     return f"{now or 'nothing'} instead of {was or 'nothing'}"
 
 
 def _apart(now: str, was: str, chars: int) -> tuple[str, str]:
-    """Both within so many characters, from one place on at which their difference can be seen."""
+    """Cut both to `chars` characters, from the same position, so that their difference is visible."""
     if max(len(now), len(was)) <= chars:
         return now, was
     plain = without_addresses(now), without_addresses(was)
     now, was = plain if plain[0] != plain[1] else (now, was)
     longest, shortest = max(len(now), len(was)), min(len(now), len(was))
     at = next((place for place in range(shortest) if now[place] != was[place]), shortest)
-    # A third of what is shown stands before the difference, and more where there is less behind it.
+    # A third of the text comes before the difference, more if there is less behind it.
     start = min(at - chars // 3, longest - chars + 1)
     return cut_line_from(now, start, chars), cut_line_from(was, start, chars)
 
@@ -175,7 +190,7 @@ def _output(stream: Literal["stdout", "stderr"], before: Captured, after: Captur
 
 
 class _Bound(Struct, frozen=True):
-    """What a name was bound to when the statement had ended."""
+    """The value of a name at the end of the statement."""
 
     info: TypeInfo
     digest: str | None
@@ -189,13 +204,13 @@ def _bound(diff: NamespaceDiff) -> dict[str, _Bound]:
 
 def _names(before: NamespaceDiff, after: NamespaceDiff, uncertain: frozenset[str]) -> Iterable[Divergence]:
     was, now = _bound(before), _bound(after)
-    # Of a name that nobody can compare, nobody knows whether it changed.
+    # Whether an incomparable value changed is unknown.
     untold = uncertain.union(before.unknown, after.unknown)
     if not before.deep:
-        # An earlier version saw fewer changes in place, and some that were none.
+        # Earlier versions missed some changes in place and reported others that were none.
         changed = {**before.changed, **after.changed}
         untold |= {name for name, change in changed.items() if change.mutated and not (name in was and name in now)}
-    # Rebound to the same content, which is seen as a change or not by where the new object happens to lie.
+    # A name rebound to equal content counts as changed or not by chance: it depends on the new object's address.
     untold |= _rebound_alike(before) | _rebound_alike(after)
     missing = was.keys() - now.keys() - untold
     fresh = now.keys() - was.keys() - untold
@@ -221,7 +236,7 @@ def _rebound_alike(diff: NamespaceDiff) -> frozenset[str]:
 def _of_names(
     words: str, names: Mapping[str, tuple[_Bound | None, _Bound | None]], detail: Callable[[str], str] = lambda _: ""
 ) -> Iterable[Divergence]:
-    """That these names differ, if there are any; `words` say how, and `detail` of each of them."""
+    """Yield one divergence for these names, if there are any. `words` say how they differ, `detail` adds to each."""
     listed = sorted(names)
     if not listed:
         return
@@ -231,7 +246,7 @@ def _of_names(
 
 
 def _assigned(name: str, was: _Bound | None, now: _Bound | None) -> tuple[str, str]:
-    """What a name was and is bound to, short, from where the two can be told apart; empty for nothing."""
+    """Return both assignments of a name, shortened so that the difference is visible; empty for none."""
     then, there = was.info.short_repr if was else "", now.info.short_repr if now else ""
     if was is not None and now is not None:
         there, then = _apart(there, then, _SHOWN_CHARS // 2)
@@ -241,9 +256,7 @@ def _assigned(name: str, was: _Bound | None, now: _Bound | None) -> tuple[str, s
 
 
 def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> str:
-    rest = len(names) - _SHOWN_NAMES
-    shown = [cut_line(name, _SHOWN_CHARS) + detail(name) for name in names[:_SHOWN_NAMES]]
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+    return _joined([cut_line(name, _SHOWN_CHARS) + detail(name) for name in names[:_SHOWN_NAMES]], len(names))
 
 
 def _differs(was: _Bound, now: _Bound) -> bool:
@@ -257,22 +270,22 @@ def _differs(was: _Bound, now: _Bound) -> bool:
     plain = without_addresses(texts[0]), without_addresses(texts[1])
     if was.info.type_name != now.info.type_name or plain[0] != plain[1]:
         return not _same_members(was, plain)
-    # The content differs, but only by what looks like an address; or nobody knows.
+    # Either the digests differ, and the reprs differ at most in addresses; or there is nothing to compare.
     return _comparable(was, now) and texts[0] == texts[1]
 
 
 def _policy(handle: _Bound) -> str:
-    """What the repr of a handle says but for the content shown: what a node saw is compared where it looked."""
+    """Return the repr of a handle without its revision, because looks at files are compared on their own."""
     return _SHOWN_REVISION.sub(">", handle.info.short_repr)
 
 
 def _comparable(was: _Bound, now: _Bound) -> bool:
-    """Whether both have a digest, made in the same way: those of earlier versions are shorter."""
+    """Return whether both have digests of the same kind. Those of earlier versions are shorter."""
     return was.digest is not None and now.digest is not None and len(was.digest) == len(now.digest)
 
 
 def _is_same(was: _Bound, now: _Bound) -> bool:
-    """Whether both are known to have the same content, or are the same module."""
+    """Return whether both certainly have the same content, or are the same module."""
     if was.info.type_name != now.info.type_name:
         return False
     if was.info.type_name == _MODULE:
@@ -281,12 +294,12 @@ def _is_same(was: _Bound, now: _Bound) -> bool:
 
 
 def _module_name(bound: _Bound) -> list[str]:
-    # Without where it was loaded from, which under another Python or in another folder is elsewhere.
+    # Without its path, which differs in another folder or with another Python.
     return bound.info.short_repr.split("'", 2)[:2]
 
 
 def _same_members(was: _Bound, plain: tuple[str, str]) -> bool:
-    """Whether two sets show the same in another order, which without a hash of one's own is that of addresses."""
+    """Return whether two sets have the same reprs in another order, which depends on addresses by default."""
     return was.info.type_name in ("set", "frozenset") and sorted(plain[0]) == sorted(plain[1])
 
 
@@ -296,35 +309,16 @@ def _change(was: _Bound, now: _Bound) -> str:
     return " instead of ".join(_apart(now.info.short_repr, was.info.short_repr, _SHOWN_CHARS // 2))
 
 
-# compared:
-# In what two executions of one statement differ: what each came to, and what it had to do with what is outside.
-#
-# Each aspect once, in the order of `Aspect`, with what it was before and after. Pure; must not know how a statement
-# is run. Used by `sessions.replaying`.
-
-_SIDE_CHARS: Final = 400
-"""Of what an aspect was, or is."""
-_SHOWN: Final = 8
-"""Of files, artifacts and effects."""
-_Sides = tuple[Aspect, str, str]
-"""An aspect with what it was and is."""
-_ASPECTS: Final[tuple[Aspect, ...]] = get_args(Aspect)
-
-
-class AspectChange(Struct, frozen=True):
-    """What an aspect was before and is after; empty is nothing."""
-
-    aspect: Aspect
-    before: str
-    after: str
+# --- aspects of a replay ----------------------------------------------------------------------------------------------
 
 
 def aspects_of_rerun(
     past: PastExecution, before: ExecutionFinished, after: ExecutionFinished, found: Differences, stops: Sequence[str]
 ) -> Sequence[AspectChange]:
-    """Of a statement that ran again with what is recorded; `stops` are phrases on what it was kept from.
+    """Return the aspects in which a re-run with recorded answers differs, in the order of `Aspect`.
 
-    Where it ended by that, all else that differs comes of it, and is not told.
+    `stops` are phrases that say what it was stopped from doing. If a stop ended it, all other differences follow from
+    that and are left out.
     """
     ended = after.exception is not None and after.exception.type == REPLAY_EFFECT and bool(stops)
     unseen = [stop for stop in stops if stop.startswith(LOOKED)]
@@ -342,7 +336,12 @@ def aspects_of_live_rerun(
     read: tuple[Mapping[str, str], Mapping[str, str]],
     left: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> Sequence[AspectChange]:
-    """Of a statement that ran again with its effects; `read` and `left` are digests of files by path, then and now."""
+    """Return the aspects in which a live re-run differs, in the order of `Aspect`.
+
+    Args:
+        read: digests of the files that it read, by path, before and after.
+        left: the same for the files that it changed.
+    """
     return _merged([*_sides(found), *_files("files read", *read), *_files("artifacts", *left)])
 
 
@@ -365,10 +364,10 @@ def _merged(sides: Iterable[_Sides]) -> Sequence[AspectChange]:
 
 
 def _acts(past: PastExecution, before: ExecutionFinished) -> str:
-    """What it did outside the first time."""
+    """Return what the statement did outside the first time."""
     asked = [answer.question.title or answer.question.operation for answer in past.answers if answer.question]
-    # What it asked for says itself which files it was about.
-    return _compared_listed(asked or [f"changed {artifact.path}" for artifact in before.artifacts])
+    # The titles of effects already name the files.
+    return _joined(asked or [f"changed {artifact.path}" for artifact in before.artifacts])
 
 
 def _files(aspect: Aspect, then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[_Sides]:
@@ -378,9 +377,10 @@ def _files(aspect: Aspect, then: Mapping[str, str], now: Mapping[str, str]) -> I
 
 
 def _digests(paths: Iterable[str], digests: Mapping[str, str]) -> str:
-    return _compared_listed([f"{path} {digests[path][:8] or '(no file)'}" for path in paths if path in digests])
+    return _joined([f"{path} {digests[path][:8] or '(no file)'}" for path in paths if path in digests])
 
 
-def _compared_listed(texts: Collection[str]) -> str:
-    shown, left = list(texts)[:_SHOWN], len(texts) - _SHOWN
-    return ", ".join(shown) + (f" and {left} more" if left > 0 else "")
+def _joined(texts: Sequence[str], count: int | None = None) -> str:
+    """Return the first texts as a list that says how many more there are, of `count` or of these."""
+    rest = (len(texts) if count is None else count) - _SHOWN_NAMES
+    return ", ".join(texts[:_SHOWN_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,20 +1,22 @@
-"""Whether somebody else than the user has written statements in a session: a fold over its whole log.
+"""Small read models: facts about a whole session, what its model has read, and which payloads are ready.
 
-What a model or a client wrote, or whoever wrote a log that was imported, leaves things behind in the namespace, and
-what is typed later meets them. So all of the session is held from then on. It cannot be taken back: not by another
-branch, a rewind or a load, nor by a fork, which takes `OthersWrote` along. Logs of earlier versions do not have that
-event, and what they say of their calls tells the same. Pure. Followed by the log; asked by `session.confining`.
+`SessionFacts` is one fold over the whole log, because its facts hold on every branch. `Readings` and `Payloads` are
+folds over the active path. All of them are pure, and keep numbers and positions rather than events where a session has
+many. The larger read models have modules of their own: `timeline`, `rights`, `cycles` and the View.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from ..core.ids import ToolCallId
+from ..core.ids import BranchId, PayloadId, ToolCallId
 from .events import UNSTAMPED, Event
 from .events.conversation import AgentReasoning, AgentText, RunStop, ToolCall
 from .events.execution import ExecutionStarted, StatementRecorded
-from .events.nodes import NodesTicked, TickApplied
+from .events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, NodesTicked, TickApplied
 from .events.session import (
     DomainEntered,
     ModelCallEnded,
@@ -26,119 +28,141 @@ from .events.session import (
     ServersNamed,
     UsageReported,
 )
-
-
-class Provenance:
-    """`is_foreign`: not all statements are the user's. `apply` is for the whole log."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((OthersWrote, DomainEntered, ToolCall, StatementRecorded))
-
-    def __init__(self) -> None:
-        self.is_foreign = False
-        self.imported_at: int = UNSTAMPED
-        """The position up to which the log came from elsewhere; -1 where all of it was made here."""
-        self.written: dict[str, None] = {}
-        """The directories in which statements that were held could write, whatever the branch."""
-        self._asked: set[ToolCallId] = set()
-        """The calls that a model made, as long as no statement is known to be one's."""
-
-    def apply(self, event: Event) -> None:
-        match event:
-            case OthersWrote(by=by):
-                self.is_foreign = True
-                self.imported_at = event.seq if by == "import" else self.imported_at
-            case DomainEntered(held=True, writable=writable):
-                self.written |= dict.fromkeys(writable)
-            case ToolCall(parent_id=None, typed=False, tool_call_id=call) if not self.is_foreign:
-                self._asked.add(call)
-            case StatementRecorded(tool_call_id=call) if call in self._asked:
-                self.is_foreign = True
-                self._asked.clear()
-            case _:
-                pass
-
-
-# rounds:
-# How many Rounds a session has had, as a fold over its whole log, whatever path of it is active.
-#
-# Nodes compare the numbers of Rounds, so none may come twice: not on another branch, nor in a log of an earlier
-# version, which counted model calls and did not say when a Round began. What such a log numbers counts as used. Must
-# not know what a Round is opened for. Followed by the log; asked by whoever opens Rounds.
-
-
-class Rounds:
-    """`next` is the number of the Round that will be opened next. `apply` is for the log alone."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (RoundOpened, UsageReported, NodesTicked, TickApplied, ExecutionStarted)
-    )
-
-    def __init__(self) -> None:
-        self.next = 0
-        self._calls = 0
-        self._says_when = False
-
-    def apply(self, event: Event) -> None:
-        match event:
-            case RoundOpened(round_id=round_id):
-                self._says_when = True
-                self._use(round_id)
-            case UsageReported() if not self._says_when:
-                self._calls += 1
-                self._use(self._calls - 1)
-            case NodesTicked(round_id=round_id) | TickApplied(turn_id=round_id):
-                self._use(round_id)
-            case ExecutionStarted(round_id=int(round_id)):
-                self._use(round_id)
-            case _:
-                pass
-
-    def opening(self, cause: RoundCause) -> RoundOpened:
-        """The event with which the next Round begins, to be appended."""
-        return RoundOpened(round_id=self.next, cause=cause)
-
-    def _use(self, round_id: int) -> None:
-        self.next = max(self.next, round_id + 1)
-
-
-# readings:
-# What a model has read, as one fact: a fold over the log that says up to which position, and how often it read.
-#
-# A model has read what a call carried as soon as that call began to answer. A call that failed, was refused or was
-# cancelled before that has read nothing, and neither has whoever looks. Each call leaves a ProjectionSent that says
-# at which position of the log its prompt was made, and a ModelCallEnded that says whether it was answered: what
-# happened after that position, while the model was answering, it has not read. Where the host was lost during a call,
-# the repair of the log ends it, as answered where the log has something of the answer. In logs of earlier versions
-# one event says both, at the end of the call, and a RunStop closes what a lost host left open; or UsageReported does,
-# where each call counted.
-#
-# Followed by `context.tail.feed` and by `replay`, so that what a tail tells and what handles take for read are never
-# two opinions.
+from .statements import UpdatePayload
 
 READING: Final = frozenset(
     (AgentText, AgentReasoning, ToolCall, RunStop, ProjectionSent, ModelCallEnded, UsageReported)
 )
-"""The kinds of event that say something about readings."""
+"""The kinds of event that `Readings` needs."""
+
+
+class SessionFacts:
+    """Facts about a session that hold whatever branch is active. `apply` takes every event of the log.
+
+    **Authors.** `is_foreign` says that somebody other than the user wrote statements: a model, a client, or the author
+    of an imported log. Their statements leave values behind that the user's statements meet later, so the whole session
+    is sandboxed from then on. No rewind, load or fork takes that back; a fork inherits `OthersWrote`. Logs of earlier
+    versions lack that event, so a statement that a model called has the same effect.
+
+    **Rounds.** Nodes compare the numbers of Rounds, so no number is used twice, on any branch. Logs of earlier versions
+    counted model calls and had no `RoundOpened`; the numbers that they imply count as used.
+    """
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (
+            AsyncPayloadPrepared,
+            DomainEntered,
+            ExecutionStarted,
+            NodesTicked,
+            OthersWrote,
+            RoundOpened,
+            ServerConnected,
+            ServersNamed,
+            StatementRecorded,
+            TickApplied,
+            ToolCall,
+            UsageReported,
+        )
+    )
+
+    def __init__(self) -> None:
+        self.is_foreign = False
+        self.imported_at: int = UNSTAMPED
+        """The position of the last import; everything up to it came from elsewhere. -1 for none."""
+        self.writable: dict[str, None] = {}
+        """Every directory that sandboxed statements could ever write to."""
+        self.next_round = 0
+        self.server_modules: dict[str, str] = {}
+        """The module of each MCP server that the session ever had, by the server's name."""
+        self.server_offers: dict[str, tuple[int, int]] = {}
+        """How many tools and resources each server offered last, by module."""
+        self.prepared_tokens = 0
+        """Tokens that models took to prepare payloads."""
+        self._statements: dict[BranchId, array[int]] = {}
+        self._model_calls: set[ToolCallId] = set()
+        """Calls that a model made, until one of them is known to be a statement."""
+        self._calls_counted = 0
+        self._has_rounds = False
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case StatementRecorded(tool_call_id=call):
+                self._statements.setdefault(event.branch_id, array("q")).append(event.seq)
+                if call in self._model_calls:
+                    self.is_foreign = True
+                    self._model_calls.clear()
+            case ToolCall(parent_id=None, typed=False, tool_call_id=call) if not self.is_foreign:
+                self._model_calls.add(call)
+            case OthersWrote(by=by):
+                self.is_foreign = True
+                self.imported_at = event.seq if by == "import" else self.imported_at
+            case DomainEntered(held=True, writable=writable):
+                self.writable |= dict.fromkeys(writable)
+            case ServersNamed(modules=modules):
+                self.server_modules.update(modules)
+            case ServerConnected(module=module, tools=tools, resources=resources):
+                self.server_offers[module] = tools, resources
+            case AsyncPayloadPrepared(cost=cost):
+                self.prepared_tokens += cost.tokens
+            case _:
+                self._apply_to_rounds(event)
+
+    def _apply_to_rounds(self, event: Event) -> None:
+        match event:
+            case RoundOpened(round_id=round_id):
+                self._has_rounds = True
+                self._use_round(round_id)
+            case UsageReported() if not self._has_rounds:
+                self._calls_counted += 1
+                self._use_round(self._calls_counted - 1)
+            case NodesTicked(round_id=round_id) | TickApplied(turn_id=round_id):
+                self._use_round(round_id)
+            case ExecutionStarted(round_id=int(round_id)):
+                self._use_round(round_id)
+            case _:
+                pass
+
+    def _use_round(self, round_id: int) -> None:
+        self.next_round = max(self.next_round, round_id + 1)
+
+    def round_opening(self, cause: RoundCause) -> RoundOpened:
+        """Return the event that opens the next Round, to be appended."""
+        return RoundOpened(round_id=self.next_round, cause=cause)
+
+    def statements_below(self, branch: BranchId, bound: int) -> int:
+        """Count the branch's own statements below that position of the log."""
+        return bisect_left(self._statements.get(branch, ()), bound)
 
 
 class Readings:
-    """`count` grows with each reading. The events before position `until` are read."""
+    """What a model has read: all events before position `until`, in `count` readings.
+
+    A model has read what a call carried as soon as it begins to answer. A call that failed or was cancelled before that
+    read nothing, and a look from outside is no reading. Each call leaves a `ProjectionSent`, with the position at which
+    its prompt was made, and a `ModelCallEnded`, which says whether it was answered. Events after that position are
+    unread. If the host dies during a call, the repair of the log ends the call: as answered if the log has part of the
+    answer.
+
+    In logs of earlier versions one event says both at the end of the call, and a `RunStop` closes a call that a crash
+    left open. In still older ones each call counts, by its `UsageReported`.
+
+    The tail of a prompt and the handles both go by this fold, so they never disagree.
+    """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start over; for the log alone, when another path becomes active."""
         self.count = 0
         self.until = 0
         self._begun: int | None = None
-        """Where an answer began whose call has not ended."""
+        """Where the answer began, if its call has not ended."""
         self._position = 0
-        """Of the prompt of the call that has not ended."""
+        """The position of the open call's prompt."""
 
     def apply(self, event: Event) -> None:
-        """For the log alone."""
-        # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
+        # By kind first: a log has hundreds of thousands of events, and most are of other kinds.
         if type(event) in READING:
             self._take(event)
 
@@ -168,26 +192,51 @@ class Readings:
         self.until = max(self.until, until)
 
 
-# server modules:
-# Which MCP servers a session has had: their modules, and what each offered when that was told last. A fold.
-#
-# Follows the log. Read where servers are named, and by `session.servers`.
+class Payloads:
+    """The payloads that are prepared and not yet applied or dropped: the queue that ticks take from.
 
+    It comes from the log, so a session that is loaded goes on with its queue. The data of payloads is in the store.
+    """
 
-class ServerModules:
-    """`modules` by the names of servers; `offers`, tools and resources, by those of modules. `apply` is for the log."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ServersNamed, ServerConnected))
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (AsyncPayloadPrepared, AsyncPayloadApplied, AsyncPayloadDropped)
+    )
 
     def __init__(self) -> None:
-        self.modules: dict[str, str] = {}
-        self.offers: dict[str, tuple[int, int]] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Start over; for the log alone, when another path becomes active."""
+        self._waiting: dict[PayloadId, AsyncPayloadPrepared] = {}
 
     def apply(self, event: Event) -> None:
         match event:
-            case ServersNamed(modules=modules):
-                self.modules.update(modules)
-            case ServerConnected(module=module, tools=tools, resources=resources):
-                self.offers[module] = tools, resources
+            case AsyncPayloadPrepared():
+                self._waiting[event.payload_id] = event
+            case AsyncPayloadApplied() | AsyncPayloadDropped():
+                self._waiting.pop(event.payload_id, None)
             case _:
                 pass
+
+    def get(self, payload_id: PayloadId) -> AsyncPayloadPrepared | None:
+        """Return the waiting payload of that id, or None."""
+        return self._waiting.get(payload_id)
+
+    @property
+    def waiting(self) -> Sequence[AsyncPayloadPrepared]:
+        """The waiting payloads, in the order in which they were prepared."""
+        return tuple(self._waiting.values())
+
+
+def payload_of(event: AsyncPayloadPrepared, data: bytes = b"") -> UpdatePayload:
+    """Return the payload that the event records, with its data."""
+    return UpdatePayload(
+        payload_id=event.payload_id,
+        obj_id=event.obj_id,
+        prepared_at=event.prepared_at,
+        payload_kind=event.payload_kind,
+        basis=event.basis,
+        payload_hash=event.payload_hash,
+        data=data,
+        cost=event.cost,
+    )

@@ -1,10 +1,17 @@
-"""What the files held that a session has written, as its log says it: what a rewind puts back, and what it cannot.
+"""Earlier contents of the files that a session wrote, as its log has them.
 
-Pure. A disk has no branches: it goes from one content to the next in the order of the whole log, whichever branch was
-active. So the target of a rewind is a position on the log, and a file that was written from there on is to hold what it
-held before the first of these writes. That is not always what the session had written last before the position: what
-somebody else changed in between was there when the session overwrote it, and comes back. What rewinds did counts as
-writes. Called by `sessions.rewinding` and by whoever lists what a rewind would do.
+**Rewinds.** A disk has no branches: its contents follow each other in the order of the whole log, whatever branch was
+active. So the target of a rewind is a position on the log, and each file that was written since gets the content from
+before the first of these writes. That content may be somebody else's, written between the session's own writes; it
+comes back, too. What rewinds did counts as writes.
+
+**Answered statements.** A statement that runs again with recorded answers finds a file as it was before the first
+recorded act on it that it has not repeated yet, whatever the disk has now.
+
+**Touched files.** A file that a statement's own code writes is *open* until the execution ends. Its earlier content is
+known; its later content is looked up at the end of the statement, or when the session is loaded after a crash.
+
+Pure. Called by rewinds, edits, replays and repairs in `session`.
 """
 
 from __future__ import annotations
@@ -24,18 +31,27 @@ from .events.conversation import ToolCall, ToolResult
 from .events.execution import EffectRequested, ExecutionFinished, ExecutionStarted, FileTouched, FileWritten
 from .events.going_back import FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 
+SHOWN_FILES: Final = 20
+"""How many files a sentence or report names."""
 _NOT_KEPT: Final = "what it held then is not kept, because it holds a secret"
+_FINISHED: Final = "A rewind that was cut off, because its process ended, is finished now."
+
+Question = tuple[str, str]
+"""An operation and the digest of its arguments."""
+
+
+# --- rewinds ----------------------------------------------------------------------------------------------------------
 
 
 class Restorable(Struct, frozen=True):
-    """The files that were written since a position: those that can go back, and those that cannot, with the reason."""
+    """The files written since a position: those that can be restored, and those that cannot, with the reason."""
 
     files: tuple[FileToRestore, ...]
     left: tuple[FileLeft, ...]
 
 
 def restorable(since: Iterable[Event]) -> Restorable:
-    """What is to be done to the files for them to be as they were before these events, the last ones of a log."""
+    """Return how to restore the files to their state before these events, the last ones of a log."""
     found: dict[str, FileToRestore] = {}
     unread: dict[str, str] = {}
     lost: dict[str, str] = {}
@@ -67,7 +83,7 @@ def restorable(since: Iterable[Event]) -> Restorable:
 
 
 def open_rewind(events: Iterable[Event]) -> RewindBegun | None:
-    """The rewind that was under way where these events end, the newest of a log first; None where none was."""
+    """Return the rewind that has not ended, or None. `events` are a log's, the newest first."""
     for event in events:
         match event:
             case Rewound():
@@ -80,9 +96,9 @@ def open_rewind(events: Iterable[Event]) -> RewindBegun | None:
 
 
 def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool = False) -> None:
-    """Adds what became of the file: `wanted` stays what it held first, `present` is what it holds since.
+    """Add a change of the file: `wanted` stays its first content, `present` becomes its latest.
 
-    `undone`: not the write of `present` but its way back to `wanted` has taken place.
+    `undone`: the change was the restoration `file`, from its `present` back to its `wanted`.
     """
     if undone:
         file = reversed_(file)
@@ -93,7 +109,7 @@ def _take(found: dict[str, FileToRestore], file: FileToRestore, *, undone: bool 
 
 
 def _take_mode(found: dict[str, FileToRestore], call: ToolCall) -> None:
-    """A statement has set the permissions of a file; they are the session's, no less than what it wrote."""
+    """Take the permissions that a statement set on a written file; they belong to the session like the content."""
     match call.arguments:
         case {"path": str(path), "mode": int(mode)} if path in found:
             found[path] = replace(found[path], present_mode=mode)
@@ -102,7 +118,7 @@ def _take_mode(found: dict[str, FileToRestore], call: ToolCall) -> None:
 
 
 def reversed_(file: FileToRestore) -> FileToRestore:
-    """The way back of a restoration."""
+    """Return the restoration that undoes this one."""
     return FileToRestore(
         path=file.path,
         present=file.wanted,
@@ -127,7 +143,7 @@ def _as_written(event: FileWritten) -> FileToRestore:
 
 
 def _why_not(event: FileWritten, note: str) -> str:
-    """Why what the file held before is not kept; empty where it is, or where there was no file."""
+    """Return why the earlier content is not kept; empty if it is, or if there was no file."""
     if event.before is not None or not event.before_digest:
         return ""
     if event.before_digest.startswith(UNREAD):
@@ -135,19 +151,11 @@ def _why_not(event: FileWritten, note: str) -> str:
     return _NOT_KEPT
 
 
-# files then:
-# What files held around the recorded acts of an execution, for a statement that is given its answers again.
-#
-# Pure. Such a statement finds a file as it was ahead of the first act on it which it has not repeated yet, whatever
-# the disk has by now. One that was itself given recorded answers has no acts: those of the execution in whose place
-# it ran stand for it. Used by `session.acts.recorded_answers`, made by `session.past.editing`.
-
-Question = tuple[str, str]
-"""An operation and the digest of its arguments."""
+# --- recorded acts of an execution ------------------------------------------------------------------------------------
 
 
 class ActOnFile(Struct, frozen=True):
-    """What one act made of one file: the `turn`-th time, from 0, that its execution asked for the same."""
+    """The write of one file by one act. `turn` counts, from 0, how often the execution asked the same before."""
 
     question: Question
     turn: int
@@ -155,7 +163,9 @@ class ActOnFile(Struct, frozen=True):
 
 
 def acts_of(at: Callable[[Seq], Event], started: ExecutionStarted, ended: Seq) -> Sequence[ActOnFile]:
-    """The acts by which the execution that ended there changed files, or those that its answers are of, in order.
+    """Return the acts by which an execution changed files, in order.
+
+    An execution that itself got recorded answers has no acts; those of the execution that it replaced count.
 
     Args:
         at: finds the events of the whole log.
@@ -199,19 +209,14 @@ def _end(at: Callable[[Seq], Event], started: ExecutionStarted, before: Seq) -> 
     return before
 
 
-# touches:
-# Which files the code of an execution is about to write or has written by now, as the log says it.
-#
-# Pure. A file that was touched is *open* until its execution has ended: what it held before is known, and what it
-# holds afterwards has to be looked at, at the end of the statement or, where the host was killed in the middle, when
-# the session is loaded. Called by `sessions.touches` and `session.repair`.
+# --- touched files ----------------------------------------------------------------------------------------------------
 
 
 def open_touches(events: Iterable[Event]) -> tuple[FileTouched, ...]:
-    """The open files, each with what it is to be compared with: what was there first, or what was recorded since.
+    """Return the open files, each with the content to compare it with: its first one, or the last recorded.
 
-    A tool of the host may write a file that the statement's own code has touched. That is recorded by itself, and what
-    comes after it starts from there.
+    If a tool of the host writes a file that the statement's own code touched, that write has its own record, and the
+    comparison starts from there.
     """
     found: dict[str, FileTouched] = {}
     for event in events:
@@ -235,7 +240,7 @@ def open_touches(events: Iterable[Event]) -> tuple[FileTouched, ...]:
 
 
 def artifacts_of(events: Iterable[Event], execution_id: ExecutionId) -> tuple[Artifact, ...]:
-    """The files that are otherwise than the execution found them, in the order in which they were first written."""
+    """Return the files that the execution changed, in the order in which they were first written."""
     found: dict[str, Artifact] = {}
     for event in events:
         match event:
@@ -249,18 +254,14 @@ def artifacts_of(events: Iterable[Event], execution_id: ExecutionId) -> tuple[Ar
     return tuple(each for each in found.values() if each.before_digest != each.after_digest)
 
 
-# rewound:
-# What a rewind did to files, in words: one text for the report, the editor and the model. Pure.
-
-SHOWN_FILES: Final = 20
-_FINISHED: Final = "A rewind that was cut off, because its process ended, is finished now."
+# --- rewinds in words -------------------------------------------------------------------------------------------------
 
 
 def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
-    """A sentence on the files that went back, and one on each that was left as it was; none where there was neither.
+    """Return a sentence on the restored files and one on each that was left: for report, editor and model.
 
     Args:
-        shown: how a path is spelled for whoever reads it.
+        shown: spells a path for the reader.
     """
     count, names = len(event.restored), _names(event.restored, shown)
     files = plural(count, "file")
@@ -276,11 +277,11 @@ def rewound_lines(event: Rewound, shown: Callable[[str], str]) -> Sequence[str]:
 
 
 def finished_lines(settled: Sequence[Event], shown: Callable[[str], str]) -> Sequence[str]:
-    """Sentences on the rewind that the opening of a session has brought to its end; none where there was none.
+    """Return sentences on a rewind that the opening of a session finished; none if there was none.
 
     Args:
-        settled: what the opening has added to the log.
-        shown: as above.
+        settled: the events that the opening added to the log.
+        shown: as in `rewound_lines`.
     """
     files = [line for event in settled if isinstance(event, Rewound) for line in rewound_lines(event, shown)]
     head = [f"The session is on branch {event.branch}." for event in settled if isinstance(event, HeadMoved)]

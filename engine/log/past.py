@@ -1,9 +1,12 @@
-"""What a namespace is rebuilt from, what came out differently, and what became of its checkpoints."""
+"""The values of a rebuild: the plan and its steps, the differences found, and the fate of checkpoints.
+
+`rebuild_plan` makes plans from a log, environments carry them out, and `comparison` finds the differences. Data only;
+must not know how statements run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import ClassVar, Final
 
 from msgspec import Struct, field
 
@@ -11,24 +14,21 @@ from ..core.errors import StoreError
 from ..core.execution import Aspect, Ending, ExceptionInfo, ExecutionStatus
 from ..core.ids import BlobDigest, ExecutionId
 from ..core.text import Exact
-from .events import UNSTAMPED, Event
-from .events.execution import ValuesDropped, ValuesKept
 from .events.nodes import OutlineTier, RevisionState
-from .events.session import EnvironmentRestored
 from .statements import RunOutcome, RunRequest, UpdatePayload
 
 
 class ValueGroup(Struct, frozen=True):
-    """Names whose values share objects, and the pickle of their values; only an environment may load it."""
+    """Names whose values share objects, and one pickle of these values. Only an environment may load it."""
 
     names: tuple[Exact, ...]
     data: bytes
 
 
 class Preserved(Struct, frozen=True, kw_only=True):
-    """Values as they were after a statement. `unkept` has names of which there is no copy, with the reason, a phrase.
+    """Copies of values as they were after a statement. `unkept` has names without a copy and the reason, a phrase.
 
-    `pending`: more of that statement's are being pickled, for `Environment.collect` to take.
+    `pending`: more values of that statement are being pickled; `Environment.collect` returns them.
     """
 
     groups: tuple[ValueGroup, ...] = ()
@@ -37,7 +37,7 @@ class Preserved(Struct, frozen=True, kw_only=True):
 
 
 class PastQuestion(Struct, frozen=True, kw_only=True):
-    """What a recorded answer was the answer to. `title` is the call in words, empty where it is not on the log."""
+    """The question of a recorded answer. `title` is the call in words, empty if the call is not on the log."""
 
     ordinal: int
     operation: str
@@ -46,11 +46,11 @@ class PastQuestion(Struct, frozen=True, kw_only=True):
 
 
 class PastAnswer(Struct, frozen=True, kw_only=True):
-    """A recorded answer to an effect: a value's JSON as content, or the exception that the statement saw.
+    """A recorded answer to an effect: the JSON of a value, as content, or the exception that the statement saw.
 
-    `withheld`: it held a secret and was not kept. Where the log does not say what it answered, `question` is None, and
-    the answer's place counts. Of an answer about one file `path` is where that really is, and `digest` the xxh3 hex of
-    what it held.
+    `withheld`: it contained a secret and was not kept. If the log does not say what was asked, `question` is None, and
+    answers are matched by their order. For an answer about one file, `path` is its real path and `digest` the xxh3 hex
+    of its content.
     """
 
     content: BlobDigest | None = None
@@ -62,9 +62,9 @@ class PastAnswer(Struct, frozen=True, kw_only=True):
 
 
 class PastRevision(Struct, frozen=True, kw_only=True):
-    """What the look number `look` at `path` brought in a step; see `RevisionAdopted`.
+    """The result of look number `look` at `path` in a step; see `RevisionAdopted`.
 
-    Where there is a `digest` and no content, it was not kept: because it was too large, or `withheld`, for a secret.
+    A `digest` without content means that the content was not kept: it was too large, or had a secret (`withheld`).
     """
 
     path: str
@@ -78,9 +78,9 @@ class PastRevision(Struct, frozen=True, kw_only=True):
 
 
 class PastValues(Struct, frozen=True, kw_only=True):
-    """Names whose values were kept together, and their pickle: as `data`, or as content; neither where it is not kept.
+    """Names whose values were kept together. Their pickle is `data` or content; neither if it is not kept.
 
-    `dropped`: the session has dropped it since, unless something else of it names the same content. `size` in bytes.
+    `dropped`: the session has dropped it since, unless another event names the same content. `size` is in bytes.
     """
 
     names: tuple[str, ...]
@@ -91,15 +91,15 @@ class PastValues(Struct, frozen=True, kw_only=True):
 
 
 class PastExecution(Struct, frozen=True, kw_only=True):
-    """A step of a history: an execution with what it then saw.
+    """A step: an execution with its recorded inputs.
 
     `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `hindrance` is a
-    phrase on why one that ended by itself does not run again, where that is not for a secret. `bound` are the
-    names that it added or changed, or may have, `unbound` those it deleted. `kept` are values as they were after it,
-    `unkept` says of which names there is no copy, and why. `revisions` are those that nodes adopted; None where a log
-    of an earlier version does not say. `after_reading`: a model had read the handles since the step before. `ticks` are
-    the times of the ticks that it asked for. `record` is what it came to, None where whoever compares has more to go by
-    than that. `acted` by itself, it is likely to be kept from it, and to need what is kept of its names.
+    phrase that says why a statement that ended by itself does not run again; empty if the reason is a secret. `bound`
+    are the names that it added or changed, or may have changed; `unbound` those that it deleted. `kept` are copies of
+    values after it, and `unkept` the names without a copy, with the reason. `revisions` are those that nodes adopted,
+    None if the log is of a version that did not record them. `after_reading`: a model read the handles since the step
+    before. `ticks` are the times of the ticks that it called. `record` is its outcome, None if the caller compares more
+    than that. `acted`: it acted outside, so a re-run is likely to be stopped and to need the copies.
     """
 
     request: RunRequest
@@ -119,16 +119,16 @@ class PastExecution(Struct, frozen=True, kw_only=True):
 
 
 class PastPayload(Struct, frozen=True, kw_only=True):
-    """A payload that a tick applied or dropped; its data is `content`, None where that is not kept."""
+    """A payload that a tick applied or dropped. Its data is `content`, None if that was not kept."""
 
     payload: UpdatePayload
     content: BlobDigest | None = None
 
 
 class PastTick(Struct, frozen=True, kw_only=True):
-    """A step of a history: a tick at `now`, seconds since the epoch, with the revisions that it brought.
+    """A step: a tick at `now`, seconds since the epoch, with the revisions that it found.
 
-    `payloads` are those that it was given and that came to an end in it, in the order in which they were prepared.
+    `payloads` are those that it applied or dropped, in the order in which they were prepared.
     """
 
     round_id: int
@@ -139,15 +139,16 @@ class PastTick(Struct, frozen=True, kw_only=True):
 
 
 class PastLooks(Struct, frozen=True, kw_only=True):
-    """A step that does not run again: the revisions that nodes adopted in it, which later steps may show."""
+    """A step that does not run again. Later steps may show the revisions that nodes adopted in it."""
 
     revisions: tuple[PastRevision, ...]
 
 
 class PastRebuild(Struct, frozen=True, kw_only=True):
-    """An earlier rebuild: what it left of names that it had no copy of, which is what the steps after it found.
+    """A step: an earlier rebuild that lacked copies of some names.
 
-    `kept` and `unkept` are of the names in `anew`; those in `absent` were bound to nothing.
+    The re-run gave the names in `anew` new values, which the later steps found; `kept` and `unkept` are of these. The
+    names in `absent` were unbound.
     """
 
     anew: tuple[str, ...]
@@ -157,15 +158,15 @@ class PastRebuild(Struct, frozen=True, kw_only=True):
 
 
 PastStep = PastExecution | PastTick | PastLooks | PastRebuild
-"""What a history consists of."""
+"""One step of a plan."""
 
 
 class RestorePlan(Struct, frozen=True, kw_only=True):
-    """How a namespace came about, in the order of the log. `after_reading`: a model read the handles after that.
+    """The steps by which a namespace is rebuilt, in the order of the log. `after_reading`: a model read after them.
 
-    `tiers` says what outlined the contents that were outlined, by their xxh3 hex. From the position `whole_from` of the
-    steps on nothing is left out: what ends its worker there ends the restore. The namespace has the steps in `behind`
-    behind it already; what was kept of their names still counts.
+    `tiers` says what outlined each content, by its xxh3 hex. From position `whole_from` of the steps on, no step is
+    skipped: a statement that ends its worker ends the restore. The namespace already has the steps in `behind`, whose
+    kept values still count.
     """
 
     steps: tuple[PastStep, ...] = ()
@@ -176,13 +177,13 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
 
 
 Contents = Callable[[Collection[BlobDigest]], Awaitable[Mapping[BlobDigest, bytes | StoreError]]]
-"""Gives what the log names by its digest: contents, or how they are damaged; what is missing is not in the answer."""
+"""Returns contents by their digests, or the error of a damaged one. Missing contents are left out."""
 
 
 class Divergence(Struct, frozen=True):
-    """One thing that came out differently: what it was `before` and is `after`, short, empty for nothing.
+    """One difference between a record and a re-run: `before` and `after`, shortened, empty for nothing.
 
-    `phrase` says the same after the statement's label.
+    `phrase` says the same and follows the statement's label.
     """
 
     aspect: Aspect
@@ -192,10 +193,9 @@ class Divergence(Struct, frozen=True):
 
 
 class Differences(Struct, frozen=True, kw_only=True):
-    """How an execution that ran again differs from its record; nothing in `divergences` where it does not.
+    """How a re-run differs from its record. `same` are names that certainly have the same content in both.
 
-    `same` are names that both have bound to values of the same content, as far as is known for certain. `is_told`:
-    whoever compared says what came out differently, and `Restored` is to say nothing but which names have no copy.
+    `is_told`: the comparing caller reports the differences itself, so `Restored` names only what has no copy.
     """
 
     divergences: tuple[Divergence, ...] = ()
@@ -204,20 +204,20 @@ class Differences(Struct, frozen=True, kw_only=True):
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Of each divergence that which follows the statement's label."""
+        """The phrase of each divergence."""
         return tuple(each.phrase for each in self.divergences)
 
 
 Comparison = Callable[[PastExecution, RunOutcome], Differences]
-"""Says what came out differently when that execution ran again."""
+"""Compares an execution with its re-run."""
 
 
 class CheckpointNews(Struct, frozen=True, kw_only=True):
-    """What became of a checkpoint of the state after an execution: it is there, or, `dropped` for a reason, is not.
+    """A checkpoint of the state after an execution was taken, or was `dropped`, for the reason in that phrase.
 
-    `surplus`: it made room for newer ones. `seconds` is how long it kept the namespace from its work. `shared` are
-    phrases on what it has in common with others, or lacks: processes, what is behind pipes and sockets, shared memory.
-    `dropped` is a phrase.
+    `surplus`: it made room for newer ones. `seconds` is how long the namespace was paused. `shared` are phrases that
+    say what the copy shares with other processes or lacks: child processes, the far ends of pipes and sockets, shared
+    memory.
     """
 
     execution_id: ExecutionId
@@ -228,12 +228,11 @@ class CheckpointNews(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """How a rebuild went: how many executions ran again, and a sentence on each thing that came out differently.
+    """The result of a rebuild: how many executions ran again, and a sentence for each difference.
 
-    What was before the first of those comes from the checkpoint after the execution `checkpoint`, if there is one.
-
-    Of the names in `anew` there was no copy, and they may be other values than they were; those in `absent` are not
-    bound for the same reason. What `preserve` gives next has those in `anew`.
+    The state before the first of these comes from the checkpoint after the execution `checkpoint`, if there is one.
+    The names in `anew` had no copy and may have other values now; those in `absent` are unbound for the same reason.
+    The next `preserve` returns the values of `anew`.
     """
 
     executions: int
@@ -241,70 +240,3 @@ class Restored(Struct, frozen=True, kw_only=True):
     anew: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     checkpoint: ExecutionId | None = None
-
-
-# past values:
-# What a plan is told of kept values: those of one execution, and those of a rebuild, with the names it had no copy
-# of.
-#
-# Copies are made some time after what they are of, so the head may have moved in between: they count on whatever
-# branch they were recorded. So does what was dropped of them, because it is gone. Pure. Used by `replay`.
-
-NOT_ALLOWED: Final = "copies with fewer rights are not loaded"
-"""Why there is none of a name."""
-
-
-class KeptValues:
-    """What was kept of each execution, and of each rebuild by its event's id. `apply` is for the whole log."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ValuesKept, ValuesDropped))
-
-    def __init__(self) -> None:
-        self._kept: dict[str, list[ValuesKept]] = {}
-        self._dropped_before = UNSTAMPED
-
-    def apply(self, event: Event) -> None:
-        match event:
-            case ValuesKept(execution_id=execution_id):
-                self._kept.setdefault(execution_id, []).append(event)
-            case ValuesDropped(before=before):
-                self._dropped_before = before
-            case _:
-                pass
-
-    def groups(self, execution_id: ExecutionId) -> tuple[PastValues, ...]:
-        """The copies, those included that have been dropped since."""
-        return tuple(
-            PastValues(
-                names=group.names,
-                content=group.content,
-                dropped=each.seq < self._dropped_before,
-                size=group.size,
-                data=group.data,
-            )
-            for each in self._kept.get(execution_id, ())
-            for group in each.groups
-        )
-
-    def unkept(self, execution_id: ExecutionId) -> dict[str, str]:
-        """The names without a copy, each with the reason."""
-        return {name: reason for each in self._kept.get(execution_id, ()) for name, reason in each.unkept.items()}
-
-
-class Rebuild(Struct, frozen=True):
-    """A rebuild that had no copy of some names."""
-
-    restored: EnvironmentRestored
-
-    def past(self, values: KeptValues, *, is_allowed: bool = True) -> PastRebuild:
-        """As the plan has it; without copies where these are not allowed to be loaded."""
-        rebuild = ExecutionId(self.restored.event_id)
-        if not is_allowed:
-            lost = dict.fromkeys(self.restored.anew, NOT_ALLOWED)
-            return PastRebuild(anew=self.restored.anew, absent=self.restored.absent, unkept=lost)
-        return PastRebuild(
-            anew=self.restored.anew,
-            absent=self.restored.absent,
-            kept=values.groups(rebuild),
-            unkept=values.unkept(rebuild),
-        )

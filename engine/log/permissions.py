@@ -1,4 +1,8 @@
-"""What a user is asked about, and what they answer."""
+"""Questions to the user about permissions, and the answers.
+
+A question shows its subject in full: statement, file change, file tree change, command, server call or rebuild. Data
+only, and the Protocol of those that ask. Must not know when a question is due: that is `session.questions`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,14 @@ from ..core.toolbox import ToolKind
 from .events.session import PermissionOutcome
 
 ASKED_CHARS: Final = 1_000_000
-"""The longest text that a user is shown when they are asked; one of that length can be in one message."""
+"""The longest text of a question, which still fits into one message."""
 
 
 class StatementSubject(Struct, frozen=True):
     """A statement that would run.
 
-    `note` says that it ran with fewer rights before, and which it would have. No remembered answer is one to that.
+    `note` says that it ran with fewer rights before and which ones it would have now. Such a question is always asked:
+    remembered answers do not cover it.
     """
 
     source: str
@@ -27,9 +32,9 @@ class StatementSubject(Struct, frozen=True):
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):
-    """A file that would be written: where it really is, and its changes, or a note where its content is no text.
+    """A file that would be written: its real path and its changes, or a note if its content is not text.
 
-    `protected` is why other programs run what is in it (`Protection.why`): then no answer covers more than this change.
+    `protected` says why other programs run its content (`Protection.why`). An answer then covers this change alone.
     """
 
     path: str
@@ -39,11 +44,10 @@ class FileSubject(Struct, frozen=True, kw_only=True):
 
 
 class TreeSubject(Struct, frozen=True, kw_only=True):
-    """Names in the file tree that would be made, removed or given to something else: `act` says that in words.
+    """Names in the file tree that would be made, removed or renamed; `act` describes that.
 
-    `kind` is that of the act's call, as editors show it. `paths` are where they really are. `changes` and `note` are
-    about the file that has the last of them, as in `FileSubject`; a file that is removed holds nothing afterwards.
-    `protected` as there.
+    `kind` is the call's kind, as editors show it. `paths` are real paths. `changes` and `note` are about the file with
+    the last path, as in `FileSubject`; a removed file is shown as becoming empty. `protected` as there.
     """
 
     act: str
@@ -55,7 +59,7 @@ class TreeSubject(Struct, frozen=True, kw_only=True):
 
 
 class CommandSubject(Struct, frozen=True, kw_only=True):
-    """A shell command that would run in the directory `cwd`; `outside` of the sandbox that the mode has it run in."""
+    """A shell command that would run in the directory `cwd`; with `outside`, not in the sandbox of the mode."""
 
     command: str
     cwd: str
@@ -71,11 +75,10 @@ class ServerCallSubject(Struct, frozen=True, kw_only=True):
 
 
 class RebuildSubject(Struct, frozen=True, kw_only=True):
-    """Statements by their numbers, which are to run again for the names they bound, with more rights than they had.
+    """Statements, by number, that would run again for their names, with more rights than they had.
 
-    These are the user's own where they are not `held`; else they may write below `writable`, have TCP with `network`,
-    change modes, owners and times of all files where they are `bare`, and do what parts of the sandbox would hold that
-    the kernel `lacks`. `before` says which they had, as the end of "they ran".
+    `held`, `writable`, `network`, `bare` and `lacks` are the new rights, as in `DomainEntered`. `before` describes the
+    old ones and completes "they ran".
     """
 
     statements: tuple[int, ...]
@@ -88,21 +91,21 @@ class RebuildSubject(Struct, frozen=True, kw_only=True):
 
 
 PermissionSubject = RebuildSubject | StatementSubject | FileSubject | TreeSubject | CommandSubject | ServerCallSubject
-"""What a user may be asked about."""
+"""The subject of a question."""
 
 
 def is_protected(subject: PermissionSubject) -> bool:
-    """Whether it is about a file that other programs run by themselves."""
+    """Return whether it is about a file whose content other programs run."""
     return isinstance(subject, FileSubject | TreeSubject) and bool(subject.protected)
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """May this be done? Whoever asks shows all of `subject`, whose texts have at most `ASKED_CHARS` characters: of a
-    longer change of a file the beginning, which its `note` says, and its last `TextChange`.
+    """May this be done? The asker shows all of `subject`, whose texts have at most `ASKED_CHARS` characters.
 
-    `seq` is the event that announced the call; whoever asks shows everything up to it first. `always` says in a few
-    words what a remembered answer would cover; where it is empty, none may be offered. `rest`: an answer may allow all
-    further changes of files by the same statement, too.
+    A longer change of a file is cut: its `note` and its last `TextChange` say so. `seq` is the event that announced the
+    call; the asker first shows everything up to it. `always` says in a few words what a remembered answer would cover;
+    if it is empty, the asker must not offer one. `rest`: an answer may also allow all further file changes of the same
+    statement.
     """
 
     tool_call_id: ToolCallId
@@ -113,10 +116,10 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
 
 
 class PermissionAnswer(Struct, frozen=True, kw_only=True):
-    """The user's word. Whatever is not clearly `allowed` is not. `asked` is False where there was nobody to ask.
+    """The user's answer; any outcome but `allowed` is a no. `asked` is False if there was no user to ask.
 
-    `rest` is for a question that offered it, and for `allowed` alone. `reason` is why the user said no, in their own
-    words, for the model; empty where they gave none.
+    `rest` needs a question that offered it and the outcome `allowed`. `reason` is why the user said no, in their own
+    words, for the model; empty if they gave none.
     """
 
     outcome: PermissionOutcome
@@ -127,8 +130,8 @@ class PermissionAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Permissions(Protocol):
-    """Somebody to ask. Cancelled by cancelling the wait."""
+    """Asks the user. Cancel a question by cancelling the wait."""
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
-        """The user's answer, whenever it comes."""
+        """Ask the question and wait for the answer."""
         ...

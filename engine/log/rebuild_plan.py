@@ -1,6 +1,15 @@
-"""The plan of a replay: that of a rebuild, in which somebody looks at what comes of some statements.
+"""How a namespace came about, as a fold over the log, and the plan by which it is rebuilt.
 
-Pure. Used by `sessions.replaying`.
+A plan has the executions and ticks of a path in order, each with what it saw at the time. An execution that ended by
+itself runs again. One that was stopped does not, nor one whose source contained a secret: its names come from kept
+values. One that ended its worker left nothing, and one that the user omitted is not in the plan.
+
+Recorded and dry replays are reports and change nothing here. When a live replay begins, the steps of its statements and
+all later steps are set aside, and new steps follow what is left. When it completes, the statements behind its last one
+follow again with the ticks around them, but without their kept values. If it ends otherwise, everything is as before.
+
+Pure: contents are named by their digests. A `History` is made from the log for each rebuild and then dropped, because
+it keeps most of the log's events. `session.live_environment` makes it and carries out the plan.
 """
 
 from __future__ import annotations
@@ -13,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..core.execution import INTERRUPTED, NOT_RUN, WORKER_DIED
-from ..core.ids import ExecutionId, PayloadId, StatementId, ToolCallId
+from ..core.ids import ExecutionId, StatementId, ToolCallId
 from ..core.toolbox import call_title
 from .comparison import bound_names, ending_of
 from .events import UNSTAMPED, Event
@@ -25,6 +34,8 @@ from .events.execution import (
     ExecutionStarted,
     StatementOmitted,
     StatementRecorded,
+    ValuesDropped,
+    ValuesKept,
 )
 from .events.going_back import ReplayBegun, ReplayEnded
 from .events.nodes import (
@@ -41,129 +52,119 @@ from .events.nodes import (
     seen_in,
 )
 from .events.session import EnvironmentRestored
-from .facts import READING, Readings
+from .facts import READING, Payloads, Readings, payload_of
 from .past import (
-    NOT_ALLOWED,
-    KeptValues,
     PastAnswer,
     PastExecution,
     PastLooks,
     PastPayload,
     PastQuestion,
+    PastRebuild,
     PastRevision,
     PastStep,
     PastTick,
-    Rebuild,
+    PastValues,
     RestorePlan,
 )
-from .statements import RunRequest, UpdatePayload
+from .statements import RunRequest
 
-
-def observed_steps(plan: RestorePlan, first: int, last: int) -> Sequence[PastExecution]:
-    """The executions of the statements `first` to `last` that a rebuild would run again."""
-    return [step for step in plan.steps if _is_observed(step, first, last)]
-
-
-def observing(plan: RestorePlan, first: int, last: int, *, answers: bool) -> RestorePlan:
-    """The plan, in which the outcome of each of these goes to whoever compares, and none of them is left out.
-
-    Without `answers` they are given none of those that are recorded.
-    """
-    places = [place for place, step in enumerate(plan.steps) if _is_observed(step, first, last)]
-    steps = list(plan.steps)
-    for place in places:
-        step = steps[place]
-        assert isinstance(step, PastExecution)
-        steps[place] = replace(step, record=None, answers=step.answers if answers else ())
-    return replace(plan, steps=tuple(steps), whole_from=places[0] if places else None)
-
-
-def _is_observed(step: PastStep, first: int, last: int) -> TypeGuard[PastExecution]:
-    return isinstance(step, PastExecution) and step.again and first <= step.request.index <= last
-
-
-# payloads:
-# What was prepared and has not come to an end, as a fold over a path: the queue of payloads that ticks take from.
-#
-# Since it is the log that says what is ready, a session that is loaded again goes on with it. Must not know how
-# anything is prepared, nor hold data: that is in the store. Followed by the log; read by the preparer, and by
-# `replay`, which needs of each tick what it was given.
-
-
-class Payloads:
-    """The payloads that wait. `apply` is for the log alone."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
-        (AsyncPayloadPrepared, AsyncPayloadApplied, AsyncPayloadDropped)
-    )
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
-        self._waiting: dict[PayloadId, AsyncPayloadPrepared] = {}
-
-    def apply(self, event: Event) -> None:
-        match event:
-            case AsyncPayloadPrepared():
-                self._waiting[event.payload_id] = event
-            case AsyncPayloadApplied() | AsyncPayloadDropped():
-                self._waiting.pop(event.payload_id, None)
-            case _:
-                pass
-
-    def get(self, payload_id: PayloadId) -> AsyncPayloadPrepared | None:
-        """The payload of that id, if it waits."""
-        return self._waiting.get(payload_id)
-
-    @property
-    def waiting(self) -> Sequence[AsyncPayloadPrepared]:
-        """In the order in which they were prepared."""
-        return tuple(self._waiting.values())
-
-
-class PreparedTokens:
-    """Those that models have taken for all that was ever prepared, on whatever branch. `apply` is for the whole log."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((AsyncPayloadPrepared,))
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def apply(self, event: Event) -> None:
-        if isinstance(event, AsyncPayloadPrepared):
-            self.taken += event.cost.tokens
-
-
-def payload_of(event: AsyncPayloadPrepared, data: bytes = b"") -> UpdatePayload:
-    """The payload that the event tells of, with its data."""
-    return UpdatePayload(
-        payload_id=event.payload_id,
-        obj_id=event.obj_id,
-        prepared_at=event.prepared_at,
-        payload_kind=event.payload_kind,
-        basis=event.basis,
-        payload_hash=event.payload_hash,
-        data=data,
-        cost=event.cost,
-    )
-
-
-# past steps:
-# What the log says of one step of a history, and the step as a plan has it.
-#
-# Pure; must not know the order of steps, nor which of them belong to a plan. Used by `replay`.
-
-ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
-"""What the log says of an execution, by its id."""
+NOT_ALLOWED: Final = "copies with fewer rights are not loaded"
+"""Why a name has no copy, if loading it would give its code more rights than it had."""
 _STALE: Final = "its copy is from before an earlier statement ran again"
 _FEWER_RIGHTS: Final = "had fewer rights than statements have now, so it was not run again"
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
+ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
+"""What the log says of an execution, by its id."""
+_OF_STEPS: Final = frozenset(
+    (
+        StatementRecorded,
+        ExecutionStarted,
+        EffectRequested,
+        EffectAnswered,
+        ExecutionFinished,
+        StatementTicked,
+        StatementOmitted,
+        ToolCall,
+        EnvironmentRestored,
+        ReplayBegun,
+        ReplayEnded,
+        AsyncPayloadPrepared,
+        AsyncPayloadApplied,
+        AsyncPayloadDropped,
+        NodesTicked,
+        RevisionAdopted,
+        ContentsAdopted,
+        OutlineMade,
+    )
+)
+"""The kinds of event that concern steps; most events of a long log do not."""
+
+_FOLLOWED: Final = _OF_STEPS | READING
+
+
+class KeptValues:
+    """Copies of values, by the execution that left them or the rebuild's event id. `apply` takes the whole log.
+
+    A copy is made some time after its execution, and the head may move in between. So copies count whatever branch they
+    were recorded on, and so do the events that drop them.
+    """
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ValuesKept, ValuesDropped))
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[ValuesKept]] = {}
+        self._dropped_before = UNSTAMPED
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case ValuesKept(execution_id=execution_id):
+                self._kept.setdefault(execution_id, []).append(event)
+            case ValuesDropped(before=before):
+                self._dropped_before = before
+            case _:
+                pass
+
+    def groups(self, execution_id: ExecutionId) -> tuple[PastValues, ...]:
+        """Return the copies, including dropped ones."""
+        return tuple(
+            PastValues(
+                names=group.names,
+                content=group.content,
+                dropped=each.seq < self._dropped_before,
+                size=group.size,
+                data=group.data,
+            )
+            for each in self._kept.get(execution_id, ())
+            for group in each.groups
+        )
+
+    def unkept(self, execution_id: ExecutionId) -> dict[str, str]:
+        """Return the names without a copy, each with the reason."""
+        return {name: reason for each in self._kept.get(execution_id, ()) for name, reason in each.unkept.items()}
+
+
+class Rebuild(Struct, frozen=True):
+    """An earlier rebuild that lacked copies of some names."""
+
+    restored: EnvironmentRestored
+
+    def past(self, values: KeptValues, *, is_allowed: bool = True) -> PastRebuild:
+        """Return the step of a plan, without copies if loading them is not allowed."""
+        rebuild = ExecutionId(self.restored.event_id)
+        if not is_allowed:
+            lost = dict.fromkeys(self.restored.anew, NOT_ALLOWED)
+            return PastRebuild(anew=self.restored.anew, absent=self.restored.absent, unkept=lost)
+        return PastRebuild(
+            anew=self.restored.anew,
+            absent=self.restored.absent,
+            kept=values.groups(rebuild),
+            unkept=values.unkept(rebuild),
+        )
+
 
 class ExecutionStep(Struct):
-    """A statement with its latest execution. `reads` says how often a model had read before it."""
+    """A statement with its latest execution. `reads` counts the model's readings before it."""
 
     statement: StatementRecorded
     started: ExecutionStarted | None = None
@@ -175,13 +176,13 @@ class ExecutionStep(Struct):
     ticks: list[float] = field(default_factory=list[float])
     is_omitted: bool = False
     without: frozenset[int] = frozenset()
-    """The numbers of the earlier statements that were left out when it ran."""
+    """The numbers of the earlier statements that were omitted when it ran."""
     is_stale: bool = False
-    """Its values were kept before an earlier statement ran again, with another outcome."""
+    """Its values were kept before an earlier statement ran again with another outcome."""
     reads: int = 0
 
     def take(self, event: ExecutionPart) -> None:
-        """Adds what the log says of the execution."""
+        """Add what the log says of the execution."""
         match event:
             case EffectRequested():
                 self.questions[event.ordinal] = event
@@ -194,16 +195,16 @@ class ExecutionStep(Struct):
 
     @property
     def position(self) -> int:
-        """That of the beginning of the execution on the log; -1 where there was none."""
+        """Where the execution begins on the log; -1 if there was none."""
         return UNSTAMPED if self.started is None else self.started.seq
 
     @property
     def leaves_anything(self) -> bool:
-        """Whether it is in a plan."""
+        """Whether it belongs in a plan."""
         return self.finished is not None and not self.is_omitted and not _left_nothing(self.finished)
 
     def was_cut_off(self, since: int) -> bool:
-        """Whether the whole program ended while it ran, which its log was told behind the position `since`."""
+        """Return whether the whole program died while it ran, as recorded after position `since`."""
         finished = self.finished
         if finished is None or finished.exception is None or self.is_omitted:
             return False
@@ -212,10 +213,12 @@ class ExecutionStep(Struct):
     def past(
         self, reads: int, time_limit: float, values: KeptValues, *, is_allowed: bool = True
     ) -> PastExecution | None:
-        """The step of a plan; None where it left nothing, or was left out.
+        """Return the step of a plan; None if it left nothing or was omitted.
 
-        `reads` is how often a model had read before the step ahead of it. The statement may take `time_limit` seconds.
-        One that is not allowed to does not run again, and no copy of what it left is loaded, which would run it too.
+        Args:
+            reads: the model's readings before the previous step.
+            time_limit: seconds that the statement may take.
+            is_allowed: whether it may run again. If not, its copies are not loaded either, because loading runs code.
         """
         started, finished = self.started, self.finished
         if started is None or finished is None or not self.leaves_anything:
@@ -274,7 +277,7 @@ class ExecutionStep(Struct):
 
 
 class TickStep(Struct):
-    """A tick. `payloads` are those that came to an end in it; `reads` as in `ExecutionStep`."""
+    """A tick. It applied or dropped `payloads`; `reads` as in `ExecutionStep`."""
 
     ticked: NodesTicked
     reads: int
@@ -282,7 +285,7 @@ class TickStep(Struct):
     payloads: list[AsyncPayloadPrepared] = field(default_factory=list[AsyncPayloadPrepared])
 
     def past(self, reads: int) -> PastTick:
-        """The step of a plan; `reads` as in `ExecutionStep.past`."""
+        """Return the step of a plan; `reads` as in `ExecutionStep.past`."""
         return PastTick(
             round_id=self.ticked.round_id,
             now=self.ticked.now,
@@ -296,7 +299,7 @@ class TickStep(Struct):
 
 
 def past_revision(event: RevisionAdopted | AdoptedContent) -> PastRevision:
-    """A look at a file as a plan has it."""
+    """Return a look at a file as a plan has it."""
     return PastRevision(
         path=event.path,
         look=event.look,
@@ -313,47 +316,6 @@ def _left_nothing(finished: ExecutionFinished) -> bool:
     return finished.exception is not None and finished.exception.type in _NOTHING_LEFT
 
 
-# replay:
-# How a namespace came about, as a fold over the log: the plan by which it is rebuilt.
-#
-# Executions and ticks in the order of the path, each with what it then saw. An execution that ended by itself runs
-# again. One that was stopped does not, nor one whose source held a secret: what it left comes from kept values. One
-# that ended its worker left nothing, and one that the user left out is not in the plan. Pure: names contents by their
-# digests. Must not know how a plan is carried out. Made of the log when a namespace is rebuilt, because it would keep
-# most of the log's events; `session.live_environment` does both.
-#
-# What a recorded or a dry replay has found is a report, and no part of it. From the beginning of a live replay on,
-# the steps of the statements that run again are set aside, and so is what came after those: new ones join what stands
-# before them. When it has completed, the statements behind its last one follow again, without the values that were
-# kept of them, and with the ticks around them; at any other end everything is as it was. A little over 300 lines,
-# because a fold and its plan stand side by side.
-
-_OF_STEPS: Final = frozenset(
-    (
-        StatementRecorded,
-        ExecutionStarted,
-        EffectRequested,
-        EffectAnswered,
-        ExecutionFinished,
-        StatementTicked,
-        StatementOmitted,
-        ToolCall,
-        EnvironmentRestored,
-        ReplayBegun,
-        ReplayEnded,
-        AsyncPayloadPrepared,
-        AsyncPayloadApplied,
-        AsyncPayloadDropped,
-        NodesTicked,
-        RevisionAdopted,
-        ContentsAdopted,
-        OutlineMade,
-    )
-)
-"""The kinds of event that say something about steps; most events of a long log do not."""
-
-
-_FOLLOWED: Final = _OF_STEPS | READING
 _Step = ExecutionStep | TickStep | Rebuild
 
 
@@ -362,7 +324,7 @@ def _everything(_position: int) -> bool:
 
 
 class _LiveReplay(Struct):
-    """What there was before it, and of that the steps from its first statement on which have not been passed yet."""
+    """The state before a live replay; `aside` are the old steps that it has not passed yet."""
 
     last: int
     steps: list[_Step]
@@ -371,7 +333,7 @@ class _LiveReplay(Struct):
 
 
 class History:
-    """What a rebuild goes through. `apply` takes the events of a path, that of `values` those of its whole log."""
+    """The steps of a path. `apply` takes the events of the path, `values.apply` those of the whole log."""
 
     def __init__(self) -> None:
         self.values = KeptValues()
@@ -389,7 +351,7 @@ class History:
 
     @classmethod
     def of(cls, events: Iterable[Event], is_on_path: Callable[[Event], bool]) -> History:
-        """That of the active path of a whole log. O(the log)."""
+        """Return the history of the active path of a whole log. O(the log)."""
         history = cls()
         for event in events:
             kind = type(event)
@@ -446,7 +408,7 @@ class History:
                 pass
 
     def _note_rebuild(self, event: EnvironmentRestored) -> None:
-        """A statement that waits for the namespace is on the log already, and finds what the rebuild has left."""
+        """Place the rebuild before a statement that waited for it, which is on the log already."""
         place = len(self._steps)
         while place and isinstance(step := self._steps[place - 1], ExecutionStep) and step.finished is None:
             place -= 1
@@ -499,7 +461,7 @@ class History:
                 pass
 
     def _pass(self, replay: _LiveReplay, number: int) -> None:
-        """Drops what was set aside as far as the statement of that number, but for what the user left out."""
+        """Drop what was set aside up to the statement of that number, except what the user omitted."""
         passed = 0
         for place, step in enumerate(replay.aside, 1):
             if _number(step) > number:
@@ -511,19 +473,19 @@ class History:
 
     @property
     def reads(self) -> int:
-        """How often a model has read."""
+        """The number of the model's readings."""
         return self._readings.count
 
     def record(self, execution_id: ExecutionId) -> ExecutionFinished | None:
-        """How that execution ended; None where it did not, or a later one of its statement counts."""
+        """Return the record of an execution; None if it has none, or a later one of its statement counts."""
         step = self._by_execution.get(execution_id)
         found = None if step is None else step.finished
         return found if found is not None and found.execution_id == execution_id else None
 
     def is_otherwise(self, execution_id: ExecutionId) -> bool:
-        """Whether other statements ahead of it are left out than when it ran.
+        """Return whether other earlier statements are omitted now than when it ran.
 
-        What comes of that cannot be told from its record, and is what the user wants to have.
+        Its record then says nothing about a re-run, and the user wants the difference.
         """
         step = self._by_execution.get(execution_id)
         return step is not None and self._is_otherwise(step)
@@ -537,24 +499,23 @@ class History:
 
     @property
     def omitted(self) -> Sequence[StatementRecorded]:
-        """The statements that the user left out."""
+        """The statements that the user omitted."""
         return [step.statement for step in self._omitted.values()]
 
     @property
     def cut_off(self) -> Sequence[StatementRecorded]:
-        """The statements that were running when the whole program ended, of the time since the latest rebuild."""
+        """The statements that ran when the whole program died, since the latest rebuild."""
         steps = (step for step in self._steps if isinstance(step, ExecutionStep))
         return [step.statement for step in steps if step.was_cut_off(self._rebuilt)]
 
     @property
     def omitted_names(self) -> Collection[str]:
-        """The names that those bound."""
+        """The names that the omitted statements bound."""
         records = [step.finished for step in self._omitted.values()]
         return {name for record in records if record is not None for name in bound_names(record.diff)}
 
     def beyond(self, allows: Callable[[int], bool]) -> Mapping[int, int]:
-        """The numbers of statements that would run again, or whose values would be loaded, and are not allowed to, by
-        the positions at which they ran."""
+        """Return the statements that a rebuild would need and that may not run again: number by position."""
         return {
             step.position: step.statement.index
             for step in self._steps
@@ -562,9 +523,11 @@ class History:
         }
 
     def plan(self, time_limit: float, allows: Callable[[int], bool] = _everything) -> RestorePlan:
-        """The steps so far; each statement may take so many seconds.
+        """Return the plan so far.
 
-        What ran at a position that is not one of those that `allows` does not run again, and nothing kept of it counts.
+        Args:
+            time_limit: seconds that each statement may take.
+            allows: whether what ran at a position may run again. If not, its kept values do not count either.
         """
         steps: list[PastStep] = []
         reads = 0
@@ -588,10 +551,10 @@ class History:
 
 
 def _behind(aside: Collection[_Step]) -> Sequence[_Step]:
-    """What follows the statements of a live replay that has completed.
+    """Return the steps that follow the statements of a completed live replay.
 
-    Where no statement does, the namespace is the one that they ran in, which has had none of these ticks: a node would
-    go back to what it saw before.
+    Without a statement among them there are none: the namespace of the replay never had these ticks, so with them a
+    node would go back to what it saw before.
     """
     if not any(isinstance(step, ExecutionStep) for step in aside):
         return ()
@@ -602,5 +565,29 @@ def _behind(aside: Collection[_Step]) -> Sequence[_Step]:
 
 
 def _number(step: _Step) -> int:
-    """Of a statement; 0 of what is none."""
+    """Return the statement's number; 0 for other steps."""
     return step.statement.index if isinstance(step, ExecutionStep) else 0
+
+
+def observed_steps(plan: RestorePlan, first: int, last: int) -> Sequence[PastExecution]:
+    """Return the executions of the statements `first` to `last` that a rebuild would run again."""
+    return [step for step in plan.steps if _is_observed(step, first, last)]
+
+
+def observing(plan: RestorePlan, first: int, last: int, *, answers: bool) -> RestorePlan:
+    """Return the plan of a replay: the outcomes of these statements are compared, and none of them is skipped.
+
+    Args:
+        answers: whether the statements get the recorded answers to their effects.
+    """
+    places = [place for place, step in enumerate(plan.steps) if _is_observed(step, first, last)]
+    steps = list(plan.steps)
+    for place in places:
+        step = steps[place]
+        assert isinstance(step, PastExecution)
+        steps[place] = replace(step, record=None, answers=step.answers if answers else ())
+    return replace(plan, steps=tuple(steps), whole_from=places[0] if places else None)
+
+
+def _is_observed(step: PastStep, first: int, last: int) -> TypeGuard[PastExecution]:
+    return isinstance(step, PastExecution) and step.again and first <= step.request.index <= last

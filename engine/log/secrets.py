@@ -1,8 +1,10 @@
-"""Which variables of the environment are secrets: never given to statements, and their values taken out of texts.
+"""Secrets in the environment, in the configuration of MCP servers, and on command lines: which names, which values.
 
-Owns the names that look secret (`docs/configuration.md` lists them) and what of a value is secret. Must not know
-sessions, nor how a value is found in a text, which is `redaction`. Used by the composition, by imports, by the commands
-for people and by `doctor`.
+Statements never get these variables, and their values are removed from texts. Owns the names that look secret
+(`docs/configuration.md` lists them), which part of a value is secret, and where a command line may contain one: in an
+option, an assignment (`env API_KEY=V agent`), a header, a URL, JSON, or a shell command with any of them. Must not know
+sessions, commands, nor how a value is found in a text, which is `redaction`. Used to compose sessions, by imports, the
+commands for people, `doctor`, and `rewindow-conformance`, which gets the commands of foreign programs.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ SECRET_NAMES: Final = (
     "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*_PASS", "*_PWD",
     "AUTH", "AUTH_*", "*_AUTH", "*_AUTH_*", "PAT", "PAT_*", "*_PAT", "*_PAT_*",
 )  # fmt: skip
-"""Patterns of names whose values are secret, whatever the case of their letters; `*` stands for any characters."""
+"""Patterns of names whose values are secret, in any case; `*` stands for any characters."""
 NEVER_SECRET: Final = ("PWD", "OLDPWD", "*ASKPASS")
-"""Names that look like one of these and hold paths."""
+"""Names that match one of these patterns but have paths as values."""
 _QUOTES: Final = ("'", '"')
 _SCHEMES: Final = ("bearer", "basic", "token")
 _QUOTED_END: Final = "\\n"
-"""How the end of a line is written in a value of one line, such as that of a key in PEM."""
+"""A line end in a value of one line, such as a PEM key."""
 _NOT: Final = "!"
-"""Before a pattern of the configuration: names that are not secret."""
+"""Before a configured pattern: names that are not secret."""
 _WORD: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+")
 _PLAIN_HEADERS: Final = frozenset(("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"))
 _CREDENTIALS_IN_URL: Final = re.compile(r"(?://|\A)[^/\s]*@")
@@ -50,19 +52,27 @@ _PASSWORDS_IN_URL: Final = (
     re.compile(r"://[^/\s:]*:([^/\s@]+)@"),
     re.compile(r"://[^/\s:]*:([^/\s]+)@"),
 )
-"""Up to the first and up to the last `@`, because people write one into a password as it is."""
+"""Up to the first and up to the last `@`, because people do not escape one in a password."""
 _RANDOM_PART: Final = 16
-"""Characters of a part of a URL's path from which on it may be a key; addresses of hooks have such."""
+"""The length from which a part of a URL's path may be a key, as in the addresses of web hooks."""
 _PROXY: Final = re.compile(r"(?i).*_proxy")
 _PASSWORD_OF_PROXY: Final = re.compile(r"\A[^/\s:]*:([^/\s]+)@")
-"""Of an address without a scheme, which is usual there."""
+"""The password in an address without a scheme, which is usual for proxies."""
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][\w.]*)=(.+)", re.DOTALL)
+_HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)\s*(.+)", re.DOTALL)
+_HEADER_OPTION: Final = re.compile(r"-H|--?[\w-]*header[\w-]*", re.IGNORECASE)
+_HEADER_NAMES: Final = ("AUTHORIZATION", "*_AUTHORIZATION", "*COOKIE*")
+"""Further patterns of secret names, for headers."""
+_VARIABLE_OPTION: Final = "--env"
+_DEEPEST: Final = 4
+"""How many nested shell commands are searched."""
 
 
 class Secrets(Struct, frozen=True):
-    """What is secret in an environment.
+    """The secrets of an environment.
 
-    `values` are to be taken out of texts. `names` are the variables they come from, `short` those whose values are too
-    short for that, and `words` those whose values read like a word, which is then taken out of all texts. All sorted.
+    `values` are removed from texts. `names` are their variables, sorted; `short` are those whose values are too short
+    to be removed, and `words` those whose values look like a word, which is then removed from all texts.
     """
 
     values: tuple[str, ...]
@@ -72,7 +82,7 @@ class Secrets(Struct, frozen=True):
 
 
 def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that statements may see: an allow-list, and never one whose name or value looks like a secret."""
+    """Return the variables that statements may see: an allow-list, without names and values that look secret."""
     is_secret = _matcher((*SECRET_NAMES, *_configured(more_names)[0]))
     return {
         name: value
@@ -84,11 +94,11 @@ def allowed_variables(environ: Mapping[str, str], more_names: Iterable[str] = ()
 
 
 def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Secrets:
-    """The secrets in `environ`: the values of names that look secret, and the passwords inside URLs of any name.
+    """Find the secrets in an environment: values of names that look secret, and passwords in URLs of any name.
 
     Args:
         environ: the process's environment.
-        more_names: patterns beside SECRET_NAMES, from the configuration; after a `!`, beside NEVER_SECRET.
+        more_names: configured patterns in addition to SECRET_NAMES, or with a `!`, to NEVER_SECRET.
     """
     more, fewer = _configured(more_names)
     is_secret, is_none = _matcher((*SECRET_NAMES, *more)), _matcher((*NEVER_SECRET, *fewer))
@@ -113,16 +123,15 @@ def find_secrets(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> 
 
 
 def redactor_of(environ: Mapping[str, str], more_names: Iterable[str] = ()) -> Redactor:
-    """What takes the secrets of `environ` out of texts; see `find_secrets`."""
+    """Return the redactor of the secrets of `environ`; see `find_secrets`."""
     return Redactor(find_secrets(environ, more_names).values)
 
 
 def server_secrets(server: McpServer, environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:
-    """What is secret of what an MCP server is given.
+    """Return the secrets in the configuration of an MCP server.
 
-    That is each of its headers and variables, whatever it is called, but for what is plainly none: a path, a word, a
-    value that the environment of this process has, too, and no name calls secret. Of its arguments and its URL it is
-    what looks so by its name.
+    All values of its headers and variables are secret, except paths, words, and values that this process has in its
+    environment under a name that does not look secret. In its arguments and URL, values with secret-looking names are.
     """
     named: dict[str, str] = {}
     if isinstance(server, StdioServer):
@@ -150,11 +159,8 @@ def _variable_name(name: str) -> str:
 
 
 def _texts_in(value: str) -> list[str]:
-    """The texts in a value that is JSON, as that of a variable may be."""
-    try:
-        stack: list[object] = [json.loads(value)] if value.lstrip()[:1] in ("{", "[") else []
-    except (ValueError, RecursionError):
-        return []
+    """Return the texts in a value that is JSON."""
+    stack = _json_in(value)
     found: list[str] = []
     while stack:
         each = stack.pop()
@@ -168,7 +174,7 @@ def _texts_in(value: str) -> list[str]:
 
 
 def _parts_of(value: str) -> Iterable[str]:
-    """What of a secret value programs use, or print, by itself."""
+    """Yield the parts of a secret value that programs use or print alone."""
     for quote in _QUOTES:
         if value.strip()[:1] == value.strip()[-1:] == quote:
             yield value.strip()[1:-1]
@@ -181,15 +187,20 @@ def _parts_of(value: str) -> Iterable[str]:
 
 
 def _texts_named(value: str, is_secret: re.Pattern[str]) -> Iterable[str]:
-    """The texts of JSON in a value whose names look secret, such as the key of a service account."""
+    """Yield the texts of JSON in a value whose names look secret, such as the key of a service account."""
+    for fields in _json_in(value):
+        if isinstance(fields, dict):
+            for name, text in cast("dict[str, object]", fields).items():
+                if isinstance(text, str) and is_secret.match(name):
+                    yield text
+
+
+def _json_in(value: str) -> list[object]:
+    """Return the object or array in a value, as the only item of a list; empty for another value."""
     try:
-        fields: object = json.loads(value) if value.lstrip()[:1] == "{" else None
+        return [json.loads(value)] if value.lstrip()[:1] in ("{", "[") else []
     except (ValueError, RecursionError):
-        return
-    if isinstance(fields, dict):
-        for name, text in cast("dict[str, object]", fields).items():
-            if isinstance(text, str) and is_secret.match(name):
-                yield text
+        return []
 
 
 def _is_plain(value: str) -> bool:
@@ -197,7 +208,7 @@ def _is_plain(value: str) -> bool:
 
 
 def _configured(patterns: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The patterns of names that are secret, and of those that are not."""
+    """Return the patterns of secret names, and of names that are not secret."""
     patterns = list(patterns)
     return (
         [pattern for pattern in patterns if not pattern.startswith(_NOT)],
@@ -214,7 +225,7 @@ def _matcher(patterns: Iterable[str]) -> re.Pattern[str]:
 
 
 def _is_path(value: str) -> bool:
-    # An absolute one: a relative path would make the value of a secret depend on what a directory happens to hold.
+    # Absolute paths only: whether a value is secret must not depend on the files in the current directory.
     try:
         return os.path.isabs(path := os.path.expanduser(value)) and os.path.exists(path)
     except ValueError:
@@ -226,21 +237,7 @@ def _unquoted(text: str) -> str:
     return escaped.decode("utf-8", "replace")
 
 
-# command lines:
-# Secrets on the command line of a program that is about to be started, and in the options around it.
-#
-# Owns where a command line may hold one: an option, an assignment (`env API_KEY=V agent`), a header, a URL, JSON, or
-# a shell's command that holds any of them. Must not know which commands there are. What of a named value is secret is
-# up to `secrets`. Used by the start of `rewindow-conformance`, which is given the commands of foreign programs.
-
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][\w.]*)=(.+)", re.DOTALL)
-_HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)\s*(.+)", re.DOTALL)
-_HEADER_OPTION: Final = re.compile(r"-H|--?[\w-]*header[\w-]*", re.IGNORECASE)
-_HEADER_NAMES: Final = ("AUTHORIZATION", "*_AUTHORIZATION", "*COOKIE*")
-"""Names of headers that are secret besides those of variables."""
-_VARIABLE_OPTION: Final = "--env"
-_DEEPEST: Final = 4
-"""Shells within shells that are looked into."""
+# --- command lines ----------------------------------------------------------------------------------------------------
 
 
 def command_line_secrets(words: Sequence[str], environ: Mapping[str, str], more_names: Iterable[str] = ()) -> list[str]:
@@ -248,16 +245,16 @@ def command_line_secrets(words: Sequence[str], environ: Mapping[str, str], more_
 
     Args:
         words: the command line, with the options in front of the program.
-        environ: the environment of this process: a value that it has under a plain name is no secret.
+        environ: the environment of this process; a value that it has under a plain name is not secret.
         more_names: patterns of secret names from the configuration, as in `find_secrets`.
     """
     names = (*more_names, *_HEADER_NAMES)
     found: list[str] = []
     for option, following in _pairs(words):
         for name, value in _named(option, following):
-            found += find_secrets({_variable(name): value}, names).values
+            found += find_secrets({_variable_name(name): value}, names).values
         if option == _VARIABLE_OPTION and (variable := _ASSIGNMENT.fullmatch(following)):
-            # What somebody gives by hand is taken for a secret, whatever it is called.
+            # A variable given by hand counts as secret, whatever its name.
             server = StdioServer(name="", command="", env={variable[1]: variable[2]})
             found += server_secrets(server, environ, more_names)
         if _HEADER_OPTION.fullmatch(option) and (header := _HEADER.fullmatch(following)):
@@ -268,7 +265,7 @@ def command_line_secrets(words: Sequence[str], environ: Mapping[str, str], more_
 
 
 def _pairs(words: Sequence[str], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Each word with the next one, `--option=value` as two, and the words of a shell's command like others."""
+    """Yield each word with the next one, `--option=value` as two, and the words of nested shell commands."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         name, equals, value = word.partition("=")
         if word.startswith("-") and equals:
@@ -288,22 +285,19 @@ def _words_of(text: str) -> list[str]:
 
 
 def _named(word: str, following: str) -> Iterator[tuple[str, str]]:
-    """The values that a word names."""
+    """Yield the names and values in a word."""
     if word.startswith("-"):
         yield word, following
     elif named := _ASSIGNMENT.fullmatch(word) or _HEADER.fullmatch(word):
         yield named[1], named[2]
     elif "://" in word:
-        yield "", word  # the password in it
+        yield "", word  # for a password in it
     yield from _fields(word)
 
 
 def _fields(word: str) -> Iterator[tuple[str, str]]:
-    """The texts of a word that is JSON, with the names of their fields."""
-    try:
-        stack: list[object] = [json.loads(word)] if word.lstrip()[:1] in ("{", "[") else []
-    except (ValueError, RecursionError):
-        return
+    """Yield the texts of a word that is JSON, with the names of their fields."""
+    stack = _json_in(word)
     while stack:
         each = stack.pop()
         if isinstance(each, dict):
@@ -312,7 +306,3 @@ def _fields(word: str) -> Iterator[tuple[str, str]]:
             stack += fields.values()
         elif isinstance(each, list):
             stack += cast("list[object]", each)
-
-
-def _variable(name: str) -> str:
-    return name.strip("-").replace("-", "_").upper()

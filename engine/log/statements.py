@@ -1,4 +1,7 @@
-"""What a statement is run with, what it asks of the host meanwhile, and how it ended."""
+"""The values around one run: the request, the effects asked of the host, the outcome, and what ticks apply and want.
+
+The host, environments and workers exchange them. Data only; must not know how a statement runs.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,19 @@ from ..core.text import Exact
 from .events import Event
 from .events.nodes import PayloadBasis, PayloadCost, PayloadKind
 
+STEP_CONTENT_BYTES: Final = 64 << 20
+"""The most content of revisions that a worker sends for one statement or tick; the rest is not kept."""
+PAYLOAD_BYTES: Final = 256 << 10
+"""The most data that a payload may have."""
+
 
 class RunRequest(Struct, frozen=True, kw_only=True):
-    """One execution to run. `label` is what tracebacks call the source; `round_id` is what nodes note as touched.
+    """One execution to run. Tracebacks show `label` as the file name; nodes note `round_id` when they are touched.
 
-    `index` is the statement's number, which the ids of its handles begin with. With `plan` whatever would change
-    something outside raises PermissionError; bookkeeping, not a boundary. So it does with `answered`, but for what the
-    handler of effects is asked for, which answers from a record. With `keeps` the small values that it changed follow
-    the outcome by themselves, for `Environment.kept`.
+    `index` is the statement's number, with which the ids of its handles begin. With `plan`, every act outside raises
+    PermissionError; that is bookkeeping, not a security boundary. With `answered` it does the same, except for effects,
+    which the handler answers from a record. With `keeps`, the small values that it changed follow the outcome, for
+    `Environment.kept`.
     """
 
     execution_id: ExecutionId
@@ -35,12 +43,12 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
-    """What came of it. `events` are unstamped node and name events in the order in which they happened.
+    """The outcome of one execution. `events` are unstamped node and name events in the order in which they happened.
 
-    `contents` are those of the revisions that nodes adopted, by xxh3 hex, each once from one worker. `acted`: it asked
-    for an effect, or did something outside that a rebuild would keep it from. `writing` are the files that its process
-    has open for writing since; `more` counts acts on files of which no `Touched` says anything. `stops` are phrases on
-    what it was kept from, where it ran again.
+    `contents` are the revisions that nodes adopted, by xxh3 hex; a worker sends each once. `acted`: it asked for an
+    effect, or did something outside that a rebuild would stop. `writing` are the files that its process still has open
+    for writing. `more` counts acts on files without a `Touched`. `stops` are phrases that say what a re-run was stopped
+    from doing.
     """
 
     status: ExecutionStatus
@@ -61,11 +69,10 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Touched(Struct, frozen=True, kw_only=True):
-    """A file that a statement's own code is about to write, and what it holds until then.
+    """A file that a statement's own code is about to write, with its content before that.
 
-    `path` is its real place, as the file system has it; `digest` is xxh3 hex, empty where there is no file. Where the
-    content was not read, `data` is None, `note` says why, and `digest` stands for the state of the file. `mode` are its
-    permission bits.
+    `path` is its real path; `digest` is xxh3 hex, empty for no file. If the content was not read, `data` is None,
+    `note` says why, and `digest` stands for the state of the file. `mode` is its permission bits.
     """
 
     path: bytes
@@ -76,9 +83,9 @@ class Touched(Struct, frozen=True, kw_only=True):
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):
-    """What a statement asks of the host: `operation` with plain-data arguments; `ordinal` counts within the run.
+    """An effect that a statement asks of the host: `operation` with plain-data arguments. `ordinal` counts in the run.
 
-    `basis` is the xxh3 hex of what a view last showed of the file that it is about, None where no view did.
+    `basis` is the xxh3 hex of the file's content as a view last showed it, None if no view did.
     """
 
     ordinal: int
@@ -88,43 +95,28 @@ class EffectRequest(Struct, frozen=True, kw_only=True):
 
 
 class EffectAnswer(Struct, frozen=True, kw_only=True):
-    """Plain data for the statement, or the exception it is to see."""
+    """Plain data for the statement, or the exception to raise in it."""
 
     value: object = None
     error: ExceptionInfo | None = None
 
 
 EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
-"""Performs what a statement asks of the host; what it raises is the statement's exception."""
-
-
+"""Performs an effect. An exception that it raises becomes the statement's."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
-"""Is given the name of the stream and what was printed, while the statement or the program runs."""
-
-
+"""Receives the name of a stream and printed text while the statement or program runs."""
 TouchSink = Callable[[Touched], None]
-"""Is told of each file once in a statement, before it is written; blocks nobody for long and raises nothing."""
+"""Receives each file once in a statement, before it is written. It returns soon and raises nothing."""
 
 
 def ignore_touched(touched: Touched) -> None:
-    """A `TouchSink` that keeps nothing."""
-
-
-# ticks values:
-# What is prepared for a tick, and what comes of one.
-
-STEP_CONTENT_BYTES: Final = 64 << 20
-"""Contents of revisions that a worker sends of one statement or tick, at most; what is more is not kept."""
-
-
-PAYLOAD_BYTES: Final = 256 << 10
-"""A payload has at most so many bytes of data."""
+    """Ignore a touched file: a `TouchSink` for callers that keep none."""
 
 
 class UpdatePayload(Struct, frozen=True, kw_only=True):
-    """What was prepared for a node, beside statements and ticks, to be applied by a tick. As in AsyncPayloadPrepared.
+    """Something prepared for a node between ticks, for a tick to apply. The fields are those of AsyncPayloadPrepared.
 
-    `data` is what `payload_kind` says: for a `render` the content of the file, for a `diff` nothing.
+    `data` depends on `payload_kind`: for a `render` the content of the file, for a `diff` nothing.
     """
 
     payload_id: PayloadId
@@ -138,10 +130,9 @@ class UpdatePayload(Struct, frozen=True, kw_only=True):
 
 
 class Want(Struct, frozen=True, kw_only=True):
-    """What a node could use at a tick to come, if somebody prepared it, as the node is after this tick.
+    """Something that could be prepared for a node's next tick, given the node's state after this one.
 
-    `work` names who can prepare it; `detail` is plain data for them. `path` and `title` are the document's, where there
-    is one.
+    `work` names the preparer; `detail` is plain data for it. `path` and `title` are the document's, if there is one.
     """
 
     obj_id: ObjId
@@ -154,10 +145,10 @@ class Want(Struct, frozen=True, kw_only=True):
 
 
 class TickOutcome(Struct, frozen=True, kw_only=True):
-    """The events of one tick, unstamped, in the order of the phases; `contents` as in `RunOutcome`.
+    """The outcome of one tick: unstamped events in the order of the phases; `contents` as in `RunOutcome`.
 
-    `nodes` is how many were running. `stops` are sentences on what work from before a rebuild was kept from meanwhile.
-    `wants` is all that could be prepared for ticks to come.
+    `nodes` is how many were running. `stops` are sentences that say what work from before a rebuild was stopped from
+    doing. `wants` is everything that could be prepared for later ticks.
     """
 
     events: tuple[Event, ...] = ()

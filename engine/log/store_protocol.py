@@ -1,4 +1,7 @@
-"""Where the events and contents of sessions are kept. Implemented by `store`."""
+"""The interface of a store, which keeps the events and contents of sessions durable, and the values it exchanges.
+
+`log.store` has the implementations. Must not know how anything is kept.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ _ID_CHARS: Final = 80
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """A session as a listing shows it. Times are seconds since the epoch.
+    """A session as a list shows it. Times are seconds since the epoch.
 
-    `size` is in bytes: its events as JSON, and the contents they name as the store packs them. `contents_size` of them
-    are contents, and `droppable_size` of these the session may drop. `damage` names what of the row the store could not
-    read; what stands in its place is empty, or as near to it as can be.
+    Sizes are in bytes. `size` counts events as JSON and contents as the store packs them; `contents_size` is the part
+    of contents, and `droppable_size` the part of these that the session may drop. `damage` names the columns that the
+    store could not read, whose fields are empty or approximate.
     """
 
     session_id: SessionId
@@ -37,7 +40,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
     @property
     def complaint(self) -> str | None:
-        """One sentence on `damage` that says what to do; None where there is none."""
+        """A sentence on `damage` that says what to do; None without damage."""
         if not self.damage:
             return None
         named, lost = cut_line(self.session_id, _ID_CHARS), " and ".join(self.damage)
@@ -48,18 +51,18 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 
 Place = tuple[float, str]
-"""Where a session stands in a listing: its `updated_at` and its id. The greatest comes first."""
+"""The sort key of a session in a list: its `updated_at` and its id. The greatest comes first."""
 
 
 class Droppable(Struct, frozen=True, kw_only=True):
-    """Content that a session may drop: the position of the last event that names it, and the bytes it takes, packed."""
+    """Content that a session may drop: the position of the last event that names it, and its packed size in bytes."""
 
     seq: Seq
     size: int
 
 
 class Collected(Struct, frozen=True, kw_only=True):
-    """What `Store.collect` did: which sessions it deleted, which it left because they are in use, bytes given back."""
+    """The result of `Store.collect`: the sessions it deleted, those it skipped because they are in use, bytes freed."""
 
     deleted: tuple[SessionId, ...] = ()
     in_use: tuple[SessionId, ...] = ()
@@ -69,53 +72,51 @@ class Collected(Struct, frozen=True, kw_only=True):
 CommitListener = Callable[[Seq, Exception | None], None]
 """Called on the writer's thread with the highest committed seq, and with the error that made the session read-only.
 
-A StoreBusyError says that what was submitted has to wait; a call without an error follows when it was committed."""
+A StoreBusyError means that the submitted events have to wait. A call without an error follows once they are committed.
+"""
 
 
 class Store(Protocol):
-    """Durable sessions. One writer thread groups whatever was submitted meanwhile into one commit."""
+    """Durable sessions. One writer thread commits together what was submitted in the meantime."""
 
     def create(self, row: SessionRow) -> None:
-        """Adds a session and acquires it for writing; durable when the first submitted event is."""
+        """Add a session and acquire it for writing. It is durable when its first submitted event is."""
         ...
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-        """Makes this process the session's only writer. Raises SessionNotFoundError, SessionInUseError."""
+        """Make this process the session's only writer. Raises SessionNotFoundError, SessionInUseError."""
         ...
 
     def release(self, session_id: SessionId) -> None:
-        """Waits until what was submitted is committed or has failed, then lets other processes write."""
+        """Wait until all submitted events are committed or failed, then let other processes write."""
         ...
 
     def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
-        """Queues a stamped event for the next commit; returns at once.
+        """Queue a stamped event for the next commit; return at once.
 
-        One that `waits` begins none: that is up to the next change that does not, or to `flush`. The same commit drops
-        what the event says is to be dropped: `Event.dropped_before`.
+        One that `waits` starts no commit: the next change that does not wait starts it, or `flush`. The same commit
+        drops the contents that the event's `dropped_before` names.
         """
         ...
 
     def flush(self) -> None:
-        """Begins the commit of what was submitted and waits, of all sessions; returns at once."""
+        """Start the commit of waiting events, of all sessions; return at once."""
         ...
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
-        """Queues a new title for the next commit, of a session that this process writes; `updated_at` stays."""
+        """Queue a new title for the next commit, of a session that this process writes; `updated_at` stays."""
         ...
 
     def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
-        """Queues other directories for the next commit, of a session that this process writes; `updated_at` stays."""
+        """Queue other directories for the next commit, of a session that this process writes; `updated_at` stays."""
         ...
 
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """The committed events from position `since` on, in order, at most `limit`.
-
-        Also of a session that another process writes.
-        """
+        """Return at most `limit` committed events from position `since` on, even if another process writes them."""
         ...
 
     def row(self, session_id: SessionId) -> SessionRow:
-        """One session. Raises SessionNotFoundError."""
+        """Return one session. Raises SessionNotFoundError."""
         ...
 
     def rows(
@@ -126,61 +127,74 @@ class Store(Protocol):
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions, the most recently updated first: those in one of `cwds`, as these were written, and after that
-        place, at most `limit`.
+        """Return a page of sessions, the most recently updated first.
 
-        `titled` leaves out those without a title. Costs what the page costs, and a pass over the places of all.
+        It costs the page and one pass over the sort keys of all sessions.
+
+        Args:
+            cwds: only sessions in one of these, spelled as when they were stored.
+            titled: only sessions with a title.
+            after: only sessions after that place.
+            limit: how many at most.
         """
         ...
 
     def directories(self) -> Collection[str]:
-        """Each `cwd` that a session has, as it was written."""
+        """Return each `cwd` that a session has, spelled as when it was stored."""
         ...
 
     def contents(self, session_id: SessionId) -> frozenset[BlobDigest]:
-        """The digests that the session's committed events name, of content that was put before them and not dropped."""
+        """Return the digests of the stored contents that the session's committed events name."""
         ...
 
     def droppable(self, session_id: SessionId) -> Sequence[Droppable]:
-        """What the session could drop now, as it is committed, the oldest first."""
+        """Return the contents that the session may drop now, the oldest first."""
         ...
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
-        """A whole session at once, with its times as in `row`: its events in order, contents ahead of who names them.
+        """Add a whole session at once, with the times in `row`; all or nothing, even if `items` raises.
 
-        All or nothing, whatever `items` raises; durable when it returns, and not acquired. Raises InvalidRequestError
-        where the id is taken, InvalidEventError for a gap.
+        `items` are the events in order, and contents before the events that name them. The session is durable when this
+        returns, and not acquired.
+
+        Raises:
+            InvalidRequestError: the id is taken.
+            InvalidEventError: the positions have a gap.
         """
         ...
 
     def delete(self, session_id: SessionId) -> None:
-        """Removes a session with its events, and the contents that no other session names; durable when it returns.
+        """Delete a session with its events and the contents that no other session names; durable when it returns.
 
-        Raises SessionNotFoundError, SessionInUseError; also where this store holds it: release it first.
+        Raises:
+            SessionNotFoundError: there is no such session.
+            SessionInUseError: a process writes it, this one included; release it first.
         """
         ...
 
     def collect(self, older_than: float) -> Collected:
-        """Deletes the sessions last updated before `older_than` (seconds since the epoch) that nobody has acquired.
+        """Delete the sessions last updated before `older_than` (seconds since the epoch) that are not in use.
 
-        Gives the space of all that was deleted so far back to the system.
+        Give the space of everything deleted so far back to the system.
         """
         ...
 
     def blob_put(self, data: Storable) -> BlobDigest:
-        """Keeps content for the events that name its digest: the commit of such an event takes it along.
+        """Keep content until the commit of an event that names its digest; return the digest at once.
 
-        Returns the digest at once. What no event has named by then is forgotten by `close`.
+        Content that no event has named by `close` is lost.
         """
         ...
 
     def blob_get(self, digest: BlobDigest) -> bytes:
-        """The content. Raises KeyError where there is none: it was never put, or was dropped, or is lost.
+        """Return the content.
 
-        Raises StoreError where it is damaged.
+        Raises:
+            KeyError: it was never put, was dropped, or is lost.
+            StoreError: it is damaged.
         """
         ...
 
     def close(self) -> None:
-        """Commits what was submitted and frees everything; nothing else may be called afterwards."""
+        """Commit what was submitted and free everything. Nothing else may be called afterwards."""
         ...

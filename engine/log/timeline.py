@@ -1,60 +1,57 @@
-"""Statements and their executions, as positions on the log: a session has many, and holds them for good.
+"""The timeline: the statements of the active path, the executions of each, and which of those counts.
 
-What they hold is read from the log when it is asked for. Must not know which execution counts. Filled by `index`, read
-by whoever asks for a statement.
+A session has many statements and keeps them for good, so the timeline keeps positions in columns, some 40 bytes a
+statement. `Cell` and `Execution` read their events from the log when they are asked. Pure. Used by the agent loop
+(numbers, parents), by every list of statements, and by read models that follow after it. `rebuild_plan` has what a
+rebuild needs.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, overload
 
-from msgspec import Struct
-
-from ..core.domain import Layer, is_inside
 from ..core.ids import ExecutionId, Seq, StatementId, ToolCallId
 from .event_log import Lookup, event_at
 from .events import Event
 from .events.conversation import ToolCall, ToolResult
 from .events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
 from .events.going_back import Diverged, ReplayBegun, ReplayEnded
-from .events.session import DomainEntered, PermissionAnswered, PermissionOutcome
-from .facts import Provenance
 
 NONE: Final = -1
-"""In a column, where there is no position or number."""
+"""Stands in a column for no position or number."""
 
 
-class Columns:
-    """Statements and executions, numbered as they came, without what the log has of them: some 40 bytes for each."""
+class _Columns:
+    """Statements and executions as columns of positions and flags. Both are numbered in the order of the log."""
 
     def __init__(self, at: Lookup) -> None:
         self.at = at
         self.recorded = array("q")
-        """Of a statement, as the five that follow: where the log has it."""
+        """The position of a statement. The next five columns are of statements, too."""
         self.index = array("q")
         self.is_python = bytearray()
         self.asked = bytearray()
         self.first = array("q")
-        """The number of its first execution, NONE for none."""
+        """The number of its first execution, or NONE."""
         self.current = array("q")
-        """That of the execution which counts."""
+        """The number of the execution that counts, or NONE."""
         self.others: dict[int, list[int]] = {}
-        """Its executions after the first, where there are any."""
+        """The numbers of its further executions."""
         self.omitted: set[int] = set()
         self.begun = array("q")
-        """Of an execution, as the one that follows: where the log has its beginning."""
+        """The position at which an execution begins."""
         self.ended = array("q")
-        """Where the log has its record, NONE for nowhere."""
+        """The position of an execution's record, or NONE."""
         self.divergences: dict[int, tuple[Diverged, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.recorded)
 
     def record(self, place: int, event: StatementRecorded, *, asked: bool) -> None:
-        """Takes a statement, a new one or in the place of one that had the same id."""
+        """Add a statement, or replace the one at `place`, which had the same id."""
         if place == len(self):
             for column in (self.recorded, self.index, self.first, self.current):
                 column.append(NONE)
@@ -67,7 +64,7 @@ class Columns:
         self.omitted.discard(place)
 
     def begin(self, place: int, event: ExecutionStarted) -> int:
-        """Takes an execution of the statement. Returns its number."""
+        """Add an execution of the statement; return its number."""
         number = len(self.begun)
         self.begun.append(event.seq)
         self.ended.append(NONE)
@@ -80,10 +77,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """One run of a statement, as it is by now: started, perhaps finished; and in what it came out otherwise than an
-    earlier one. Equal to what began at the same place of the same log, whichever path was followed to it."""
+    """One run of a statement as it is now. Two are equal if they began at the same position of the same log."""
 
-    _columns: Columns
+    _columns: _Columns
     _number: int
 
     def __eq__(self, other: object) -> bool:
@@ -96,36 +92,36 @@ class Execution:
 
     @property
     def begun(self) -> Seq:
-        """Where the log has its beginning."""
+        """The position at which it begins."""
         return Seq(self._columns.begun[self._number])
 
     @property
     def ended(self) -> Seq | None:
-        """Where the log has its record, once it has ended."""
+        """The position of its record; None while it runs."""
         ended = self._columns.ended[self._number]
         return None if ended == NONE else Seq(ended)
 
     @property
     def divergences(self) -> tuple[Diverged, ...]:
-        """What came out otherwise."""
+        """Its differences from the earlier execution that it was compared with."""
         return self._columns.divergences.get(self._number, ())
 
     @property
     def started(self) -> ExecutionStarted:
-        """Its beginning."""
+        """The event with which it began."""
         return event_at(self._columns.at, self.begun, ExecutionStarted)
 
     @property
     def finished(self) -> ExecutionFinished | None:
-        """Its record, where it has ended."""
+        """Its record; None while it runs."""
         return None if (ended := self.ended) is None else event_at(self._columns.at, ended, ExecutionFinished)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A statement with all its executions, as they are by now. Equal as executions are."""
+    """A statement with all its executions as they are now. Two are equal if they are at the same position of a log."""
 
-    _columns: Columns
+    _columns: _Columns
     _place: int
 
     def __eq__(self, other: object) -> bool:
@@ -138,32 +134,32 @@ class Cell:
 
     @property
     def recorded(self) -> Seq:
-        """Where the log has the statement."""
+        """The position of the statement."""
         return Seq(self._columns.recorded[self._place])
 
     @property
     def index(self) -> int:
-        """The number of the statement."""
+        """The number of the statement, counted from 1."""
         return self._columns.index[self._place]
 
     @property
     def is_python(self) -> bool:
-        """It is the user's or a model's, not what the session runs by itself."""
+        """Whether the user or a model wrote it, rather than the session."""
         return bool(self._columns.is_python[self._place])
 
     @property
     def asked(self) -> bool:
-        """It was a model's call, so that the conversation has its result."""
+        """Whether a model called it, so that the conversation has its result."""
         return bool(self._columns.asked[self._place])
 
     @property
     def omitted(self) -> bool:
-        """The user left it out."""
+        """Whether the user left it out of the namespace."""
         return self._place in self._columns.omitted
 
     @property
     def executions(self) -> tuple[Execution, ...]:
-        """The first of them first."""
+        """All executions, the first one first."""
         columns = self._columns
         first = columns.first[self._place]
         numbers = () if first == NONE else (first, *columns.others.get(self._place, ()))
@@ -171,31 +167,30 @@ class Cell:
 
     @property
     def current(self) -> Execution | None:
-        """The execution that the namespace goes by: the latest that is no recorded or dry replay's, nor one of a live
-        replay that did not come to its end."""
+        """The execution that the namespace has: the latest, except those of recorded, dry and unfinished replays."""
         number = self._columns.current[self._place]
         return None if number == NONE else Execution(self._columns, number)
 
     @property
     def statement(self) -> StatementRecorded:
-        """What is to run."""
+        """The event that records the statement."""
         return event_at(self._columns.at, self.recorded, StatementRecorded)
 
     @property
     def started(self) -> ExecutionStarted | None:
-        """The beginning of `current`."""
+        """The event with which `current` began."""
         return None if (current := self.current) is None else current.started
 
     @property
     def finished(self) -> ExecutionFinished | None:
-        """The record of `current`, where that has ended."""
+        """The record of `current`; None while it runs."""
         return None if (current := self.current) is None else current.finished
 
 
-class Cells(Sequence[Cell]):
-    """The first statements of a timeline: which they are does not change."""
+class _Cells(Sequence[Cell]):
+    """The statements of a timeline so far. Later statements do not change it."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: _Columns) -> None:
         self._columns = columns
         self._length = len(columns)
 
@@ -215,16 +210,8 @@ class Cells(Sequence[Cell]):
         return tuple(Cell(self._columns, each) for each in found)
 
 
-# index:
-# The timeline as a read model: which statements there are, with all executions of each, and which of those counts.
-#
-# A fold over the log, which keeps positions: what they hold is read from the log when it is asked for. Used by the
-# loop (numbers, parents), by every listing, and by read models that follow after it; `replay` has what a rebuild
-# needs.
-
-
 class Timeline:
-    """Statements in order. `apply` is for the log alone, whose events `at` finds."""
+    """The statements of the active path. `apply` is for the log alone, whose events `at` finds."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (
@@ -243,22 +230,22 @@ class Timeline:
 
     def __init__(self, at: Lookup) -> None:
         self.at = at
-        """For read models that follow after it and keep positions, too."""
+        """Finds events, for read models that follow the timeline and keep positions."""
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start over; for the log alone, when another path becomes active."""
         self._calls: set[ToolCallId] = set()
-        """The model's, as long as they have no statement."""
-        self._columns = Columns(self.at)
+        """Model calls that have no statement yet."""
+        self._columns = _Columns(self.at)
         self._places: dict[StatementId, int] = {}
-        """Of statements in the columns."""
-        self._under_way: dict[ExecutionId, tuple[int, int]] = {}
-        """The executions that have no record yet, as the place of the statement and their own number."""
+        """The place of each statement in the columns."""
+        self._running: dict[ExecutionId, tuple[int, int]] = {}
+        """Executions without a record: the place of the statement, and their own number."""
         self._last_execution: ExecutionId | None = None
         self._replay: ReplayBegun | None = None
         self._before: dict[int, int] = {}
-        """What counted of the statements that a live replay has run again so far."""
+        """The execution that counted before the live replay, for each statement it has re-run."""
         self._last_before: ExecutionId | None = None
         self._names: set[str] = set()
         self._rebound: set[str] = set()
@@ -287,8 +274,8 @@ class Timeline:
         match event:
             case ReplayBegun():
                 self._replay, self._last_before = event, self._last_execution
-            case Diverged(execution_id=execution_id) if execution_id in self._under_way:
-                _, number = self._under_way[execution_id]
+            case Diverged(execution_id=execution_id) if execution_id in self._running:
+                _, number = self._running[execution_id]
                 divergences = self._columns.divergences
                 divergences[number] = (*divergences.get(number, ()), event)
             case ReplayEnded():
@@ -308,7 +295,7 @@ class Timeline:
         if place is None:
             return
         number = self._columns.begin(place, event)
-        self._under_way[event.execution_id] = place, number
+        self._running[event.execution_id] = place, number
         if event.counts:
             if self._replay is not None:
                 self._before.setdefault(place, self._columns.current[place])
@@ -316,7 +303,7 @@ class Timeline:
             self._last_execution = event.execution_id
 
     def _finish(self, event: ExecutionFinished) -> None:
-        place, number = self._under_way.pop(event.execution_id, (NONE, NONE))
+        place, number = self._running.pop(event.execution_id, (NONE, NONE))
         if place == NONE:
             return
         self._columns.ended[number] = event.seq
@@ -333,17 +320,17 @@ class Timeline:
 
     @property
     def cells(self) -> Sequence[Cell]:
-        """Every statement of the branch by now, oldest first. O(1)."""
-        return Cells(self._columns)
+        """Every statement of the branch so far, oldest first. O(1)."""
+        return _Cells(self._columns)
 
     def cell(self, statement_id: StatementId) -> Cell | None:
-        """The statement of that id, None where the log has none."""
+        """Return the statement of that id, or None."""
         place = self._places.get(statement_id)
         return None if place is None else Cell(self._columns, place)
 
     @property
     def replay(self) -> ReplayBegun | None:
-        """The replay that is under way."""
+        """The replay that is running."""
         return self._replay
 
     @property
@@ -353,12 +340,12 @@ class Timeline:
 
     @property
     def names(self) -> Collection[str]:
-        """Every name that a statement of the user's or a model's has bound so far."""
+        """Every name that a statement of the user or a model has bound so far."""
         return frozenset(self._names)
 
     @property
     def rebound(self) -> Collection[str]:
-        """The injected names that a statement has ever bound to something else, given back since or not."""
+        """The injected names that a statement ever rebound, even if they were restored since."""
         return frozenset(self._rebound)
 
     @property
@@ -368,107 +355,3 @@ class Timeline:
     @property
     def last_execution(self) -> ExecutionId | None:
         return self._last_execution
-
-
-# domains:
-# With which rights the statements of a path have run, and whether they may run again with others: a fold.
-#
-# A rebuild runs statements again and loads what they left, which runs their code too. What was refused to a statement
-# then must not be done by that: with more rights than it had, it runs again only where the user has agreed.
-# `DomainEntered` says from where on which rights held, and the answer to its question whether all that came before
-# may run with them. A log that was imported may say anything; to what it has run nothing was allowed here. Statements
-# from before a first `DomainEntered` had the user's own rights, so they may run again with any. Pure. Used by
-# `replay`, `session.confining`.
-
-
-class Rights(Struct, frozen=True):
-    """What statements may do outside beside what they ask for: nothing is in their way, or where they may write.
-
-    `writable` are absolute, without the scratch directory, which every session has of its own. `bare`: metadata of
-    files is not held, wherever they are. It `lacks` these parts of the layers; None: whatever a kernel lacks, which is
-    what there is to say of statements of others and of logs that do not say it.
-    """
-
-    held: bool = True
-    writable: tuple[str, ...] = ()
-    network: bool = False
-    bare: bool = False
-    lacks: tuple[Layer, ...] | None = None
-
-    def within(self, other: Rights) -> bool:
-        """Whether they allow nothing that `other` does not allow."""
-        if not other.held:
-            return True
-        places = all(is_inside(path, other.writable) for path in self.writable)
-        parts = other.lacks is None or set(self.lacks or ()) <= set(other.lacks)
-        return self.held and places and parts and self.network <= other.network and self.bare <= other.bare
-
-
-UNHELD: Final = Rights(held=False)
-"""The user's own."""
-LEAST: Final = Rights()
-"""Those of the modes `ask` and `plan`, without a network."""
-_DECIDED: Final = ("allowed", "rejected")
-
-
-class Domains:
-    """The rights along the active path. `provenance` follows the same log. `apply` is for the log alone."""
-
-    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((DomainEntered, PermissionAnswered))
-
-    def __init__(self, provenance: Provenance) -> None:
-        self._provenance = provenance
-        self.reset()
-
-    def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
-        self._entered: list[DomainEntered] = []
-        self._answers: dict[ToolCallId, PermissionOutcome] = {}
-
-    def apply(self, event: Event) -> None:
-        match event:
-            case DomainEntered():
-                self._entered.append(event)
-            case PermissionAnswered(tool_call_id=call, outcome=outcome) if self._entered:
-                if call == self._entered[-1].call:
-                    self._answers[call] = outcome
-            case _:
-                pass
-
-    @property
-    def latest(self) -> DomainEntered | None:
-        """What was entered last, here; None where nothing was yet."""
-        here = bool(self._entered) and self._entered[-1].seq > self._provenance.imported_at
-        return self._entered[-1] if here else None
-
-    @property
-    def asks(self) -> bool:
-        """Whether a question is open: what was entered last has more rights than statements had, and nobody has said
-        whether these may run again with them."""
-        latest = self.latest
-        return latest is not None and bool(latest.statements) and self._answers.get(latest.call) not in _DECIDED
-
-    def allows(self, seq: int, rights: Rights) -> bool:
-        """Whether what ran at that position may run again with these rights."""
-        return any(map(rights.within, self.given_to(seq)))
-
-    def ran_with(self, seq: int) -> Rights | None:
-        """The rights that what is at that position of the path had when it ran; None where it was imported."""
-        return None if seq <= self._provenance.imported_at else next(self.given_to(seq))
-
-    def given_to(self, seq: int) -> Iterator[Rights]:
-        """The rights that were given to what ran at that position of the path: when it ran, and by the user since."""
-        imported = self._provenance.imported_at
-        before = [event for event in self._entered if imported < event.seq < seq]
-        if seq <= imported:
-            yield LEAST
-        else:
-            yield rights_of(before[-1]) if before else UNHELD
-        for event in self._entered:
-            if event.seq > max(seq, imported) and self._answers.get(event.call) == "allowed":
-                yield rights_of(event)
-
-
-def rights_of(event: DomainEntered) -> Rights:
-    """What the event says was entered."""
-    return Rights(held=event.held, writable=event.writable, network=event.network, bare=event.bare, lacks=event.lacks)

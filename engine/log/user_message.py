@@ -1,10 +1,9 @@
-"""A user's message as the blocks it came in, and as one text in which each mention keeps its place.
+"""A user's message as blocks, and as one text in which each mention keeps its place.
 
-Editors send a sentence with a mention in it as several blocks: text, a link, more text. The log keeps what was typed
-(`text`), what was attached, and, where that does not say it already, the order of the blocks (`content`), so that a
-model reads the sentence as it was written and a load shows the very blocks again. A text too long for a message is
-attached by itself, and its beginning stands for it. Pure. Composed by `Session.accept`; read by whatever shows a
-message.
+Editors send a sentence with a mention in it as several blocks: text, a link, more text. The log keeps the typed `text`,
+the attachments, and the order of the blocks (`content`) unless it is the usual one. So a model reads the sentence as it
+was written, and a loaded session shows the same blocks. A text that is too long for a message becomes an attachment,
+and the message has its beginning. Pure. `Session.accept` composes messages; everything that shows one reads it here.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from ..core.text import cut_end, cut_line, more, printable
 from .events.conversation import Attachment, UserMessage
 
 MAX_TEXT_CHARS: Final = 1_000_000
-"""Of what is typed in one prompt; a longer text is attached by itself. Attachments may be longer."""
+"""The most typed text of one prompt; longer blocks become attachments, which may be longer."""
 BEGINNING_CHARS: Final = 4_000
-"""How much of such a text stays in the message."""
+"""How much of such a block stays in the message."""
 EMBEDDED_CHARS: Final = 16_000
-"""How much of the texts that came with a prompt a model reads in the message."""
+"""How much of the embedded texts of a prompt a model reads in the message."""
 LONG_TEXT_URI: Final = "rewindow:prompt"
-"""What marks an attachment as typed text that was too long."""
+"""Marks an attachment as typed text that was too long."""
 SYSTEM_URI: Final = "import:system-prompt"
-"""What marks an attachment as the system prompt of another program: it is kept, and no model reads it."""
+"""Marks an attachment as the system prompt of another program, which is kept and which no model reads."""
 _LONG_TEXT_NAME: Final = "prompt.txt"
 _LONGEST_URI: Final = 200
 _TICKS: Final = re.compile(r"`{3,}")
@@ -38,7 +37,7 @@ Block = str | Attachment
 
 
 class Composed(Struct, frozen=True):
-    """What a prompt leaves on the log: see `UserMessage`."""
+    """The fields of a prompt's `UserMessage`."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -46,7 +45,7 @@ class Composed(Struct, frozen=True):
 
 
 def compose(blocks: Sequence[Block]) -> Composed:
-    """The message made of these blocks, in their order; nothing of them is lost."""
+    """Compose a message of these blocks, in their order; nothing is lost."""
     blocks = _without_long_texts(blocks)
     attachments = tuple(block for block in blocks if isinstance(block, Attachment))
     typed = _joined(blocks, _nothing)
@@ -58,7 +57,7 @@ def compose(blocks: Sequence[Block]) -> Composed:
 
 
 def blocks_of(message: UserMessage) -> list[Block]:
-    """The blocks that the message came in. Total: a place that there is not is left out."""
+    """Return the blocks of a message. Total: an invalid index is skipped."""
     attachments = message.attachments
     if not message.content:
         return [*([message.text] if message.text else []), *attachments]
@@ -72,9 +71,9 @@ def blocks_of(message: UserMessage) -> list[Block]:
 
 
 def user_text(message: UserMessage) -> str:
-    """What a model reads: the text, with each attachment as a Markdown link in its place, and why one is not open.
+    """Return the message for a model: attachments are Markdown links in their places, with reasons if not opened.
 
-    The texts that came with it follow, within `EMBEDDED_CHARS` together; their views hold the rest.
+    Embedded texts follow, at most `EMBEDDED_CHARS` together; their views have the rest.
     """
     if not message.attachments:
         return message.text
@@ -82,12 +81,12 @@ def user_text(message: UserMessage) -> str:
 
 
 def spoken_text(message: UserMessage) -> str:
-    """What a person reads in one line: the text, with each attachment as its name."""
+    """Return the message for a line that people read: attachments are names."""
     return _joined(blocks_of(message), _named) if message.attachments else message.text
 
 
 def unopened(attachment: Attachment) -> str | None:
-    """One sentence about an attachment that cannot be looked at; None for one that can."""
+    """Return a sentence about an attachment that cannot be opened; None for others."""
     if attachment.text is not None:
         return None
     target = target_of(attachment.uri)
@@ -96,12 +95,12 @@ def unopened(attachment: Attachment) -> str | None:
 
 
 def is_long_text(attachment: Attachment) -> bool:
-    """Whether it was typed, and attached because of its length."""
+    """Return whether the attachment is typed text that was too long."""
     return attachment.uri == LONG_TEXT_URI and attachment.text is not None
 
 
 def _embedded(attachments: Sequence[Attachment]) -> list[str]:
-    """Each text that came with a prompt, once, in a fence of its own, as far as there is room."""
+    """Return each embedded text once, fenced, as far as there is room."""
     texts = {
         (attachment.uri, attachment.text): attachment
         for attachment in attachments
@@ -120,7 +119,7 @@ def _embedded(attachments: Sequence[Attachment]) -> list[str]:
 
 
 def _start(text: str, lines: Lines | None, room: int) -> int:
-    """Where to begin, so that the lines that a link names are shown: at the first of them, where not all fits."""
+    """Return where to begin: at the first line that the link names, if not all of the text fits."""
     if len(text) <= room or lines is None or text.count("\n") + 1 < lines.last:
         return 0
     return sum(map(len, text.splitlines(keepends=True)[: lines.first - 1]))
@@ -160,7 +159,7 @@ def _joined(blocks: Sequence[Block], shown: Callable[[Attachment], str]) -> str:
 
 
 def _separator(before: str, after: str, after_text: bool, is_text: bool) -> str:
-    """What keeps two blocks apart: a new line, but nothing where the one continues the sentence of the other."""
+    """Return what separates two blocks: a newline, or nothing if one continues the other's sentence."""
     if not before:
         return ""
     if after_text and not is_text:

@@ -25,7 +25,7 @@ from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
 from ..log.permissions import RebuildSubject
 from ..log.rebuild_plan import History
-from ..log.timeline import UNHELD, Domains, Rights, rights_of
+from ..log.rights import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
 from .parts import SessionParts
@@ -95,11 +95,11 @@ class Confinement:
         by_model: bool,
         dismissed: Callable[[], None],
     ) -> None:
-        domains = Domains(parts.provenance)
+        domains = Domains(parts.facts)
         parts.log.follow_path(domains, Domains.FOLLOWS)
         self._log = parts.log
         self._policy = parts.policy
-        self._provenance = parts.provenance
+        self._facts = parts.facts
         self._domains = domains
         self._questions = questions
         self._rule = parts.settings.sandbox
@@ -120,7 +120,7 @@ class Confinement:
     @property
     def is_foreign(self) -> bool:
         """Whether others than the user write statements in the session, or have done so."""
-        return self._by_model or self._provenance.is_foreign
+        return self._by_model or self._facts.is_foreign
 
     @property
     def _holds(self) -> bool:
@@ -151,7 +151,7 @@ class Confinement:
         """Where statements that were held may have left programs, links resolved; none of the user's is named there."""
         if not self._holds:
             return ()
-        return tuple(map(os.path.realpath, (self._scratch.path, *self._provenance.written)))
+        return tuple(map(os.path.realpath, (self._scratch.path, *self._facts.writable)))
 
     def prepare(self, domain: Domain) -> None:
         """Makes what a fresh worker of that domain needs: the scratch directory. Raises EnvironmentUnavailableError."""
@@ -227,7 +227,7 @@ class Confinement:
         latest = self._domains.latest
         if latest is None:
             is_said = self._rule is not None and self.is_foreign
-            return domain is not None or is_said or self._provenance.imported_at >= 0
+            return domain is not None or is_said or self._facts.imported_at >= 0
         return rights_of(latest) != self._rights
 
     def _record(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:

@@ -15,11 +15,10 @@ from ..core.ids import Minter, Seq, SessionId
 from ..core.mcp_servers import McpServer, modules_for, told_apart
 from ..core.settings import Settings
 from ..files.outline.model import Outliner
-from ..log.branch_rows import BranchStatements
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServersNamed
-from ..log.facts import Provenance, Rounds, ServerModules
+from ..log.facts import SessionFacts
 from ..log.redaction import Redactor, redact_event
 from ..log.secrets import allowed_variables, server_secrets
 from ..log.store_protocol import Store
@@ -50,9 +49,7 @@ class SessionParts:
     log: EventLog
     journal: Journal
     timeline: Timeline
-    branch_statements: BranchStatements
-    rounds: Rounds
-    provenance: Provenance
+    facts: SessionFacts
     policy: Policy
     view: ViewFold
     minter: Minter
@@ -119,9 +116,7 @@ def assemble(
         confined: views open nothing outside of `cwd` and `directories`.
         servers: the MCP servers that are named for it now.
     """
-    rounds, policy, view, known = Rounds(), Policy(), ViewFold(), ServerModules()
-    branch_statements = BranchStatements()
-    provenance = Provenance()
+    facts, policy, view = SessionFacts(), Policy(), ViewFold()
     log = EventLog(
         surroundings.clock,
         journal.write,
@@ -131,17 +126,14 @@ def assemble(
     )
     timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
-    log.follow(branch_statements.apply, BranchStatements.FOLLOWS)
-    log.follow(rounds.apply, Rounds.FOLLOWS)
-    log.follow(provenance.apply, Provenance.FOLLOWS)
+    log.follow(facts.apply, SessionFacts.FOLLOWS)
     log.follow(policy.apply, Policy.FOLLOWS)
-    log.follow(known.apply, ServerModules.FOLLOWS)
     log.follow_path(view)
     if history:
         log.load(presentable(surroundings.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
     named = told_apart(servers)
-    modules = modules_for(named, known.modules, timeline.names)
+    modules = modules_for(named, facts.server_modules, timeline.names)
     spec = EnvironmentSpec(
         cwd=cwd,
         redactor=surroundings.redactor,
@@ -159,7 +151,7 @@ def assemble(
         from .servers import SessionServers  # of the first server
 
         session_servers = SessionServers(
-            named, spec, log, known, surroundings.start_server, lambda: tuple(map(os.path.realpath, provenance.written))
+            named, spec, log, facts, surroundings.start_server, lambda: tuple(map(os.path.realpath, facts.writable))
         )
     return SessionParts(
         session_id=session_id,
@@ -169,9 +161,7 @@ def assemble(
         log=log,
         journal=journal,
         timeline=timeline,
-        branch_statements=branch_statements,
-        rounds=rounds,
-        provenance=provenance,
+        facts=facts,
         policy=policy,
         view=view,
         minter=surroundings.minter,

@@ -38,7 +38,7 @@ from ..log.events.nodes import (
     PayloadCost,
     PayloadKind,
 )
-from ..log.rebuild_plan import Payloads, PreparedTokens, payload_of
+from ..log.facts import Payloads, payload_of
 from ..log.redaction import Redactor
 from ..log.statements import PAYLOAD_BYTES, UpdatePayload, Want
 from ..log.store_protocol import Store
@@ -515,8 +515,6 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
     """The preparer of a session: reading within its roots, and with what is left of its tokens."""
     payloads = Payloads()
     parts.log.follow_path(payloads, Payloads.FOLLOWS)
-    tokens = PreparedTokens()
-    parts.log.follow(tokens.apply, PreparedTokens.FOLLOWS)
     now = parts.clock.now
     return Preparer(
         log=parts.log,
@@ -530,7 +528,7 @@ def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revision
             redactor=parts.redactor,
             model=model,
             calls_tools=parts.settings.calls_tools,
-            allowance=lambda: parts.settings.summary_tokens - tokens.taken,
+            allowance=lambda: parts.settings.summary_tokens - parts.facts.prepared_tokens,
             outliner=parts.outliner,
         ),
     )

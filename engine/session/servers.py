@@ -25,7 +25,7 @@ from ..files.safe_open import search_path
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.session import ServerConnected, ServerLost
-from ..log.facts import ServerModules
+from ..log.facts import SessionFacts
 from ..runtime.environment import EnvironmentSpec, StartServer
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 
@@ -128,7 +128,7 @@ class SessionServers:
         servers: those that are named now, by their names.
         spec: where programs run, and all servers that the session has had, by their modules.
         log: takes what is told of them.
-        known: what the log says of them so far.
+        facts: what the log says of them so far.
         start: starts programs; None where nobody can.
         distrusted: where statements that were held may have left programs, links resolved.
     """
@@ -138,7 +138,7 @@ class SessionServers:
         servers: Mapping[str, McpServer],
         spec: EnvironmentSpec,
         log: EventLog,
-        known: ServerModules,
+        facts: SessionFacts,
         start: StartServer | None,
         distrusted: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
@@ -150,7 +150,7 @@ class SessionServers:
         }
         self._spec = spec
         self._log = log
-        self._known = known
+        self._facts = facts
         self._start = start
         self._unsaid: list[Event] = []
         self._scope: anyio.CancelScope | None = None
@@ -161,7 +161,7 @@ class SessionServers:
     @property
     def unrecorded(self) -> dict[str, str]:
         """The modules of which the log says nothing yet, by the names of their servers."""
-        return {name: module for module, name in self._names.items() if self._known.modules.get(name) != module}
+        return {name: module for module, name in self._names.items() if self._facts.server_modules.get(name) != module}
 
     def are(self, servers: Sequence[McpServer]) -> bool:
         """Whether these are the ones that are named now."""
@@ -268,7 +268,7 @@ class SessionServers:
             server=link.name, module=link.module, tools=len(offers.tools), resources=len(offers.resources)
         )
         self._unsaid = [each for each in self._unsaid if not _is_about(each, link.module)]
-        if self._known.offers.get(link.module) != (event.tools, event.resources):
+        if self._facts.server_offers.get(link.module) != (event.tools, event.resources):
             self._unsaid.append(event)
 
     def _lose(self, link: _Link, reason: str, *, again: bool) -> None:

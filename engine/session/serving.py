@@ -112,7 +112,7 @@ class RequestServer:
         log = self._parts.log
         self._active = ActiveRequest(log, None, self._waiting)
         before = len(log)
-        if ticket.by_client and not self._parts.provenance.is_foreign:
+        if ticket.by_client and not self._parts.facts.is_foreign:
             log.append(OthersWrote(by="client"))  # ahead of all else, because the worker goes by it
         try:
             opened = self.runtime.ticker.next_round("cell")

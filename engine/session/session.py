@@ -19,7 +19,7 @@ from ..core.ids import Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
 from ..files.sources import Editor
 from ..files.tails import Looked
-from ..log.branch_rows import BranchRow, branch_rows
+from ..log.branches import BranchRow, branch_rows
 from ..log.events import AnyEvent, Event
 from ..log.events.conversation import Attachment, PromptKind
 from ..log.events.execution import ExecutionFinished, StatementRecorded
@@ -140,7 +140,7 @@ class Session:
     @property
     def branches(self) -> Sequence[BranchRow]:
         """The branches of the log, in the order in which they were made."""
-        return branch_rows(self._parts.log.branches, self._parts.branch_statements)
+        return branch_rows(self._parts.log.branches, self._parts.facts.statements_below)
 
     @property
     def names(self) -> Collection[str]:

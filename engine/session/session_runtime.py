@@ -21,7 +21,7 @@ from ..files import safe_open
 from ..files.search.commands import find_ripgrep
 from ..files.sources import Editor
 from ..files.tails import FeedItem, Looked
-from ..log.branch_rows import BranchRow, branch_rows
+from ..log.branches import BranchRow, branch_rows
 from ..log.cycles import CycleFold
 from ..log.events import Event
 from ..log.events.conversation import Attachment
@@ -153,7 +153,7 @@ class SessionRuntime:
         self.ticker = Ticker(
             log=log,
             timeline=timeline,
-            rounds=parts.rounds,
+            facts=parts.facts,
             environment=self.environment,
             revisions=revisions,
             preparer=self._preparer,
@@ -195,7 +195,7 @@ class SessionRuntime:
             log=log, timeline=timeline, view=parts.view, environment=self.environment, preparer=self._preparer
         )
         self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinding(log, parts.journal, parts.store, workspace, parts.provenance, self.buffers)
+        files = FileRewinding(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
         self._rewinder = Rewinder(log, self._head, files)
 
     def attach(self, permissions: Permissions | None, editor: Editor | None) -> None:
@@ -214,7 +214,7 @@ class SessionRuntime:
     @property
     def branches(self) -> Sequence[BranchRow]:
         """The branches of the log, in the order in which they were made."""
-        return branch_rows(self.parts.log.branches, self.parts.branch_statements)
+        return branch_rows(self.parts.log.branches, self.parts.facts.statements_below)
 
     def diff(self, left: str, right: str) -> BranchDiff:
         """Compare two branches by their names. Raises InvalidRequestError where there is no such branch."""
@@ -273,7 +273,7 @@ class SessionRuntime:
         """
         if self.parts.timeline.last_execution is None:
             return ()
-        round_id, now = self.parts.rounds.next, self.parts.clock.now()
+        round_id, now = self.parts.facts.next_round, self.parts.clock.now()
         return await self.environment.use(lambda environment: environment.foresee(round_id, now))
 
     async def tick(self) -> Sequence[Event]:

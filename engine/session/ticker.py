@@ -14,7 +14,7 @@ from ..core.clock import Clock
 from ..log.event_log import EventLog
 from ..log.events.nodes import NodesTicked
 from ..log.events.session import RoundCause, RoundOpened, WorkStopped
-from ..log.facts import Rounds
+from ..log.facts import SessionFacts
 from ..log.statements import TickOutcome, UpdatePayload
 from ..log.timeline import Timeline
 from ..runtime.environment import Environment
@@ -32,7 +32,7 @@ class Ticker:
         *,
         log: EventLog,
         timeline: Timeline,
-        rounds: Rounds,
+        facts: SessionFacts,
         environment: LiveEnvironment,
         revisions: Revisions,
         preparer: Preparer,
@@ -40,7 +40,7 @@ class Ticker:
     ) -> None:
         self._log = log
         self._timeline = timeline
-        self._rounds = rounds
+        self._facts = facts
         self._environment = environment
         self._revisions = revisions
         self._preparer = preparer
@@ -48,7 +48,7 @@ class Ticker:
 
     def next_round(self, cause: RoundCause) -> RoundOpened:
         """The event with which the session's next Round begins, to be appended."""
-        return self._rounds.opening(cause)
+        return self._facts.round_opening(cause)
 
     def open_round(self, cause: RoundCause) -> int:
         """Begins the session's next Round; its number."""

@@ -40,7 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not",
         "tests/engine/session/tools/test_restoring.py::test_a_change_that_comes_between_the_look_and_the_act_is_kept",
         "tests/engine/session/tools/test_restoring.py::test_what_is_no_file_of_the_workspace_is_left_and_named",
-        "tests/engine/log/timeline/test_workspace.py::test_contents_that_were_not_kept_are_named_with_the_reason",
+        "tests/engine/log/test_file_history.py::test_contents_that_were_not_kept_are_named_with_the_reason",
     ),
     "You can edit an earlier statement.": (
         "tests/engine/session/test_editing.py::"
@@ -105,7 +105,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_secrets.py::test_nothing_of_a_secret_leaves_whatever_statements_do_with_it",
         "tests/e2e/test_secrets.py::test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is",
         "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
-        "tests/engine/log/test_secrets.py::test_values_that_are_too_short_are_named_and_not_taken_out",
+        "tests/engine/log/test_secrets.py::test_too_short_values_are_named_but_not_removed",
     ),
     "Secrets are not kept for rebuilds, and the report names what is missing.": (
         "tests/engine/session/test_seen_again.py::"
@@ -255,7 +255,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_mcp_servers.py::test_the_sdk_client_names_servers_and_no_call_is_made_twice_after_a_kill",
         "tests/e2e/test_mcp_servers.py::test_no_server_outlives_the_agent_however_that_ends",
         "tests/e2e/test_mcp_servers.py::test_what_a_server_is_given_is_in_no_file_and_in_no_message",
-        "tests/engine/log/test_server_secrets.py::test_what_is_plainly_no_secret_stays",
+        "tests/engine/log/test_secrets.py::test_what_is_plainly_no_secret_stays",
     ),
     "Only regular files are opened": (
         "tests/engine/files/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",

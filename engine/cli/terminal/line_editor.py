@@ -39,7 +39,7 @@ from ...context.tail.feed import entered_sentence
 from ...context.tail.results import result_text
 from ...core.text import as_printed, code_span, fenced, plural
 from ...core.toolbox import INJECTED, TOOLS
-from ...log.branch_rows import BranchRow
+from ...log.branches import BranchRow
 from ...log.events.session import DomainEntered
 from ...log.redaction import Redactor
 from ...log.store.database import make_directory, make_private

@@ -28,7 +28,8 @@ from ...log.events.session import DomainEntered, EnvironmentRestored, ServerConn
 from ...log.facts import READING, Readings
 from ...log.file_history import rewound_lines
 from ...log.permissions import RebuildSubject
-from ...log.timeline import Rights, Timeline
+from ...log.rights import Rights
+from ...log.timeline import Timeline
 from .past_statements import PastStatements
 from .standing import DivergedNodes, Standing
 

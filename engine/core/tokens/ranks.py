@@ -1,7 +1,7 @@
 """The packaged o200k_base ranks: one length byte per token, then all token bytes, zlib-compressed.
 
-Owns the packed form, both ways, and the `tiktoken.Encoding` built from it. tiktoken alone would download its ranks at
-run time. Called by `counter`, by `doctor`, and by `make_ranks` when the package data is rebuilt.
+Owns packing and unpacking, and the `tiktoken.Encoding` built from the ranks. tiktoken alone would download its ranks at
+run time. Used by `counter`, `doctor`, and `make_ranks`, which rebuilds the package data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TOKENS: Final = 199_998
 """Mergeable tokens of o200k_base; their ranks are exactly 0..TOKENS-1."""
 RAW_SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-"""Of `o200k_base.tiktoken`; the `expected_hash` in `tiktoken_ext/openai_public.py`."""
+"""The hash of `o200k_base.tiktoken`; `expected_hash` in `tiktoken_ext/openai_public.py`."""
 DATA_FILE: Final = "o200k_base.bin.z"
 
 # Copied because tiktoken_ext.openai_public offers the pattern only together with the download. A test compares the two.
@@ -40,34 +40,34 @@ _SPECIAL: Final = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 
 
 def pack(tokens: Sequence[bytes]) -> bytes:
-    """The tokens, in the order of their ranks, in packed form. Each is 1 to 255 bytes long."""
+    """Pack tokens of 1 to 255 bytes, in the order of their ranks."""
     return zlib.compress(bytes(map(len, tokens)) + b"".join(tokens), 9)
 
 
 def unpack(packed: bytes) -> dict[bytes, int]:
-    """Token bytes to rank, from packed form."""
+    """Return the rank of each token from packed form."""
     data = zlib.decompress(packed)
     field = [f"{size}s" for size in range(256)]
     layout = "".join([field[size] for size in data[:TOKENS]])
-    # A Struct of our own, because the module's functions keep those they make: 7 MB for this one.
+    # A private Struct, because the module's functions cache those they make: 7 MB for this one.
     return {token: rank for rank, token in enumerate(struct.Struct(layout).unpack_from(data, TOKENS))}
 
 
 def packaged() -> bytes:
-    """The packed ranks as this package ships them."""
+    """Return the packed ranks of this package."""
     return files(__name__.rpartition(".")[0]).joinpath("data", DATA_FILE).read_bytes()
 
 
 def encoding() -> tiktoken.Encoding:
-    """A new encoding from the packaged ranks: 150 to 300 ms and about 50 MB, so build it once.
+    """Build an encoding from the packaged ranks: 150 to 300 ms and about 50 MB, so build it once.
 
-    It encodes and decodes; it cannot be pickled.
+    It cannot be pickled.
     """
-    # Imported here because only the worker counts tokens, and the host must start without this cost.
+    # Imported here, because only the worker counts tokens, and the host must start without this cost.
     import tiktoken
 
     table = unpack(packaged())
     built = tiktoken.Encoding("o200k_base", pat_str=PATTERN, mergeable_ranks=table, special_tokens=_SPECIAL)
-    # The encoder has its own copy; tiktoken keeps this one only for pickling, and it is 25 MB in every worker.
+    # The encoder has its own copy. tiktoken keeps this one only for pickling: 25 MB in every worker.
     table.clear()
     return built

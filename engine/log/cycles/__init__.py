@@ -1,4 +1,4 @@
-"""Request cycles: root request to run-stop, as a read model with two views. See `machine` for the rules."""
+"""Request cycles, from root request to run-stop: a read model with its rules (`machine`), fold and views."""
 
 from __future__ import annotations
 

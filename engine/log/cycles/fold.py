@@ -1,7 +1,23 @@
-"""The cycles that have ended, as positions: a session has one for each statement, and holds them for good.
+"""Request cycles as a read model: a fold of the log into cycles, a queue and anomalies, one event at a time.
 
-Most have no items, because they are statements from outside a turn, so what few of them have is kept apart. Must not
-know when a cycle ends. Used by `fold`.
+A cycle is one request with everything that follows from it: it opens with a root message and closes with the next
+run-stop. Whether a message is a root depends on what was going on when it came. So each event is first translated, by
+its own fields and the ids seen so far, into one of a few inputs. The table in `machine` maps state and input to the
+next state and an action, and the methods here carry out the action. Thus each event has one meaning, and translation
+and table can be read and tested apart.
+
+The fold is total: a log may come from another program, or from a process that died anywhere. What should not have
+happened is handled in the least surprising way and noted as an anomaly. Nothing that was said, called or answered is
+dropped: each is in a cycle, in the queue, withdrawn, or a stray.
+
+One event may take two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the queue,
+that message opens the next one. The log has no event for this moment, so after each event the fold feeds itself
+PROMOTION if such a message heads the queue; during a run that changes nothing. A step is O(1) but for the queue, which
+is short. Only a late result changes a closed cycle. Closed cycles are kept as positions, because a session has one for
+each statement and keeps them for good.
+
+Must not know why an action follows (`machine`) nor how a cycle is shown (`views`). Fed by the log, or by a caller that
+reads one, with the events of the active path.
 """
 
 from __future__ import annotations
@@ -38,88 +54,12 @@ from .machine import (
 )
 from .views import CycleSummary, summary_of
 
-
-class EndedCycles:
-    """By their places, which are their numbers less one. `waiting` is how many prompts the queue had at their ends."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[int, int] = {}
-        self._roots = array("q")
-        self._stops = array("q")
-        self._queued: set[int] = set()
-        """Those whose root had waited."""
-        self._items: dict[int, tuple[Seq, ...]] = {}
-        self._late: dict[int, tuple[Seq, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._stops)
-
-    def append(self, cycle: RequestCycle, items: Iterable[Item], stop: RunStop) -> None:
-        """Takes the one that ends with `stop`."""
-        place = len(self)
-        self._roots.append(cycle.root.seq)
-        self._stops.append(stop.seq)
-        if cycle.root_kind == "followUp":
-            self._queued.add(place)
-        if found := tuple(item.seq for item in items):
-            self._items[place] = found
-
-    def cycle(self, place: int, at: Lookup) -> RequestCycle:
-        """The one at that place, with its events."""
-        return RequestCycle(
-            number=place + 1,
-            root=event_at(at, Seq(self._roots[place]), UserMessage),
-            root_kind="followUp" if place in self._queued else "direct",
-            items=tuple(cast("Item", at(seq)) for seq in self._items.get(place, ())),
-            stop=event_at(at, Seq(self._stops[place]), RunStop),
-            late=tuple(event_at(at, seq, ToolResult) for seq in self._late.get(place, ())),
-        )
-
-    def cycles(self, at: Lookup) -> Iterator[RequestCycle]:
-        """All of them."""
-        return (self.cycle(place, at) for place in range(len(self)))
-
-    def place(self, stop: int) -> int | None:
-        """That of the one which the RunStop at that position ended; None where it ended none."""
-        place = bisect_left(self._stops, stop)
-        return place if place < len(self) and self._stops[place] == stop else None
-
-    def answer(self, place: int, result: ToolResult) -> None:
-        """Takes a result of one of its calls, which has come since."""
-        self._late[place] = (*self._late.get(place, ()), result.seq)
-
-
-# fold:
-# Request cycles as a read model: folds the log into cycles, a queue, and what was odd, one event at a time.
-#
-# A cycle is one request with all that came of it: it opens with a root message and closes with the next run-stop.
-# Which message is a root cannot be read off the message, because it depends on what was going on when it came. So
-# each event is first translated, by its own fields and by what the fold remembers of ids, into one of a few inputs;
-# the table in `machine` maps state and input to the next state and an action; and the methods here carry the action
-# out. An event thus has one meaning, and the translation and the table can be read, and tested, apart.
-#
-# The fold is total: a log may come from another program, or from a process that died anywhere, and must still give a
-# model. What should not have happened is done in the least surprising way and noted as an anomaly, and what belongs
-# to no cycle is kept as a stray. So nothing that was said, called or answered is dropped: each is in a cycle, in the
-# queue, withdrawn, or a stray.
-#
-# One event may be two steps. A run-stop closes a cycle, and if a followUp whose message is on the log heads the
-# queue, that message opens the next one. The log has no event for this moment, so after each event the fold feeds
-# itself PROMOTION where such a message heads the queue; while a run is active that changes nothing. A step is O(1),
-# but for the queue, which is short. Nothing but a late result touches a closed cycle, of which the fold keeps the
-# positions of its events on the log: a model that is taken reads them there, and stays as it is.
-#
-# A little over 300 lines, because each input of the machine and what it does to the model is a method of one object.
-#
-# Must not know why an action follows (`machine`) nor how a cycle is looked at (`rounds`, `steps`). Fed by the log, or
-# by whoever rebuilds it, with the events of the active branch.
-
 _MESSAGES: Final[dict[PromptKind, tuple[Input, Input]]] = {
     "direct": (Input.DIRECT, Input.QUEUED_DIRECT),
     "steer": (Input.STEER, Input.QUEUED_STEER),
     "follow_up": (Input.FOLLOW_UP, Input.QUEUED_FOLLOW_UP),
 }
-"""By a message's own kind: the input where it was not announced, and where it was."""
+"""By a message's own kind: its input if it was not announced, and if it was."""
 
 
 class _Call(Struct):
@@ -128,8 +68,7 @@ class _Call(Struct):
 
 
 class CycleFold:
-    """The request cycles of a log, whose events `at` finds. `apply` is for the log alone; reading is free at any
-    moment, also during a run."""
+    """The request cycles of a log, whose events `at` finds. `apply` is for the log alone; reading is always allowed."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((
         UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult, RunStop, PromptQueued, PromptWithdrawn,
@@ -142,9 +81,9 @@ class CycleFold:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start over; for the log alone, when another path becomes active."""
         self._state = State.IDLE
-        self._closed = EndedCycles()
+        self._closed = _EndedCycles()
         self._open: RequestCycle | None = None
         self._items: list[Item] = []
         self._queue = FollowUps()
@@ -152,22 +91,22 @@ class CycleFold:
         self._messages: set[MessageId] = set()
         self._calls: dict[ToolCallId, _Call] = {}
         self._statements: set[ToolCallId] = set()
-        """Calls of statements within the active cycle that no model made."""
+        """The active cycle's statement calls that no model made."""
         self._withdrawn: list[Withdrawn] = []
         self._left: set[MessageId] = set()
-        """Those among them that the head has left behind."""
+        """The withdrawn messages that a move of the head left behind."""
         self._strays: list[Item] = []
         self._anomalies: list[Anomaly] = []
 
     def apply(self, event: Event) -> None:
-        """Takes the next event of the branch. Never raises; kinds without a part in cycles change nothing."""
+        """Take the next event of the path. Never raises; kinds that do not concern cycles change nothing."""
         seen_as = self._input(event)
         if seen_as is None:
             if isinstance(event, StatementRecorded) and self._open is not None:
-                # One that no model called, such as a cell from outside a turn, is the parent of its calls too.
+                # A statement that no model called, such as a cell from outside a turn, is a parent of calls, too.
                 self._statements.add(event.tool_call_id)
             elif isinstance(event, ExecutionStarted) and event.mode is not None and self._open is not None:
-                # One that runs again is a call of its own, by the id of its execution.
+                # A re-run is a call by itself, with the id of its execution.
                 self._statements.add(event.rerun_call)
             elif isinstance(event, HeadMoved):
                 self._leave_queue()
@@ -181,7 +120,7 @@ class CycleFold:
             self._closed.waiting[closed] = len(self._queue.waiting)
 
     def ended_by(self, seq: int) -> CycleSummary | None:
-        """The cycle that the RunStop at `seq` ended, with how many prompts waited then; None where it ended none."""
+        """Return the summary of the cycle that the RunStop at `seq` ended, or None."""
         place = self._closed.place(seq)
         if place is None:
             return None
@@ -189,12 +128,12 @@ class CycleFold:
 
     @property
     def active(self) -> RequestCycle | None:
-        """The cycle of the run that has not stopped, as it is by now."""
+        """The cycle of the current run as it is now; None between runs."""
         return None if self._open is None else replace(self._open, items=tuple(self._items))
 
     @property
     def model(self) -> Cycles:
-        """Everything as it is by now; later events do not change it. O(the path)."""
+        """A snapshot of everything. O(the path)."""
         active = self.active
         return Cycles(
             active=self._state is State.ACTIVE,
@@ -225,7 +164,7 @@ class CycleFold:
                 return None
 
     def _leave_queue(self) -> None:
-        """Prompts wait for the session, not for a branch: what waits still is announced again, and is no second one."""
+        """Empty the queue when the head moves. Prompts that still wait are then announced again."""
         while (head := self._queue.head) is not None:
             self._withdrawn.append(Withdrawn(head.message_id, self._queue.take(head.message_id).text))
             self._messages.discard(head.message_id)
@@ -297,7 +236,7 @@ class CycleFold:
         self._calls[call.tool_call_id] = _Call(cycle)
 
     def _has_parent(self, parent_id: ToolCallId, cycle: int | None) -> bool:
-        """Whether the parent is in that cycle, the active one, or with None a stray like its child."""
+        """Return whether the parent is in that cycle, which is the active one, or is a stray, too (None)."""
         if parent_id in self._calls and self._calls[parent_id].cycle == cycle:
             return True
         return cycle is not None and parent_id in self._statements
@@ -377,9 +316,63 @@ _ACTIONS: Final[dict[Action, Callable[[CycleFold, Event], None]]] = {
 
 
 def cycles_of(events: Iterable[Event]) -> Cycles:
-    """The model of a whole log, or of a path of it: what a `CycleFold` holds that was fed with it."""
+    """Return the cycles of a whole log or a path."""
     events = list(events)
     fold = CycleFold(lookup_in(events))
     for event in events:
         fold.apply(event)
     return fold.model
+
+
+class _EndedCycles:
+    """Closed cycles as positions. The place of a cycle is its number less one.
+
+    Most have no items, because they are statements from outside a turn, so items are kept apart. `waiting` is how many
+    prompts were queued when a cycle ended, if any were.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, int] = {}
+        self._roots = array("q")
+        self._stops = array("q")
+        self._queued: set[int] = set()
+        """The cycles whose root had waited in the queue."""
+        self._items: dict[int, tuple[Seq, ...]] = {}
+        self._late: dict[int, tuple[Seq, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._stops)
+
+    def append(self, cycle: RequestCycle, items: Iterable[Item], stop: RunStop) -> None:
+        """Add the cycle that ends with `stop`."""
+        place = len(self)
+        self._roots.append(cycle.root.seq)
+        self._stops.append(stop.seq)
+        if cycle.root_kind == "followUp":
+            self._queued.add(place)
+        if found := tuple(item.seq for item in items):
+            self._items[place] = found
+
+    def cycle(self, place: int, at: Lookup) -> RequestCycle:
+        """Return the cycle at that place, with its events."""
+        return RequestCycle(
+            number=place + 1,
+            root=event_at(at, Seq(self._roots[place]), UserMessage),
+            root_kind="followUp" if place in self._queued else "direct",
+            items=tuple(cast("Item", at(seq)) for seq in self._items.get(place, ())),
+            stop=event_at(at, Seq(self._stops[place]), RunStop),
+            late=tuple(event_at(at, seq, ToolResult) for seq in self._late.get(place, ())),
+        )
+
+    def cycles(self, at: Lookup) -> Iterator[RequestCycle]:
+        """Yield all cycles."""
+        return (self.cycle(place, at) for place in range(len(self)))
+
+    def place(self, stop: int) -> int | None:
+        """Return the place of the cycle that the RunStop at that position ended, or None."""
+        place = bisect_left(self._stops, stop)
+        return place if place < len(self) and self._stops[place] == stop else None
+
+    def answer(self, place: int, result: ToolResult) -> None:
+        """Add a late result of one of the cycle's calls."""
+        self._late[place] = (*self._late.get(place, ()), result.seq)

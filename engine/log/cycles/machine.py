@@ -1,7 +1,14 @@
-"""The values of the request-cycle model: cycles, what waits, what belongs to no cycle, and what was odd about the log.
+"""The machine of request cycles: the values of the model, and the table of all rules.
 
-Owns their shapes only. Must not know how they are made nor how they are shown. Built by `fold`, read by the two views
-(`rounds`, `steps`) and by `plain`.
+    IDLE --message--> ACTIVE --run-stop--> IDLE --[a followUp whose message is on the log heads the queue]--> ACTIVE
+
+The table says which action follows an input in a state. Completed, interrupted and failed runs end a cycle alike. A
+followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn comes, or as
+UserMessage alone, when it comes. The run-stop promotes the second kind, its UserMessage the first; both wait in one
+queue. A withdrawal of an unknown prompt is ordinary during a run: a steer that no model call has read leaves no other
+event.
+
+Must not know how an action is carried out, which is `fold`, nor how cycles are shown, which is `views`.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from ..user_message import spoken_text
 RootKind = Literal["direct", "followUp"]
 Output = AgentText | AgentReasoning | ToolCall
 Item = UserMessage | Output | ToolResult
-"""What lies in a cycle after its root. A `UserMessage` there is always a steer, whatever its own kind is."""
+"""An item of a cycle after its root. A `UserMessage` there is always a steer, whatever its own kind."""
 AnomalyKind = Literal[
     "steer-while-idle",
     "direct-while-active",
@@ -63,7 +70,7 @@ ANOMALIES: Final[dict[AnomalyKind, str]] = {
 
 
 class Anomaly(Struct, frozen=True):
-    """What the log should not have held. `subject` is the message's or call's id, empty for a run-stop."""
+    """An oddity of the log. `subject` is the id of the message or call, empty for a run-stop."""
 
     kind: AnomalyKind
     seq: Seq
@@ -73,7 +80,7 @@ class Anomaly(Struct, frozen=True):
 class Waiting(Struct, frozen=True):
     """A followUp in the queue. `message` is None until its UserMessage is on the log.
 
-    `since` is how many runs had stopped when it came.
+    `since` counts the runs that had stopped when it came.
     """
 
     message_id: MessageId
@@ -83,16 +90,16 @@ class Waiting(Struct, frozen=True):
 
 
 class Withdrawn(Struct, frozen=True):
-    """A prompt that will not run. `text` is None for a steer, of which the log has nothing but the withdrawal."""
+    """A prompt that will not run. `text` is None for a steer, which leaves only its withdrawal on the log."""
 
     message_id: MessageId
     text: str | None
 
 
 class RequestCycle(Struct, frozen=True):
-    """One root message with all that came of it up to its run-stop (`None` while the cycle is the active one).
+    """One root message with everything up to its run-stop, which is None while the cycle is active.
 
-    `number` counts from 1. `late` are results of calls in `items` that came when the cycle had ended.
+    `number` counts from 1. `late` are results of calls in `items` that came after the end.
     """
 
     number: int
@@ -109,7 +116,7 @@ class RequestCycle(Struct, frozen=True):
 
 
 class Cycles(Struct, frozen=True):
-    """The whole model at one moment. `strays` are outputs and results that belong to no cycle, in log order."""
+    """The whole model at one moment. `strays` are outputs and results outside all cycles, in log order."""
 
     active: bool
     cycles: tuple[RequestCycle, ...]
@@ -119,18 +126,7 @@ class Cycles(Struct, frozen=True):
     anomalies: tuple[Anomaly, ...]
 
 
-# machine:
-# The machine of request cycles: what is done about which input in which state. All its rules are the table here.
-#
-# Must not know how anything is done about it; that is `fold`, the only caller. Nor does it know who asks or why a run
-# stopped: completed, interrupted and error are one class of boundary.
-#
-# IDLE --message--> ACTIVE --run-stop--> IDLE --[a followUp whose message is on the log heads the queue]--> ACTIVE
-#
-# A followUp is on the log in one of two ways: as PromptQueued when it comes and UserMessage when its turn has come,
-# or as UserMessage alone, when it comes. The second is promoted by the run-stop itself, the first by its UserMessage;
-# both wait in one queue. A withdrawal of something never seen is ordinary while a run is active: a steer that no
-# model call has read leaves nothing else on the log.
+# --- the table --------------------------------------------------------------------------------------------------------
 
 
 class State(Enum):
@@ -139,7 +135,7 @@ class State(Enum):
 
 
 class Input(Enum):
-    """An event as the machine sees it: user messages by their own kind and by whether they were announced."""
+    """An event as the machine sees it: a user message by its own kind and whether it was announced."""
 
     DIRECT = "direct"
     STEER = "steer"
@@ -159,7 +155,7 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """What is done about an input; the methods of `fold.CycleFold` say how."""
+    """The reaction to an input; methods of `fold.CycleFold` carry it out."""
 
     OPEN_DIRECT = "open a cycle with the message as its direct root"
     OPEN_QUEUED = "take the message out of the queue and open a cycle with it as a followUp root"
@@ -176,7 +172,7 @@ class Action(Enum):
 
 
 class Transition(Struct, frozen=True):
-    """What an input leads to. `anomaly` is what was odd about it, if anything."""
+    """The result of an input: next state, action, and the anomaly to note, if any."""
 
     then: State
     action: Action
@@ -219,24 +215,20 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
 }
 
 
-# queue:
-# The followUps that wait, first in, first out, and which of them were announced and have no message yet.
-#
-# Must not know states or cycles. Used by `fold`.
-
-
 class FollowUps:
+    """The queue of followUps, first in, first out. An announced one waits for its message."""
+
     def __init__(self) -> None:
         self._waiting: list[Waiting] = []
         self._announced: set[MessageId] = set()
 
     def announce(self, message_id: MessageId, text: str, since: int) -> None:
-        """The prompt waits; its message is to come."""
+        """Queue a prompt whose message is still to come."""
         self._waiting.append(Waiting(message_id, text, since))
         self._announced.add(message_id)
 
     def enqueue(self, message: UserMessage, since: int) -> None:
-        """The message waits: where it was announced, else at the end."""
+        """Queue a message: in the place where it was announced, else at the end."""
         if message.message_id not in self._announced:
             self._waiting.append(Waiting(message.message_id, message.text, since, message))
             return
@@ -245,14 +237,14 @@ class FollowUps:
         self._waiting[place] = replace(self._waiting[place], text=message.text, message=message)
 
     def take(self, message_id: MessageId) -> Waiting:
-        """Removes the first that waits under this id, and returns it. There must be one."""
+        """Remove and return the first entry with this id, which must exist."""
         taken = self._waiting.pop(self._place(message_id))
         if taken.message is None:
             self._announced.discard(message_id)
         return taken
 
     def announced(self, message_id: MessageId) -> bool:
-        """Whether it waits for its message."""
+        """Return whether it waits for its message."""
         return message_id in self._announced
 
     def holds(self, message_id: MessageId) -> bool:
@@ -264,7 +256,7 @@ class FollowUps:
 
     @property
     def waiting(self) -> Sequence[Waiting]:
-        """Who waits, in the order in which they came."""
+        """The entries in the order in which they came."""
         return self._waiting
 
     def _place(self, message_id: MessageId) -> int:

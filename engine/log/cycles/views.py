@@ -1,10 +1,22 @@
-"""A cycle as the model saw it: InferenceRounds, each with what the model was given and what it answered.
+"""Views of request cycles: rounds as the model saw them, steps as a person sees them, JSON, and summary lines.
 
-Pure over one `RequestCycle`. Must not know steps or groups. A call with a parent and its result are in no round, since
-no model made the call nor reads the result: what a statement's helpers did comes back in the statement's own result.
+**Rounds.** An InferenceRound has the model's input and its output. A round begins with the first output after an input,
+or when the response id changes. An output without a response id belongs to the open round, and a response that results
+interrupt is one round. A call with a parent, and its result, are in no round: no model made that call nor reads its
+result, which comes back in the statement's own result.
 
-A round begins with the first output after something was fed back, or where the response id changes. An output without
-a response id belongs to whatever round is open; one response that results interrupt is one round.
+**Steps.** A ResolutionStep is a user step or an ai-block with grouped tool calls. A text opens an ai-block and a steer
+ends one; calls without a text before them open one whose text is None. Results are no steps: they belong to their calls
+and end no group. A statement with children (a `python` call) is transparent: it leaves the groups, so its children
+stand next to each other and to their neighbours, and is kept beside them as a statement.
+
+**JSON** has the published names: user-message, agent-output, tool-result, run-stop, steer ... Rounds refer to items by
+id; steps have them in full. Values that JSON cannot represent are replaced.
+
+**Summary lines** are deterministic: a line for each request and each step, oldest first. Statements are only numbered,
+because the tail lists them (`context.tail.timeline`).
+
+All are pure functions of cycles. Must not know how cycles are made.
 """
 
 from __future__ import annotations
@@ -28,7 +40,7 @@ Given = UserMessage | ToolResult
 
 
 class InferenceRound(Struct, frozen=True):
-    """`number` counts from 1 within the cycle. `given` is what came in after the output of the round before."""
+    """A model's input and output. `number` counts from 1 in the cycle; `given` came after the last round's output."""
 
     number: int
     response_id: LlmResponseId | None
@@ -37,7 +49,7 @@ class InferenceRound(Struct, frozen=True):
 
 
 class InferenceLoop(Struct, frozen=True):
-    """The rounds of a cycle; `unread` is what was fed back last, with no output after it."""
+    """The rounds of a cycle; `unread` is the last input, if no output follows it."""
 
     rounds: tuple[InferenceRound, ...]
     unread: tuple[Given, ...]
@@ -50,7 +62,7 @@ class _Draft(Struct):
 
 
 def rounds_of(cycle: RequestCycle) -> InferenceLoop:
-    """The InferenceLoop view of a cycle, ended or not. Results that came after its end are in no round."""
+    """Return the rounds of a cycle, ended or not. Late results are in no round."""
     drafts: list[_Draft] = []
     pending: list[Given] = [cycle.root]
     for item in _served(cycle):
@@ -84,15 +96,7 @@ def _begins(item: Output, current: _Draft, fed_back: bool) -> bool:
     return fed_back
 
 
-# steps:
-# A cycle as a person sees it: ResolutionSteps, which are user steps and ai-blocks with grouped tool calls.
-#
-# Pure over one `RequestCycle`. Must not know rounds. A text item opens an ai-block and a steer ends one; calls with
-# no text before them open one whose text is None. Results are no steps: they belong to their calls and end no group.
-#
-# A parent statement, which is a `python` call with children, is transparent: it leaves the groups, so that its
-# children stand next to each other and to their neighbours as if it were not there, and is kept beside them as a
-# statement.
+# --- steps ------------------------------------------------------------------------------------------------------------
 
 _PUBLISHED: Final[dict[str, GroupName]] = {
     "ls": "read-group",
@@ -103,12 +107,12 @@ _PUBLISHED: Final[dict[str, GroupName]] = {
     "edit": "write-group",
     "bash": "bash-group",
 }
-"""The names that agents commonly give their tools, as the model of request cycles publishes them."""
+"""The usual names of agents' tools, as the model of request cycles publishes them."""
 GROUPS: Final[dict[str, GroupName]] = {
     **_PUBLISHED,
     **{tool.name: tool.group for tool in (*TOOLS.values(), *ROUTED.values())},
 }
-"""The group of each tool that has one, other programs' tools too; any other is in the other-group."""
+"""The group of each tool, of other programs, too; all others are in the other-group."""
 _STATEMENT: Final = "python"
 
 
@@ -132,7 +136,7 @@ class UserStep(Struct, frozen=True):
 
 
 class AiBlock(Struct, frozen=True):
-    """Exactly one text item or none, the parent statements that were called after it, and the groups of the others."""
+    """At most one text, the parent statements that were called after it, and the other calls in groups."""
 
     text: AgentText | AgentReasoning | None
     statements: tuple[Call, ...]
@@ -156,7 +160,7 @@ class _BlockDraft:
 
 
 def steps_of(cycle: RequestCycle) -> tuple[Step, ...]:
-    """The ResolutionStep view of a cycle, ended or not; the first step is its root."""
+    """Return the steps of a cycle, ended or not; the first one is its root."""
     drafts: list[UserStep | _BlockDraft] = [UserStep("non-steer", cycle.root)]
     calls: dict[ToolCallId, _CallDraft] = {}
     for item in (*cycle.items, *cycle.late):
@@ -200,14 +204,11 @@ def _block(draft: _BlockDraft) -> AiBlock:
     return AiBlock(draft.text, tuple(statements), tuple(ToolGroup(name, tuple(run)) for name, run in runs))
 
 
-# outline:
-# The summary of an ended cycle, as adapters report it with the end of a run.
-#
-# Pure over one `RequestCycle` and its two views. Called by the fold.
+# --- the summary that adapters report ---------------------------------------------------------------------------------
 
 
 class CycleSummary(Struct, frozen=True, kw_only=True):
-    """`number` counts cycles from 1; `rounds` and `steps` are how many it had; `queued` prompts waited at its end."""
+    """An ended cycle in numbers. `number` counts cycles from 1; `queued` prompts waited at its end."""
 
     number: int
     root: RootKind
@@ -218,7 +219,7 @@ class CycleSummary(Struct, frozen=True, kw_only=True):
 
 
 def summary_of(cycle: RequestCycle, *, queued: int) -> CycleSummary:
-    """The summary of a cycle that has ended."""
+    """Return the summary of an ended cycle."""
     assert cycle.stop is not None
     return CycleSummary(
         number=cycle.number,
@@ -230,12 +231,7 @@ def summary_of(cycle: RequestCycle, *, queued: int) -> CycleSummary:
     )
 
 
-# plain:
-# The model as plain JSON, with the published names: user-message, agent-output, tool-result, run-stop, steer ...
-#
-# Owns the shape only. Must not derive anything that the model and its two views do not say. Called by whoever shows
-# cycles. Total like the fold: what JSON cannot hold is replaced. Rounds refer to things by id; steps hold them in
-# full.
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 Plain = dict[str, Any]
 
@@ -243,12 +239,12 @@ SCHEMA: Final = "request-cycles/1"
 
 
 def to_json(model: Cycles) -> bytes:
-    """`to_plain` as UTF-8. The same log gives the same bytes."""
+    """Return `to_plain` as JSON in UTF-8. The same log gives the same bytes."""
     return msgspec.json.encode(to_plain(model))
 
 
 def to_plain(model: Cycles) -> Plain:
-    """`{schema, state, cycles, queue, withdrawn, strays, anomalies}`, made of dicts, lists and scalars."""
+    """Return `{schema, state, cycles, queue, withdrawn, strays, anomalies}` as dicts, lists and scalars."""
     return {
         "schema": SCHEMA,
         "state": "active" if model.active else "idle",
@@ -388,7 +384,7 @@ def _optional(text: str | None) -> str | None:
 
 
 def _value(value: object, depth: int) -> object:
-    """Keys sorted, so that equal arguments give equal bytes; what is no JSON becomes its type in angle brackets."""
+    """Return the value for JSON, with sorted keys; other values become their type in angle brackets."""
     match value:
         case None | bool():
             return value
@@ -410,30 +406,25 @@ def _key(key: object) -> str:
     return valid_text(key) if isinstance(key, str) else f"<{type(key).__name__}>"
 
 
-# summary:
-# What happened, in lines: the deterministic summary of a part of a session.
-#
-# Pure over the cycles and a set of entries. Each request and each step of the agent's is one line, oldest first: what
-# was asked, what the agent said, which calls it made. Statements are named by their numbers alone, because the tail
-# lists them (`context.tail.timeline`). Must not know how long a summary may be. Called by `sessions.condenser`.
+# --- summary lines ----------------------------------------------------------------------------------------------------
 
 LINE_CHARS: Final = 240
-"""A line is cut after so many characters."""
+"""The length at which a line is cut."""
 
 Numbers = Mapping[ToolCallId, int]
-_Told = str | int
-"""A line, or a statement by its number."""
+_Line = str | int
+"""A line, or the number of a statement."""
 
 
 def summary_lines(cycles: Cycles, entries: Collection[EventId], numbers: Numbers) -> tuple[str, ...]:
-    """One line for each of the `entries` that says something, in log order.
+    """Return lines that summarize part of a session, in log order.
 
     Args:
-        cycles: the whole session's.
-        entries: ids of events; results count with their calls.
-        numbers: those of the statements, by their calls.
+        cycles: the cycles of the whole session.
+        entries: ids of the events to summarize; results count with their calls.
+        numbers: the numbers of the statements, by their calls.
     """
-    lines: list[_Told] = []
+    lines: list[_Line] = []
     for cycle in cycles.cycles:
         part = replace(cycle, items=_within(cycle.items, entries), late=())
         if part.items or cycle.root.event_id in entries:
@@ -443,10 +434,10 @@ def summary_lines(cycles: Cycles, entries: Collection[EventId], numbers: Numbers
     return tuple(_lines(lines))
 
 
-def _lines(told: Iterable[_Told]) -> Iterator[str]:
-    """The lines; statements whose numbers follow each other share one."""
+def _lines(parts: Iterable[_Line]) -> Iterator[str]:
+    """Yield the lines; consecutive statements share one."""
     run: list[int] = []
-    for each in told:
+    for each in parts:
         if run and each != run[-1] + 1:
             yield _statements(run)
             run = []
@@ -468,8 +459,8 @@ def _within(items: Sequence[Item], entries: Collection[EventId]) -> tuple[Item, 
     return tuple(item for item in items if item.event_id in entries)
 
 
-def _cycle_lines(cycle: RequestCycle, with_root: bool, numbers: Numbers) -> list[_Told]:
-    lines: list[_Told] = []
+def _cycle_lines(cycle: RequestCycle, with_root: bool, numbers: Numbers) -> list[_Line]:
+    lines: list[_Line] = []
     for step in steps_of(cycle)[0 if with_root else 1 :]:
         match step:
             case UserStep(step=kind, message=message):
@@ -481,7 +472,7 @@ def _cycle_lines(cycle: RequestCycle, with_root: bool, numbers: Numbers) -> list
     return lines
 
 
-def _block_lines(block: AiBlock, numbers: Numbers) -> list[_Told]:
+def _block_lines(block: AiBlock, numbers: Numbers) -> list[_Line]:
     lines = [_line("You said: ", block.text.text)] if isinstance(block.text, AgentText) else []
     calls = [*block.statements, *(call for group in block.groups for call in group.calls)]
     return [*lines, *(numbers.get(call.call.tool_call_id) or _call_line(call) for call in calls)]

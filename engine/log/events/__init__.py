@@ -1,7 +1,6 @@
-"""Every kind of event there is. A kind is one class, in the file of its group and in that group's union.
+"""All kinds of event. A kind is one class in the module of its group and in that group's union.
 
-Import a kind from the module that owns it: `branches`, `conversation`, `execution`, `nodes`, `replays`,
-`rewinding` or `session`.
+Import a kind from the module that owns it: `conversation`, `execution`, `going_back`, `nodes` or `session`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .nodes import NodeEvent
 from .session import SessionEvent
 
 AnyEvent = SessionEvent | ConversationEvent | ExecutionEvent | NodeEvent | RewindingEvent | BranchEvent | ReplayEvent
-"""One of the kinds there are: what a `match` over events has to exhaust."""
+"""Any event; a `match` over it is exhaustive."""
 
 EVENTS: Final = cast("tuple[type[Event], ...]", get_args(AnyEvent))
 """The same as a tuple, in the order of the groups."""

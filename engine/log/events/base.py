@@ -1,4 +1,4 @@
-"""What every event has in common. Events are in the past tense, frozen, and stamped once, when the log takes them."""
+"""The base of all events. Events are named in the past tense, frozen, and stamped once, by the log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from msgspec import Struct
 from ...core.ids import MAIN_BRANCH, BranchId, EventId, Seq
 
 UNSTAMPED: Final = Seq(-1)
-"""The `seq` of an event that is on no log yet."""
+"""The `seq` of an event that is not on a log yet."""
 UNNAMED: Final = EventId("")
 
 
 class Event(Struct, frozen=True, kw_only=True):
     """The stamp of an event; `EventLog.append` fills it in. `at` is in seconds since the Unix epoch.
 
-    `kind` names the event on disk and never changes; `v` is the version of its fields and grows when their meaning
-    does. `from_worker` says that the process which runs statements may report it. Contents that only `droppable`
-    events name may be dropped from the store, see `dropped_before`.
+    `kind` names the event on disk and never changes. `v` is the version of its fields and increases when their meaning
+    changes. `from_worker`: workers may report it. Contents that only `droppable` events name may be dropped from the
+    store; see `dropped_before`.
     """
 
     kind: ClassVar[str]
@@ -33,10 +33,10 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        """Its commit may wait a moment for that of the events which are about to follow; nobody acts on it alone."""
+        """Whether its commit may wait for the events that are about to follow, because nothing depends on it alone."""
         return False
 
     @property
     def dropped_before(self) -> Seq | None:
-        """The commit of this event drops the session's droppable contents that none at this position or later names."""
+        """Its commit drops the session's droppable contents that no event from this position on names."""
         return None

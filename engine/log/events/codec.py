@@ -1,8 +1,7 @@
 """Events as JSON objects: `{"kind": ..., "v": ..., <fields>}`, one decoder per kind.
 
-Used by the store, by export and import, and between worker and host. Decoding validates: a log or a worker may hold
-anything. Each kind has a decoder of its own, made when it is first needed, because one for all kinds would be paid for
-at every start.
+Used by the store, by export and import, and between worker and host. Decoding validates, because a log or a worker may
+contain anything. Each decoder is made when it is first needed; one decoder for all kinds would slow down every start.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _CLASSES: Final[dict[str, type[Event]]] = {cls.kind: cls for cls in EVENTS}
 _DECODERS: Final[dict[type[Event], msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder()
 _REASON_CHARS: Final = 200
-"""What an error says at most of what was found."""
+"""The length of the quoted input in an error."""
 _HEADS: Final = {cls: f'{{"kind":"{cls.kind}","v":{cls.v},'.encode() for cls in EVENTS}
 
 
 class UndecodableEventError(ValueError):
-    """Raised for bytes that are no event this version knows: unknown kind, newer version, wrong fields, no JSON."""
+    """Raised for bytes that this version cannot decode: unknown kind, newer version, wrong fields, invalid JSON."""
 
 
 class _Head(msgspec.Struct):
@@ -35,12 +34,12 @@ _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 
 
 def encode(event: Event) -> bytes:
-    """The event as one line of JSON in UTF-8, without a newline. Strings must be free of lone surrogates."""
+    """Return the event as one line of JSON in UTF-8, without a newline. Its strings must have no lone surrogates."""
     return _HEADS[type(event)] + _ENCODER.encode(event)[1:]
 
 
 def decode(data: bytes | str) -> Event:
-    """The event that `encode` wrote.
+    """Return the event that `encode` wrote.
 
     Raises:
         UndecodableEventError: for anything else.
@@ -61,10 +60,10 @@ def decode(data: bytes | str) -> Event:
 
 
 def encode_readable(event: Event) -> bytes:
-    """What `encode` gives, where `decode` can read it. Less than both of them cost, because the kind is known.
+    """Encode the event and check that `decode` can read it; cheaper than both, because the kind is known.
 
     Raises:
-        TypeError, ValueError, OverflowError, RecursionError: JSON cannot hold it, or what it holds could not be read.
+        TypeError, ValueError, OverflowError, RecursionError: JSON cannot represent it, or it could not be decoded.
     """
     data = encode(event)
     _decoder(type(event)).decode(data)

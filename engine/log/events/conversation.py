@@ -1,7 +1,7 @@
-"""The conversation: what was said, called and answered. The View and the request cycles are folds over these kinds.
+"""The conversation: messages, calls and results. The View and the request cycles are folds over these kinds.
 
-A `ToolCall` with a `parent_id` is a helper called inside a statement: it and its result are on the log and in the
-cycles, never in the View, because a provider must not see calls that its model did not make.
+A `ToolCall` with a `parent_id` was made by a statement. It and its result are on the log and in the cycles but never in
+the View, because a provider must not see calls that its model did not make.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ StopCause = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "c
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Something a prompt carried besides text: a link (`text` None) or an embedded text resource.
+    """An attachment of a prompt: a link (`text` None) or an embedded text.
 
-    `title`, `description` and `size` (in bytes) are what the client said of a link, to be shown again as it came.
+    `title`, `description` and `size` (in bytes) are the client's words about a link, shown again unchanged.
     """
 
     uri: str
@@ -38,7 +38,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class ThinkingBlock(Struct, frozen=True, kw_only=True):
-    """A model's thinking as its provider signed it; it must go back unchanged or not at all."""
+    """A model's thinking as its provider signed it. It must be sent back unchanged or not at all."""
 
     text: str
     signature: Exact | None = None
@@ -46,10 +46,10 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
 
 
 class UserMessage(Event, frozen=True, kw_only=True):
-    """What the user said. An `aside` was said to the session itself, such as a slash command: no model reads it.
+    """A user's message. An `aside` is for the session itself, such as a slash command: no model reads it.
 
-    `text` is what was typed. `content` is the order in which texts and attachments came, an attachment as its place
-    among `attachments`; empty where that was the text (if any) and then the attachments.
+    `text` is what was typed. `content` is the order of texts and attachments, an attachment as its index in
+    `attachments`; empty if it is the text, if any, and then the attachments.
     """
 
     kind: ClassVar[str] = "user_message"
@@ -67,7 +67,7 @@ class UserMessage(Event, frozen=True, kw_only=True):
 
 
 class AgentText(Event, frozen=True, kw_only=True):
-    """One finished (or interrupted) item of assistant text, holding exactly what was streamed.
+    """One finished or interrupted item of assistant text, exactly as it was streamed.
 
     An `aside` is the session's own answer to the user's aside.
     """
@@ -81,7 +81,7 @@ class AgentText(Event, frozen=True, kw_only=True):
 
 
 class AgentReasoning(Event, frozen=True, kw_only=True):
-    """One finished (or interrupted) item of the model's reasoning, with its signature where `provider` gave one."""
+    """One finished or interrupted item of the model's reasoning, with the signature of `provider`, if any."""
 
     kind: ClassVar[str] = "agent_reasoning"
 
@@ -93,10 +93,10 @@ class AgentReasoning(Event, frozen=True, kw_only=True):
 
 
 class ToolCall(Event, frozen=True, kw_only=True):
-    """A call the model made (`parent_id` None), or one that a statement made through a helper.
+    """A call by the model (`parent_id` None), or by a statement.
 
-    `typed`: the user wrote the statement, and the model passed it on. `rest_left_out`: the reply went on after this,
-    with text or further statements, which are not on the log; user and model are told.
+    `typed`: the user wrote the statement, and the model passed it on. `rest_left_out`: the reply went on with text or
+    further statements, which are not on the log; user and model are told.
     """
 
     kind: ClassVar[str] = "tool_call"
@@ -112,9 +112,9 @@ class ToolCall(Event, frozen=True, kw_only=True):
 
 
 class ToolResult(Event, frozen=True, kw_only=True):
-    """What came of the call `tool_call_id`; a call has one result at most. `parent_id` is that of the call.
+    """The result of the call `tool_call_id`, which has one at most. `parent_id` is the call's.
 
-    `locations` are places that it speaks of, absolute paths, the first few.
+    `locations` are the first few places that it mentions, as absolute paths.
     """
 
     kind: ClassVar[str] = "tool_result"
@@ -127,10 +127,10 @@ class ToolResult(Event, frozen=True, kw_only=True):
 
 
 class ResultRerendered(Event, frozen=True, kw_only=True):
-    """In the View the result of a statement was rendered anew, because handles that it shows have another policy now.
+    """The View renders a statement's result again, because handles that it shows have another policy now.
 
-    `tool_call_id` is that of the result, `statement` the statement's index. From here on a model reads `text`; of that
-    `displays` are all the renders, in their order. What the execution gave at first stays what it was.
+    `tool_call_id` is the result's, `statement` the statement's index. From here on a model reads `text`; `displays` are
+    the renders in it, in order. The record of the execution does not change.
     """
 
     kind: ClassVar[str] = "result_rerendered"
@@ -142,7 +142,7 @@ class ResultRerendered(Event, frozen=True, kw_only=True):
 
 
 class RunStop(Event, frozen=True, kw_only=True):
-    """The agent went idle. `reason` is the boundary class of the request cycle, `cause` says why in more detail."""
+    """The agent became idle. `reason` is how the request cycle ended; `cause` says why in more detail."""
 
     kind: ClassVar[str] = "run_stop"
 
@@ -156,7 +156,7 @@ class RunStop(Event, frozen=True, kw_only=True):
 
 
 class Condensation(Event, frozen=True, kw_only=True):
-    """Events leave the View for good; a summary may take their place at `summary_offset`, a gap of what remains."""
+    """Events left the View for good. A summary may replace them at `summary_offset`, a gap between remaining events."""
 
     kind: ClassVar[str] = "condensation"
 
@@ -166,7 +166,7 @@ class Condensation(Event, frozen=True, kw_only=True):
 
 
 class CondensationRequest(Event, frozen=True, kw_only=True):
-    """A condensation is wanted: a person asked, the budget is spent, or a provider refused the context as too long."""
+    """A condensation was requested: by a person, by a spent budget, or by a provider's refusal of a long context."""
 
     kind: ClassVar[str] = "condensation_request"
 
@@ -174,7 +174,7 @@ class CondensationRequest(Event, frozen=True, kw_only=True):
 
 
 class NoCutPossible(Event, frozen=True, kw_only=True):
-    """A condensation was wanted and nothing can leave the View. `tokens` is what its messages cost."""
+    """A condensation was requested, but nothing can leave the View. `tokens` is the size of its messages."""
 
     kind: ClassVar[str] = "no_cut_possible"
 

@@ -1,6 +1,4 @@
-"""The timeline: statements, their executions, and what an execution asked of the host."""
-
-# A little over 300 lines, because each event says what older logs lack.
+"""The timeline: statements, their executions, the effects they asked of the host, and copies of their values."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     """One cell of Python source joined the timeline. `index` counts from 1 along the branch.
 
     `parent` is the statement before it on its branch; `fingerprint` is xxh3 hex over source and environment facts;
-    `label` is the file name that tracebacks show. Where the source held a secret, `source` is not what ran: `withheld`
-    is then the digest of that, and the statement cannot be run again.
+    `label` is the file name in tracebacks. If the source contained a secret, `source` is redacted, `withheld` is the
+    digest of the original, and the statement cannot run again.
     """
 
     kind: ClassVar[str] = "statement_recorded"
@@ -56,12 +54,12 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
 
 
 class ExecutionStarted(Event, frozen=True, kw_only=True):
-    """`parent` is the execution whose namespace this one starts from.
+    """An execution began, in the namespace that the execution `parent` left.
 
-    `round_id` is the Round it belongs to, `plan` whether it ran in plan mode; older logs say neither. In a replay
-    `mode` says of which kind, and `against` is the earlier execution that it is compared with. `answered`: it ran in
-    the place of that one and changed nothing outside: what it asked for was answered from the record. Older logs say
-    `plan` of such a one, which then opened no file for writing.
+    `round_id` is its Round, and `plan` says whether it ran in plan mode; older logs have neither. In a replay, `mode`
+    is the kind of replay and `against` the earlier execution that it is compared with. `answered`: it ran in place of
+    `against` and changed nothing outside, because its effects were answered from the record. Older logs have `plan`
+    instead, and such an execution could not open files for writing.
     """
 
     kind: ClassVar[str] = "execution_started"
@@ -81,20 +79,20 @@ class ExecutionStarted(Event, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether the namespace goes by it, which it does not by what a recorded or a dry replay has found."""
+        """Whether the namespace includes it. Executions of recorded and dry replays are reports only."""
         return self.mode in (None, "live")
 
     @property
     def rerun_call(self) -> ToolCallId:
-        """In a replay the call that it is shown as, and that those of its effects are within."""
+        """The id of the call that shows it in a replay; the calls of its effects are below that."""
         return ToolCallId(self.execution_id)
 
 
 class ExecutionFinished(Event, frozen=True, kw_only=True):
-    """The whole record of one run. Times are seconds since the epoch; `time_ms` is what the statement itself took.
+    """The whole record of one run. Times are seconds since the epoch; `time_ms` is the statement's own time.
 
-    `acted`: it asked for an effect, or did something outside that a rebuild keeps it from. Older logs do not say.
-    `mode` as in its ExecutionStarted.
+    `acted`: it asked for an effect, or did something outside that a rebuild would stop; older logs lack it. `mode` as
+    in its ExecutionStarted.
     """
 
     kind: ClassVar[str] = "execution_finished"
@@ -122,12 +120,12 @@ class ExecutionFinished(Event, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """As of its ExecutionStarted."""
+        """As in its ExecutionStarted."""
         return self.mode in (None, "live")
 
 
 class EffectRequested(Event, frozen=True, kw_only=True):
-    """A statement asked the host for something; `ordinal` counts from 0 within the execution."""
+    """A statement asked the host for an effect; `ordinal` counts from 0 within the execution."""
 
     kind: ClassVar[str] = "effect_requested"
 
@@ -139,10 +137,10 @@ class EffectRequested(Event, frozen=True, kw_only=True):
 
 
 class EffectAnswered(Event, frozen=True, kw_only=True):
-    """What the host answered: the digest of the result's blob, or the error the statement saw. A replay reads it.
+    """The host answered an effect: with a result, a blob, or with an error. Replays use the answer.
 
-    An answer that held a secret is not kept: `withheld` is then its digest, and a replay cannot use it. Of an answer
-    about one file `path` is where that really is, and `digest` the xxh3 hex of the whole file.
+    An answer with a secret is not kept: `withheld` is then its digest, and replays cannot use it. For an answer about
+    one file, `path` is its real path and `digest` the xxh3 hex of the whole file.
     """
 
     kind: ClassVar[str] = "effect_answered"
@@ -158,11 +156,11 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
 
 
 class FileTouched(Event, frozen=True, kw_only=True):
-    """A statement's own code is about to write a file. `path` is where it really is; `before` is what it holds, a blob.
+    """A statement's own code is about to write a file. `path` is its real path; `before` is its content, a blob.
 
-    `before_digest` is the xxh3 hex of that, empty where there is no file. Where the content was not read, `note` says
-    why, and `before_digest` stands for the state of the file (`unread-...`); where it holds a secret, `withheld` stands
-    for it. Whether the file is otherwise afterwards, a FileWritten says, or none. `mode` are its permission bits.
+    `before_digest` is the xxh3 hex of the content, empty for no file. If the content was not read, `note` says why, and
+    `before_digest` stands for the state of the file (`unread-...`). If it has a secret, `withheld` replaces it. If the
+    file changes, a FileWritten follows. `mode` is its permission bits.
     """
 
     kind: ClassVar[str] = "file_touched"
@@ -177,18 +175,16 @@ class FileTouched(Event, frozen=True, kw_only=True):
 
 
 class FileWritten(Event, frozen=True, kw_only=True):
-    """The host wrote a file for a statement. `path` is where it really is; digests are xxh3 hex, empty for no file.
+    """A file was written for a statement. `path` is its real path; digests are xxh3 hex, empty for no file.
 
-    `before` and `after` are the digests of the contents as blobs: None where there was no file, where the content is
-    too large to be kept, and where it holds a secret, which `withheld` then stands for. `changes` are what a person is
-    shown; for contents that are no text they are empty and `note` says so.
+    `before` and `after` are the contents as blobs: None for no file, for content that is too large to keep, and for
+    content with a secret, which `withheld` replaces. `changes` are shown to people; they are empty for content that is
+    not text, and `note` says so. Modes are permission bits, None for no file or if they are unknown.
 
-    Modes are permission bits, None where there was no file or nobody looked.
-
-    `noticed`: not the host but the statement's own code wrote it, or removed it. `note` says then, too, which content
-    was not read; a digest that begins with `unread-` stands for its state. `unshown`: its call says all
-    that a person is told of it: an act on the file tree in its words, with the `changes` of its last name as the diff,
-    one of very many by their number.
+    `noticed`: the statement's own code wrote or removed it, not the host. `note` then also says which content was not
+    read; a digest that begins with `unread-` stands for its state. `unshown`: the call already tells people about it,
+    as for an act on the file tree, which shows the `changes` of its last name, or as for one of very many files, which
+    are only counted.
     """
 
     kind: ClassVar[str] = "file_written"
@@ -210,10 +206,10 @@ class FileWritten(Event, frozen=True, kw_only=True):
 
 
 class CommandEnded(Event, frozen=True, kw_only=True):
-    """A program that the host ran for a statement has ended. `cwd` is where it ran, an absolute path.
+    """A program that the host ran for a statement has ended. `cwd` is its absolute working directory.
 
-    `code` is its exit code; None where a `signal` ended it, or the host: at its time limit (`timed_out`), or for what
-    `reason` says. Of `output` both ends are kept; what went to stderr is in it, too, unless it is in `errors`.
+    `code` is its exit code, None if a `signal` ended it, or the host: at its time limit (`timed_out`), or for `reason`.
+    `output` has both ends of what it printed, including stderr unless that is in `errors`.
     """
 
     kind: ClassVar[str] = "command_ended"
@@ -231,9 +227,9 @@ class CommandEnded(Event, frozen=True, kw_only=True):
 
 
 class ValuesKept(Event, frozen=True, kw_only=True):
-    """Values that a rebuild may not bring back were kept, as they were after an execution.
+    """Copies of values that a re-run may not restore were kept, as they were after an execution.
 
-    `unkept` names those of which there is no copy, each with the reason, a phrase.
+    `unkept` are the names without a copy, each with the reason, a phrase.
     """
 
     kind: ClassVar[str] = "values_kept"
@@ -249,11 +245,10 @@ class ValuesKept(Event, frozen=True, kw_only=True):
 
 
 class ValuesDropped(Event, frozen=True, kw_only=True):
-    """Copies of values went from the store, the oldest first, because the session's contents took more than `limit`.
+    """The oldest copies of values were dropped, because the session's contents took more than `limit` bytes.
 
-    They are those that `values_kept` events before the position `before` name, and no event from there on: `copies` of
-    them, of values that so many `executions` left, which took `size` bytes of the store. A rebuild names what it misses
-    for that.
+    They are the copies that `values_kept` events before position `before` name, and no later event: `copies` in number,
+    from `executions` executions, which took `size` bytes of the store. A rebuild names the copies that it misses.
     """
 
     kind: ClassVar[str] = "values_dropped"
@@ -270,10 +265,10 @@ class ValuesDropped(Event, frozen=True, kw_only=True):
 
 
 class CheckpointTaken(Event, frozen=True, kw_only=True):
-    """The namespace as that execution left it is held by a paused copy of its process, for as long as that lives.
+    """A paused copy of the process keeps the namespace as that execution left it, as long as the copy lives.
 
-    It kept the namespace from its work for `time_ms`. `shared` are phrases on what the copy lacks or has in common with
-    others: child processes, what is behind pipes and sockets, shared memory.
+    The namespace was paused for `time_ms`. `shared` are phrases on what the copy lacks or shares: child processes, the
+    far ends of pipes and sockets, shared memory.
     """
 
     kind: ClassVar[str] = "checkpoint_taken"
@@ -284,9 +279,9 @@ class CheckpointTaken(Event, frozen=True, kw_only=True):
 
 
 class CheckpointDropped(Event, frozen=True, kw_only=True):
-    """A copy of the namespace as that execution left it could not be made, or is lost; a rebuild runs more again.
+    """A checkpoint of that execution could not be made, or is lost, so a rebuild has more to run again.
 
-    Said once for each `reason` in a row, and not of those that made room for newer ones.
+    Recorded once for equal `reason`s in a row, and not for checkpoints that made room for newer ones.
     """
 
     kind: ClassVar[str] = "checkpoint_dropped"
@@ -296,7 +291,7 @@ class CheckpointDropped(Event, frozen=True, kw_only=True):
 
 
 class StatementOmitted(Event, frozen=True, kw_only=True):
-    """The user left a statement out of the namespace, or took it in again: the next rebuild goes by that."""
+    """The user omitted a statement from the namespace, or included it again, from the next rebuild on."""
 
     kind: ClassVar[str] = "statement_omitted"
 

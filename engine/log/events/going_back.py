@@ -1,4 +1,4 @@
-"""The paths through a session's log: where a branch leaves another one, and which of them is active."""
+"""Going back: branches and moves of the head, statements that run again, and files that are restored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from ...core.ids import BlobDigest, BranchId, ExecutionId, Seq
 from ...core.text import Exact
 from .base import Event
 
+ReplayOutcome = Literal["completed", "failed", "cancelled", "interrupted"]
+"""`failed`: a timeout, a lost worker or a rejected statement ended it. `interrupted`: the whole program ended first."""
+
 
 class BranchCreated(Event, frozen=True, kw_only=True):
-    """There is a branch `branch`: the path of `parent` as far as it lies before position `before`, then its own events.
+    """A branch was created: the path of `parent` before position `before`, then the branch's own events.
 
-    Stamped with the branch that was active, which it does not change.
+    It is stamped with the active branch, which it does not change.
     """
 
     kind: ClassVar[str] = "branch_created"
@@ -26,10 +29,10 @@ class BranchCreated(Event, frozen=True, kw_only=True):
 
 
 class HeadMoved(Event, frozen=True, kw_only=True):
-    """From here on the branch `branch` is active: this is the first event that is stamped with it since.
+    """From here on `branch` is active. This event is the first one that is stamped with it again.
 
-    `left` was active before; `statement` is the number of the last statement on the path that counts now, 0 for none.
-    Prompts that waited go along: those that still wait are announced again.
+    `left` was active before. `statement` is the number of the last statement on the new path, 0 for none. Waiting
+    prompts move along: those that still wait are announced again.
     """
 
     kind: ClassVar[str] = "head_moved"
@@ -43,20 +46,10 @@ class HeadMoved(Event, frozen=True, kw_only=True):
         return True
 
 
-BranchEvent = BranchCreated | HeadMoved
-
-
-# replays:
-# Statements that ran again on purpose, and what came out differently when they did.
-
-ReplayOutcome = Literal["completed", "failed", "cancelled", "interrupted"]
-"""`failed`: a timeout, a lost worker or a rejected statement ended it. `interrupted`: the whole program ended first."""
-
-
 class ReplayBegun(Event, frozen=True, kw_only=True):
-    """The statements `first` to `last`, by their numbers, are about to run again; `statements` of them can.
+    """The statements numbered `first` to `last` are about to run again; `statements` of them can.
 
-    Of a `live` replay the executions count from now on, unless it ends otherwise than completed.
+    The executions of a `live` replay count from now on, unless the replay does not complete.
     """
 
     kind: ClassVar[str] = "replay_begun"
@@ -68,10 +61,9 @@ class ReplayBegun(Event, frozen=True, kw_only=True):
 
 
 class EditBegun(Event, frozen=True, kw_only=True):
-    """Another source is about to run in the place of statement `first`, then what came behind it, up to `last`.
+    """A new source is about to replace statement `first`, and the statements up to `last` run after it.
 
-    On the branch of that, whose first event it is but for the command; `statements` run, as new ones. It is over with
-    the end of its run.
+    It is the first event of its branch, after the command. `statements` run, as new ones. The end of the run ends it.
     """
 
     kind: ClassVar[str] = "edit_begun"
@@ -82,10 +74,10 @@ class EditBegun(Event, frozen=True, kw_only=True):
 
 
 class Diverged(Event, frozen=True, kw_only=True):
-    """In one aspect the execution came out otherwise than `against`, the earlier one of the same statement.
+    """An execution differs in one aspect from `against`, the earlier one of the same statement.
 
-    `statement` is the number of that. `before` and `after` are what each came to, in a few words; empty is nothing.
-    The record of the execution, which comes after it, is to be read with it.
+    `statement` is the statement's number. `before` and `after` are both sides in a few words, empty for nothing. It
+    precedes the record of the execution and belongs to it.
     """
 
     kind: ClassVar[str] = "diverged"
@@ -99,7 +91,7 @@ class Diverged(Event, frozen=True, kw_only=True):
 
 
 class ReplayEnded(Event, frozen=True, kw_only=True):
-    """The replay that had begun is over. Where it is not `completed`, everything is as before it; `detail` says why."""
+    """The replay has ended. Unless it is `completed`, everything is as before it, and `detail` says why."""
 
     kind: ClassVar[str] = "replay_ended"
 
@@ -107,19 +99,12 @@ class ReplayEnded(Event, frozen=True, kw_only=True):
     detail: str = ""
 
 
-ReplayEvent = ReplayBegun | EditBegun | Diverged | ReplayEnded
-
-
-# rewinding:
-# Files that go back to what they held: what a rewind is about to do to them, and what it has done.
-
-
 class FileToRestore(Struct, frozen=True, kw_only=True):
-    """One file: what the session last wrote there, and what it is to hold again. `path` is where it really is.
+    """One file of a rewind: what the session last wrote (`present`), and what to restore (`wanted`).
 
-    The digests are xxh3 hex, empty for no file. `present` and `wanted` are the contents as blobs: None for no file, and
-    where the content is not kept; a digest may then stand for its state (`unread-...`). Modes are permission bits, None
-    where they are not known.
+    `path` is its real path. Digests are xxh3 hex, empty for no file. `present` and `wanted` are contents as blobs, None
+    for no file or if the content is not kept; a digest may then stand for the file's state (`unread-...`). Modes are
+    permission bits, None if unknown.
     """
 
     path: str
@@ -132,20 +117,20 @@ class FileToRestore(Struct, frozen=True, kw_only=True):
 
 
 class FileLeft(Struct, frozen=True, kw_only=True):
-    """A file that a rewind leaves as it is, and why: a clause about the file."""
+    """A file that a rewind does not restore, and the reason, a clause about the file."""
 
     path: str
     reason: str
 
 
 class RewindBegun(Event, frozen=True, kw_only=True):
-    """The files go back to where statement `statement` left them, 0 being the beginning, and the session with them.
+    """The files, and the session with them, go back to the end of statement `statement`; 0 is the beginning.
 
-    `since` is the position on the log from which on what was written is undone. The head moves to `branch`, which is
-    new or was left there; where it is None, the conversation stays, and what ran after the statement is left out of the
-    namespace. Durable before the first of `files` is replaced, so that whoever opens the session after a kill can
-    finish it; of those `left` it is known beforehand. `cancelled`: the rewind that began last was given up, `files` go
-    back to what they held before it, and the session stays where it is.
+    Writes from position `since` on are undone. The head moves to `branch`, which is new or was left there. If it is
+    None, the conversation stays, and the namespace omits what ran after the statement. The event is durable before the
+    first of `files` is replaced, so a session that is opened after a crash can finish the rewind. `left` are the files
+    that are known not to be restorable. `cancelled`: the last rewind was given up, `files` get their content from
+    before it, and the session stays.
     """
 
     kind: ClassVar[str] = "rewind_begun"
@@ -159,10 +144,10 @@ class RewindBegun(Event, frozen=True, kw_only=True):
 
 
 class Rewound(Event, frozen=True, kw_only=True):
-    """The rewind that began last has ended: `restored` hold again what they were to hold, `left` are as they were.
+    """The last rewind has ended: `restored` have the wanted content, `left` are unchanged.
 
-    `statement` is the one that the files went back to, 0 for the beginning. `cancelled`: somebody gave it up, and what
-    it had replaced is as before; `restored` are then those of which that was not possible.
+    `statement` is the one that the files went back to, 0 for the beginning. `cancelled`: it was given up, and replaced
+    files are as before it; `restored` are then those for which that failed.
     """
 
     kind: ClassVar[str] = "rewound"
@@ -173,4 +158,6 @@ class Rewound(Event, frozen=True, kw_only=True):
     cancelled: bool = False
 
 
+BranchEvent = BranchCreated | HeadMoved
+ReplayEvent = ReplayBegun | EditBegun | Diverged | ReplayEnded
 RewindingEvent = RewindBegun | Rewound

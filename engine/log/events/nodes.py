@@ -1,4 +1,4 @@
-"""What happened to context objects: method calls, changes, ticks, and the files behind them."""
+"""Context objects (nodes): method calls, changes, ticks, prepared payloads, and the files behind them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from .base import Event
 TickKind = Literal["sync", "periodic", "async", "group"]
 FileChangeKind = Literal["modified", "created", "deleted", "unreadable"]
 RevisionState = Literal["text", "paged", "binary", "missing", "unreadable", "directory", "too large"]
-"""What a document is found to be; the last four have no content. A "paged" text is too large to be held."""
+"""The state of a document; the last four have no content. A "paged" text is too large to keep in memory."""
 OutlineTier = Literal["tree-sitter", "ctags", "indentation"]
-"""What made an outline, the best first; the last one never fails."""
+"""The maker of an outline, the best first; the last one never fails."""
+PayloadKind = Literal["diff", "render", "parse", "index", "other"]
+"""The content of a payload: the fact that the source differs, the new content, an outline, or an index."""
+DropReason = Literal["stale", "vanished", "superseded", "too large", "unusable", "secret"]
+"""Why a payload was not applied. "stale": its basis is no longer the node's; "vanished": the node is gone;
+"superseded": there is a newer payload."""
 
 
 class NodeMade(Event, frozen=True, kw_only=True):
     """A statement made a node.
 
-    `statement` is its index and `line` the line of the call in it, from 1, 0 where that is not known. `name` is what
-    the namespace called the node when the statement had ended, empty where it had no name.
+    `statement` is its index and `line` the line of the call in it, from 1, or 0 if unknown. `name` is the node's name
+    in the namespace when the statement had ended, empty for none.
     """
 
     kind: ClassVar[str] = "node_made"
@@ -37,17 +42,8 @@ class NodeMade(Event, frozen=True, kw_only=True):
     name: Named = ""
 
 
-PayloadKind = Literal["diff", "render", "parse", "index", "other"]
-"""What was prepared for a node: that its source differs, without the content; that content; an outline; an index."""
-DropReason = Literal["stale", "vanished", "superseded", "too large", "unusable", "secret"]
-"""Why a payload was not applied: its basis is not the node's any more; there is no such node; there is a newer one."""
-
-
 class PayloadBasis(Struct, frozen=True, kw_only=True):
-    """What a payload was prepared from, in xxh3 hex: the node's content, its policy, and whatever else it depends on.
-
-    Empty is what it does not depend on.
-    """
+    """The inputs of a payload in xxh3 hex: the node's content, its policy, and further ones; empty for none."""
 
     obj_digest_hash: Exact = ""
     policy_hash: Exact = ""
@@ -55,7 +51,7 @@ class PayloadBasis(Struct, frozen=True, kw_only=True):
 
 
 class PayloadCost(Struct, frozen=True, kw_only=True):
-    """What preparing took: milliseconds, bytes of data, tokens that a model read and wrote."""
+    """The cost of preparing: milliseconds, bytes of data, tokens that a model read and wrote."""
 
     time_ms: float = 0.0
     bytes: int = 0
@@ -78,7 +74,7 @@ class MethodCalled(Event, frozen=True, kw_only=True):
 
 
 class NodeChanged(Event, frozen=True, kw_only=True):
-    """A node shows something else than before; `delta` is the line that the change feed shows."""
+    """The content of a node changed; `delta` is the line for the change feed."""
 
     kind: ClassVar[str] = "node_changed"
     from_worker: ClassVar[bool] = True
@@ -101,10 +97,10 @@ class TickApplied(Event, frozen=True, kw_only=True):
 
 
 class GroupRecomputed(Event, frozen=True, kw_only=True):
-    """A tick made the summary of a group anew; `delta` says which of its members have changed.
+    """A tick updated the summary of a group; `delta` says which members changed.
 
-    It is empty where those are groups and a group around this one changed, too: the innermost and the outermost say so.
-    `files` is the part of `delta` about files of globs, for which there is no FileChanged; empty for none.
+    It is empty if only groups changed and a group around this one changed, too: the innermost and outermost groups
+    report that. `files` is the part of `delta` about the files of globs, which have no FileChanged; empty for none.
     """
 
     kind: ClassVar[str] = "group_recomputed"
@@ -116,7 +112,7 @@ class GroupRecomputed(Event, frozen=True, kw_only=True):
 
 
 class FileChanged(Event, frozen=True, kw_only=True):
-    """A file behind a running node was seen to have changed at a tick. Digests are xxh3 hex, empty for no content."""
+    """A tick found a changed file behind a running node. Digests are xxh3 hex, empty for no content."""
 
     kind: ClassVar[str] = "file_changed"
     from_worker: ClassVar[bool] = True
@@ -129,14 +125,14 @@ class FileChanged(Event, frozen=True, kw_only=True):
 
 
 class RevisionAdopted(Event, frozen=True, kw_only=True):
-    """A look at a file brought nodes another revision of it, in a statement or at a tick.
+    """Nodes adopted another revision of a file after a look at it, in a statement or at a tick.
 
-    `look` counts the looks at `path` within that, from 0. `digest` is the xxh3 hex of the content, empty where there is
-    none; `content` is the content as a blob, None where it is not kept, of one that held a secret with its digest as
-    `withheld`. `notice` is the sentence that stands for content, or above it.
+    `look` counts the looks at `path` in that statement or tick, from 0. `digest` is the xxh3 hex of the content, empty
+    for none. `content` is the content as a blob, None if it is not kept; if it had a secret, `withheld` is its digest.
+    `notice` is the sentence shown instead of content, or above it.
 
-    Of a paged text the content is the index of its pages. Each page that was read is a look of its own, at the path
-    followed by `/../`, the place of the page and its digest. A path with `/./` in it stands for a glob.
+    The content of a paged text is the index of its pages. Each page that was read is a look by itself, at the path
+    followed by `/../`, the page's position and its digest. A path with `/./` in it stands for a glob.
     """
 
     kind: ClassVar[str] = "revision_adopted"
@@ -153,7 +149,7 @@ class RevisionAdopted(Event, frozen=True, kw_only=True):
 
 
 class OutlineMade(Event, frozen=True, kw_only=True):
-    """A content, known by its xxh3 hex, was outlined by `tier`; what outlines it later is to be the same."""
+    """The content with that xxh3 hex was outlined by `tier`. Re-runs use the same tier."""
 
     kind: ClassVar[str] = "outline_made"
     from_worker: ClassVar[bool] = True
@@ -163,7 +159,7 @@ class OutlineMade(Event, frozen=True, kw_only=True):
 
 
 class AdoptedContent(Struct, frozen=True, kw_only=True):
-    """What a look at a file brought; the fields are those of RevisionAdopted."""
+    """The result of a look at a file; the fields are those of RevisionAdopted."""
 
     path: str
     look: int
@@ -176,7 +172,7 @@ class AdoptedContent(Struct, frozen=True, kw_only=True):
 
 
 class ContentsAdopted(Event, frozen=True, kw_only=True):
-    """The files of globs that a statement or a tick has read, in order: each look is as a RevisionAdopted."""
+    """A statement or tick read files of globs, in this order. Each counts as a RevisionAdopted."""
 
     kind: ClassVar[str] = "contents_adopted"
     from_worker: ClassVar[bool] = True
@@ -185,7 +181,7 @@ class ContentsAdopted(Event, frozen=True, kw_only=True):
 
 
 class NodesTicked(Event, frozen=True, kw_only=True):
-    """A tick in the Round `round_id` at `now`, seconds since the epoch. `nodes` were running; what changed follows."""
+    """A tick ran in the Round `round_id` at `now`, in epoch seconds. `nodes` were running; their changes follow."""
 
     kind: ClassVar[str] = "nodes_ticked"
 
@@ -195,9 +191,9 @@ class NodesTicked(Event, frozen=True, kw_only=True):
 
 
 class StatementTicked(Event, frozen=True, kw_only=True):
-    """A statement called `tick()` at `now`, seconds since the epoch, in the Round `round_id`; `nodes` were running.
+    """A statement called `tick()` at `now`, seconds since the epoch, in the Round `round_id`, with `nodes` running.
 
-    What changed follows, among the other events of the execution.
+    Its changes follow among the other events of the execution.
     """
 
     kind: ClassVar[str] = "statement_ticked"
@@ -210,11 +206,11 @@ class StatementTicked(Event, frozen=True, kw_only=True):
 
 
 class AsyncPayloadPrepared(Event, frozen=True, kw_only=True):
-    """Something was prepared for a node, beside statements and ticks. The next tick applies it, or drops it.
+    """A payload was prepared for a node between ticks. The next tick applies or drops it.
 
-    `prepared_at` is in seconds since the epoch. `data` is a blob, None for a `diff`, which has none, and where it
-    is not kept because it is too large or held a secret; `payload_hash` is its xxh3 hex. `basis` says of which state of
-    the node it holds.
+    `prepared_at` is in seconds since the epoch. `data` is a blob: None for a `diff`, which has no data, and if it was
+    not kept, because it is too large or has a secret. `payload_hash` is its xxh3 hex. `basis` is the node's state that
+    it was made for.
     """
 
     kind: ClassVar[str] = "async_payload_prepared"
@@ -230,7 +226,7 @@ class AsyncPayloadPrepared(Event, frozen=True, kw_only=True):
 
 
 class AsyncPayloadApplied(Event, frozen=True, kw_only=True):
-    """The tick in the Round `turn_id` applied a payload to its node; `delta` is how the node changed by that."""
+    """The tick in the Round `turn_id` applied a payload to its node; `delta` describes the change."""
 
     kind: ClassVar[str] = "async_payload_applied"
     from_worker: ClassVar[bool] = True
@@ -243,7 +239,7 @@ class AsyncPayloadApplied(Event, frozen=True, kw_only=True):
 
 
 class AsyncPayloadDropped(Event, frozen=True, kw_only=True):
-    """A payload was not applied, and will not be. `turn_id` is the Round of the tick that dropped it, None for none."""
+    """A payload was dropped and will not be applied. `turn_id` is the Round of the tick that dropped it, or None."""
 
     kind: ClassVar[str] = "async_payload_dropped"
     from_worker: ClassVar[bool] = True
@@ -274,7 +270,7 @@ NodeEvent = (
 
 
 def seen_in(event: Event) -> Sequence[RevisionAdopted | AdoptedContent]:
-    """The looks at files that an event is the record of, in order."""
+    """Return the looks at files that an event records, in order."""
     match event:
         case RevisionAdopted():
             return (event,)

@@ -1,6 +1,4 @@
-"""The life of a session: how it was opened, what waits in its queue, what its View and context cost."""
-
-# A little over 300 lines, because each event says what older logs lack.
+"""The life of a session: opening, queue, Rounds and model calls, permissions, sandbox and MCP servers."""
 
 from __future__ import annotations
 
@@ -15,17 +13,17 @@ from .base import Event
 
 Mode = Literal["ask", "auto", "plan"]
 Author = Literal["model", "client", "import"]
-"""Who writes statements beside the user: a model, the client of a server, or whoever wrote a log that was imported."""
+"""An author of statements other than the user: a model, an MCP client, or the author of an imported log."""
 PermissionOutcome = Literal["allowed", "rejected", "cancelled"]
 RoundCause = Literal["call", "tick", "cell", "replay"]
-"""What a Round is opened for: a model call, a tick that somebody asked for, a statement from outside a Turn."""
+"""The reason for a Round: a model call, a requested tick, a statement from outside a Turn, or a replay."""
 
 
 class SessionOpened(Event, frozen=True, kw_only=True):
     """The first event of every log. `packages` are `name-version` of the project's environment, sorted.
 
-    `client` is the program that opened it, as that calls itself, empty where it is not known. A `confined` session has
-    shown nothing from outside of its directories. `real` are `cwd` and `directories` with links resolved.
+    `client` is the program that opened it, by its own name, empty if unknown. A `confined` session shows nothing from
+    outside its directories. `real` are `cwd` and `directories` with links resolved.
     """
 
     kind: ClassVar[str] = "session_opened"
@@ -40,7 +38,7 @@ class SessionOpened(Event, frozen=True, kw_only=True):
 
 
 class SessionMoved(Event, frozen=True, kw_only=True):
-    """From here on the session works in other directories, or is confined to them or not: who loaded it chose that.
+    """From here on the session has other directories, or another confinement, as the client that loaded it chose.
 
     `real` as in `SessionOpened`.
     """
@@ -73,9 +71,9 @@ class PromptWithdrawn(Event, frozen=True, kw_only=True):
 
 
 class RoundOpened(Event, frozen=True, kw_only=True):
-    """The Round `round_id` began: for a model call, with its tick; for a tick that was asked for; for a cell.
+    """The Round `round_id` began. No number is used twice on a log.
 
-    No number is used twice on a log. What belongs to a Round follows it, until the next one is opened.
+    The events of a Round follow, until the next one is opened.
     """
 
     kind: ClassVar[str] = "round_opened"
@@ -89,8 +87,7 @@ class RoundOpened(Event, frozen=True, kw_only=True):
 
 
 class UsageReported(Event, frozen=True, kw_only=True):
-    """In logs of earlier versions, in the place of ProjectionSent: exact tokens of what a model call was sent (`used`),
-    and the budget they had to fit (`size`)."""
+    """A model call in logs of earlier versions: tokens sent (`used`), and the budget (`size`). Now ProjectionSent."""
 
     kind: ClassVar[str] = "usage_reported"
 
@@ -99,17 +96,17 @@ class UsageReported(Event, frozen=True, kw_only=True):
 
 
 class ProjectionSent(Event, frozen=True, kw_only=True):
-    """What one model call is sent, and what that costs; appended before the request leaves.
+    """The content of one model call and its size, appended before the request is sent.
 
-    So what a model read is on the log, however the call ends and whatever becomes of this program meanwhile; how it
-    ended is what ModelCallEnded says. `position`: the log had so many events when the prompt was made. `instructions`
-    and `tail` are texts as blobs, None for an empty one. The messages are the first `kept` of the projection sent
-    before, then those of `messages`, by the ids of their events; of `shortened` ones other texts were sent, as blobs.
+    So the log has what a model read, however the call ends and even if this program dies. `position` is the number of
+    events on the log when the prompt was made. `instructions` and `tail` are texts as blobs, None if empty. The
+    messages are the first `kept` of the projection sent before, then `messages`, by the ids of their events. For
+    `shortened` ones other texts were sent, as blobs.
 
-    Tokens are exact ones of o200k: `sections` adds up to what was sent, of at most `size`; `nodes` has what the renders
-    of each handle take of it, the largest alone. `shared` are the tokens, from the first on, that the call before had
-    too. Logs of version 1 have it at the end of the call, with `answered` and the provider's counts of ModelCallEnded,
-    which is not on them.
+    Tokens are exact o200k counts. `sections` adds up to what was sent, at most `size`; `nodes` is the part of each
+    handle's renders, the largest handles only. `shared` counts the tokens, from the first on, that equal the call
+    before. Logs of version 1 have this event at the end of the call, with `answered` and the provider's counts, and no
+    ModelCallEnded.
     """
 
     kind: ClassVar[str] = "projection_sent"
@@ -139,16 +136,16 @@ class ProjectionSent(Event, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        # Whoever makes the call begins the commit.
+        # The caller of the model starts the commit.
         return True
 
 
 class ModelCallEnded(Event, frozen=True, kw_only=True):
-    """The call of the last ProjectionSent has ended, however it did; `used` and `size` are as there.
+    """The call of the last ProjectionSent has ended; `used` and `size` are as there.
 
-    `answered`: it began to answer, so the model has read what it was sent; None where that is not known, because this
-    program ended first. `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens` are what the
-    provider counted, None where it did not say.
+    `answered`: the model began to answer, so it has read what it was sent; None if this program died first. The
+    provider counted `input_tokens`, of which `cached_tokens` came from its cache, and `output_tokens`; None if it did
+    not say.
     """
 
     kind: ClassVar[str] = "model_call_ended"
@@ -167,7 +164,7 @@ class ModelCallEnded(Event, frozen=True, kw_only=True):
 
 
 class ContextMeasured(Event, frozen=True, kw_only=True):
-    """A model would now be sent `used` tokens, of at most `size`; a summary has changed that, and no call."""
+    """The next model call would have `used` tokens, of at most `size`, because a summary shortened the View."""
 
     kind: ClassVar[str] = "context_measured"
 
@@ -176,7 +173,7 @@ class ContextMeasured(Event, frozen=True, kw_only=True):
 
 
 class ViewEnforced(Event, frozen=True, kw_only=True):
-    """A property of the View had to remove events: the log came from elsewhere or held a bad condensation."""
+    """A property of the View had to remove events: the log was imported or has a bad condensation."""
 
     kind: ClassVar[str] = "view_enforced"
 
@@ -185,11 +182,11 @@ class ViewEnforced(Event, frozen=True, kw_only=True):
 
 
 class EnvironmentRestored(Event, frozen=True, kw_only=True):
-    """The namespace was rebuilt by running `executions` again; each divergence is a sentence on one that differed.
+    """The namespace was rebuilt by running `executions` statements again; a divergence is a sentence on a difference.
 
-    Of the names in `anew` there was no copy, so that they are what they came to this time; those in `absent` are bound
-    to nothing for want of one. What is kept of `anew` follows as ValuesKept, of the execution `event_id`. `loss` says
-    why the names before were lost, as a clause, where nothing on the log before it does.
+    The names in `anew` had no copy and have the values of the re-run; those in `absent` had no copy and are unbound.
+    Copies of `anew` follow as ValuesKept, of the execution `event_id`. `loss` is a clause that says why the names were
+    lost, if no earlier event does.
     """
 
     kind: ClassVar[str] = "environment_restored"
@@ -202,17 +199,17 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> str:
-        """The loss as a sentence; empty where there is none."""
+        """The loss as a sentence; empty if there is none."""
         return "" if self.loss is None else f"the names were lost: {self.loss}"
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that a reader has to know beside the number."""
+        """The loss and the divergences."""
         return (self.lost, *self.divergences) if self.lost else self.divergences
 
 
 class WorkStopped(Event, frozen=True, kw_only=True):
-    """What a rebuilt namespace's statements left at work was kept from acting outside since; each a sentence."""
+    """Work that a rebuilt namespace's statements left running was stopped from acting outside; each a sentence."""
 
     kind: ClassVar[str] = "work_stopped"
 
@@ -220,7 +217,7 @@ class WorkStopped(Event, frozen=True, kw_only=True):
 
 
 class PermissionAsked(Event, frozen=True, kw_only=True):
-    """The user was asked whether something may be done. `scope` says what a remembered answer would cover."""
+    """The user was asked for a permission. `scope` says what a remembered answer would cover."""
 
     kind: ClassVar[str] = "permission_asked"
 
@@ -229,9 +226,9 @@ class PermissionAsked(Event, frozen=True, kw_only=True):
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
-    """What was decided, and whether it counts for the rest of the session within the scope.
+    """A permission was decided; `remembered` decisions hold for the rest of the session within the scope.
 
-    With `rest` it counts for all further changes of files by the same statement, too.
+    With `rest` it covers all further file changes of the same statement.
     """
 
     kind: ClassVar[str] = "permission_answered"
@@ -244,7 +241,7 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
 
 
 class ModeChanged(Event, frozen=True, kw_only=True):
-    """From now on effects are asked about (`ask`), made without asking (`auto`), or refused (`plan`)."""
+    """From now on effects need a question (`ask`), need none (`auto`), or are refused (`plan`)."""
 
     kind: ClassVar[str] = "mode_changed"
 
@@ -261,7 +258,7 @@ class ConfigChanged(Event, frozen=True, kw_only=True):
 
 
 class OthersWrote(Event, frozen=True, kw_only=True):
-    """From here on not only the user writes statements in this session; for an `import`, all before it is of others."""
+    """From here on others than the user write statements in this session; an `import` marks everything before it."""
 
     kind: ClassVar[str] = "others_wrote"
 
@@ -273,18 +270,18 @@ class OthersWrote(Event, frozen=True, kw_only=True):
 
 
 class DomainEntered(Event, frozen=True, kw_only=True):
-    """From here on statements run in a fresh worker with these rights: held by the kernel, or with the user's own.
+    """From here on statements run in a new worker with these rights: sandboxed (`held`), or with the user's own.
 
-    What is held may write in its scratch directory and below `writable`, and has TCP with `network`; where it has no
-    file tree of its own, it is `bare`: modes, owners and times of files elsewhere are not held. It `lacks` parts of the
-    layers (`domain.PARTS`) that the kernel is too old for; None is what logs of before say. `reason` says why one is
-    not held. So many `statements` have run with fewer rights; what they bound is there again only where the user
-    has allowed, as the answer to `call`, that they run again with these.
+    Sandboxed statements may write in their scratch directory and below `writable`, and have TCP with `network`. Without
+    their own file tree they are `bare`: modes, owners and times of other files are not protected. `lacks` are the parts
+    of the sandbox (`domain.PARTS`) for which the kernel is too old; None in older logs. `reason` says why they are not
+    sandboxed. `statements` have run with fewer rights so far. Their names come back only if the user has allowed, in
+    answer to `call`, that they run again with these.
     """
 
     kind: ClassVar[str] = "domain_entered"
     CALLED: ClassVar[str] = "domain-"
-    """How each `call` begins, and no other one."""
+    """The prefix of each `call`, and of no other call."""
 
     held: bool
     writable: tuple[Exact, ...] = ()
@@ -296,12 +293,12 @@ class DomainEntered(Event, frozen=True, kw_only=True):
 
     @property
     def call(self) -> ToolCallId:
-        """What it is shown as, and asked about."""
+        """The id of the call that shows it and asks about it."""
         return ToolCallId(f"{self.CALLED}{self.event_id}")
 
 
 class TitleChanged(Event, frozen=True, kw_only=True):
-    """What a listing calls the session."""
+    """The session has another title in lists."""
 
     kind: ClassVar[str] = "title_changed"
 
@@ -309,9 +306,9 @@ class TitleChanged(Event, frozen=True, kw_only=True):
 
 
 class ServersNamed(Event, frozen=True, kw_only=True):
-    """Who opened the session named these MCP servers; `modules` has, by their names, those of their modules.
+    """The client that opened the session named these MCP servers; `modules` are their Python modules, by server name.
 
-    A server keeps its module for the life of the session. Of what a server is given nothing is recorded.
+    A server keeps its module for the life of the session. Its configuration is never recorded.
     """
 
     kind: ClassVar[str] = "servers_named"
@@ -320,7 +317,7 @@ class ServersNamed(Event, frozen=True, kw_only=True):
 
 
 class ServerConnected(Event, frozen=True, kw_only=True):
-    """An MCP server was connected, or offers another number of tools than it did."""
+    """An MCP server was connected, or its number of tools changed."""
 
     kind: ClassVar[str] = "server_connected"
 
@@ -331,9 +328,9 @@ class ServerConnected(Event, frozen=True, kw_only=True):
 
 
 class ServerLost(Event, frozen=True, kw_only=True):
-    """An MCP server could not be connected, or its connection ended; told once each time the session is opened.
+    """An MCP server could not be connected, or its connection ended; recorded once each time the session is opened.
 
-    `again`: it is tried again.
+    `again`: the connection is tried again.
     """
 
     kind: ClassVar[str] = "server_lost"

@@ -1,11 +1,13 @@
 """Known secret values taken out of texts: the forms in which a value appears, and texts, events and messages without.
 
-Pure. Must not know where secrets come from (`log.secrets`) nor where a text goes. Used by whatever lets text leave:
-the log and the journal, the store's contents, imports and exports, the commands' output, and the adapter's one encoder.
+Pure. Must not know where secrets come from (`log.secrets`) nor where a text goes. Everything that lets text out uses
+it: the log and the journal, the store's contents, imports and exports, the output of commands, and the adapter's
+encoder.
 """
 
 from __future__ import annotations
 
+from .needles import SHORTEST
 from .redactor import (
     HIDDEN,
     NO_SECRETS,
@@ -20,7 +22,6 @@ from .redactor import (
     without_secrets,
     write_json,
 )
-from .spellings import SHORTEST
 
 __all__ = [
     "HIDDEN",

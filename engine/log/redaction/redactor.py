@@ -1,19 +1,27 @@
-"""Texts without the secrets that are known: whole values in any spelling, and what a cut has left of one.
+"""Texts, streams, events and JSON without the known secrets: whole values in any spelling, and pieces beside cuts.
 
-Pure. Must not know names of variables, events or messages; `structures` applies it to values with fields.
+Pure. Must not know the names of variables nor where a text goes.
 
-**Spellings.** Values are looked for as they stand, and as a text reads without colours, line breaks, quoting and
-escapes (`spellings`). The forms of a value, such as base64, are in `forms`; `needles` finds them.
+**Spellings.** Values are searched as they stand, and as a text reads without colours, line breaks, quoting and escapes
+(`spellings`). `needles` has the forms of a value, such as base64, and finds them.
 
-**Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: a name's summary, a
-displayed value, a traceback, an excerpt of a long line. What is left of a secret beside such a cut is not a whole form
-of it. But whatever cuts says so in the text, in the words of `cutting`: an ellipsis, three dots, `[90 characters left
-out]`. So what touches one of these words is replaced too where each SHORTEST bytes of it occur in a form. The worker
-needs no cooperation, no digests and no overlap for that, and what other libraries shorten with dots is covered as well.
-The price is a piece of harmless text that looks like a piece of a secret and stands beside a cut; it is replaced, which
-only ever affects what is shown.
+**Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: the summary of a
+name, a displayed value, a traceback, an excerpt of a long line. The rest of a secret beside such a cut is no whole
+form. But every cut is visible in the text, in the words of `core.text`: an ellipsis, three dots, `[90 characters left
+out]`. So text that touches one of these words is replaced, too, if each SHORTEST bytes of it occur in a form. That
+needs no cooperation, digests or overlap, and covers what other libraries shorten with dots. Its price: harmless text
+beside a cut that looks like a piece of a secret is replaced, which only affects what is shown.
 
-**Pieces.** A text that comes in pieces is shown up to where a form may have begun, or an escape is not complete yet.
+**Pieces.** A text that arrives in pieces is shown up to where a form may have begun, or an escape is incomplete.
+
+**Structures.** Texts are recognised by their declared type. A field of type `str` is text. Identifiers (`ids`),
+literals and fields of type `text.Exact` are looked up or compared, so they stay: a secret may have the value
+`completed`, and our own word must survive. Keys of mappings and names that user code chose (`text.Named`) stay if they
+are words, such as `tool_call_id`. `object` is JSON from elsewhere, and all its strings are text.
+
+Two kinds of event contain what a rebuild needs exactly: the source of a statement, and the answer to an effect. If such
+a text loses a secret, the event says so with a digest of the original (`withheld`). A provider's signature covers its
+text, so a changed text loses its signature.
 """
 
 from __future__ import annotations
@@ -35,33 +43,39 @@ from ..events import Event
 from ..events.codec import encode
 from ..events.conversation import AgentReasoning, ThinkingBlock
 from ..events.execution import CommandEnded, EffectAnswered, ExecutionFinished, StatementRecorded
-from .spellings import SHORTEST, STRING_BYTES, Needles, Span, encoded_forms, fold, plain_forms, read_in, reading
+from .needles import SHORTEST, Needles, Span, encoded_forms, plain_forms
+from .spellings import STRING_BYTES, fold, read_in, reading
 
 HIDDEN: Final = "***"
 
 _CUT_SIGNS: Final = (b"\xe2\x80\xa6", b"...", b" left out]")
 _WORD: Final = rb"(?:\xe2\x80\xa6|\.\.\.+|\[[0-9]{1,12}[a-z]{1,20}leftout\])"
 _CUT: Final = re.compile(_WORD + rb"(?:" + _WORD + rb")*")
-"""As it reads, without blanks."""
+"""Cuts as they read after folding, without blanks."""
 _CUT_ESCAPE: Final = 16
-"""Bytes that may be left of an escape that was cut itself, between a cut and a piece."""
+"""How many bytes of a cut escape may be between a cut and a piece."""
 _ESCAPES: Final = (b"%", b"\\", b"&", b"\x1b", b"\xc2\x9b", b">")
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 with which no character begins."""
+"""The bytes of UTF-8 that begin no character."""
 _SPREAD: Final = 8
-"""How many times as long as it is a form may be spelled in a content that is looked at in parts."""
+"""The factor by which a form's spelling may be longer than the form, in content that is searched in parts."""
 _PART: Final = 1 << 20
-"""Bytes that are looked at at a time."""
+"""How many bytes of content are searched at a time."""
+_MARK: Final = re.compile(rf"(?<![\w*]){re.escape(HIDDEN)}(?![\w*])")
+_RULE: Final = re.compile(rf"(?m)^[ \t]*{re.escape(HIDDEN)}[ \t]*\r?$")
 
 Storable = NewType("Storable", bytes)
 """Content without a known secret. A store takes nothing else, and only a `Redactor` makes it."""
+T = TypeVar("T", bound=Struct)
+_NAME_WORD: Final = re.compile(r"[A-Za-z_.]*")
+_NOTHING: Final[Collection[str]] = ()
 
 
 class Redactor:
-    """Replaces known secret values, in every form, by `***`. False where there is none."""
+    """Replaces known secret values, in every form, with `***`. False if it knows none."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        """`values` of fewer than SHORTEST characters are left out, not counting the space around them."""
+        """Ignore `values` of fewer than SHORTEST characters, without the space around them."""
         self._values = values = [value for value in values if len(value.strip()) >= SHORTEST]
         plain = {form for value in values for form in plain_forms(value)}
         self._exact = Needles(plain)
@@ -71,26 +85,26 @@ class Redactor:
         return bool(self._values)
 
     def knowing(self, values: Iterable[str]) -> Redactor:
-        """One that replaces these, too."""
+        """Return a redactor that replaces these values, too."""
         return Redactor((*self._values, *values))
 
     # --- is there anything? -------------------------------------------------------------------------------------------
 
     def holds(self, text: str) -> bool:
-        """Whether a whole form is in the text."""
+        """Return whether the text contains a whole form."""
         return bool(self._values) and self._holds(_bytes_of(text))
 
     def is_piece_at_an_end(self, text: str) -> bool:
-        """Whether the text begins or ends with a piece of a form, as what was cut out of a longer one may."""
+        """Return whether the text begins or ends with a piece of a form, as an excerpt may."""
         read = fold(_bytes_of(text))
         return self._spelled.piece_after(read, 0) > 0 or self._spelled.piece_before(read, len(read)) < len(read)
 
     def holds_in_json(self, data: bytes) -> bool:
-        """Whether a whole form is in the JSON in `data`, whose escapes are undone like any others."""
+        """Return whether the JSON in `data` contains a whole form; its escapes are undone like any others."""
         return bool(self._values) and self._holds(data)
 
     def may_change(self, data: bytes) -> bool:
-        """Whether a string of the JSON in `data` may look different afterwards; a cheap question, asked first."""
+        """Return whether redaction may change a string of the JSON in `data`; cheap, so ask this first."""
         return bool(self._values) and (any(sign in data for sign in _CUT_SIGNS) or self._holds(data))
 
     def _holds(self, data: bytes) -> bool:
@@ -101,7 +115,7 @@ class Redactor:
     # --- contents -----------------------------------------------------------------------------------------------------
 
     def storable(self, data: bytes) -> Storable | None:
-        """The content as a store takes it; None if a whole form of a secret is in it."""
+        """Return the content for a store; None if it contains a whole form."""
         if not self._values:
             return Storable(data)
         overlap = _SPREAD * self._spelled.longest + STRING_BYTES
@@ -110,19 +124,20 @@ class Redactor:
         return None if is_secret else Storable(data)
 
     def storable_json(self, data: bytes) -> Storable | None:
-        """The same for JSON, whose strings may spell a secret with escapes."""
+        """Return the JSON for a store; None if a string contains a whole form, perhaps with escapes."""
         return self.storable(data)
 
     def storable_text(self, text: str) -> Storable:
-        """The text in UTF-8, redacted."""
+        """Return the redacted text in UTF-8 for a store."""
         return Storable(self.redact(text).encode("utf-8", "replace"))
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def redact(self, text: str, *, is_cut: bool = False) -> str:
-        """The text with every known value, and every piece of one beside a cut, replaced.
+        """Replace every known value, and every piece of one beside a cut.
 
-        `is_cut` says that the text itself ends at a cut for which there is no word in it.
+        Args:
+            is_cut: the text ends at a cut that it does not mention.
         """
         if not self._values:
             return text
@@ -131,16 +146,16 @@ class Redactor:
         return _replaced(text, _in_characters(data, spans)) if spans else text
 
     def redact_piece(self, text: str) -> tuple[str, str]:
-        """The same for a text that goes on: what can be shown of it, and the rest, which may be the start of a value.
+        """Redact a text that goes on; return the part to show, and the rest, which may be the start of a value.
 
-        The rest, usually empty and shorter than two values, belongs in front of what comes next.
+        The rest is usually empty, and shorter than two values. Put it before the next piece.
         """
         if not self._values:
             return text, ""
         data = _bytes_of(text)
         spans = self._spans(data, False)
         end = self._open_at(data)
-        # A value may begin inside of one that is complete: the two are replaced as one, when both are there.
+        # A value may begin inside a complete one: the two are replaced together, once both are there.
         for start, stop in spans:
             if start < end < stop:
                 end = start if len(data) - start <= 2 * _SPREAD * self._spelled.longest else stop
@@ -163,7 +178,7 @@ class Redactor:
         return _merged(found) if found else found
 
     def _open_at(self, data: bytes) -> int:
-        """The first position from which on a form, or an escape, may go on in what comes next; else the length."""
+        """Return the first position from which a form or escape may continue in the next piece; else the length."""
         size = len(data)
         since = max(0, size - self._exact.longest)
         at = self._exact.open_at(read_in(data[since:], ()))
@@ -182,7 +197,7 @@ class Redactor:
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
     def _beside_cuts(self, read: bytes, has_escapes: bool, is_cut: bool) -> Iterator[Span]:
-        """Pieces of forms beside cuts, in what was read."""
+        """Yield the pieces of forms beside cuts, in folded bytes."""
         reach = _CUT_ESCAPE if has_escapes else 1
         words = [(len(read), len(read))] if is_cut else []
         if b"\xe2\x80\xa6" in read or b"..." in read or b"leftout]" in read:
@@ -203,7 +218,7 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _in_characters(data: bytes, spans: Iterable[Span]) -> list[Span]:
-    """Spans of the bytes of a text as spans of its characters; of what is partly in one, all is."""
+    """Convert spans of bytes to spans of characters; a character that is partly in a span is in it."""
     if data.isascii():
         return [*spans]
     converted: list[Span] = []
@@ -240,22 +255,19 @@ def _replaced(text: str, spans: Iterable[Span]) -> str:
 
 
 NO_SECRETS: Final = Redactor(())
-"""Where none is known."""
+"""Knows no secret and changes nothing."""
 
 
-# marks:
-# Recognises a text that was read without its secrets and is about to be written back like that.
-#
-# A model never sees a secret, but `***` in its place. What it writes with that in it would replace the secret by
-# three asterisks. As a mark counts what stands alone as a value does (`KEY=***`, `"***"`), not the emphasis or the
-# rule of a Markdown text, and only what was not in the file before. Pure. Called before a file is written.
-
-_MARK: Final = re.compile(rf"(?<![\w*]){re.escape(HIDDEN)}(?![\w*])")
-_RULE: Final = re.compile(rf"(?m)^[ \t]*{re.escape(HIDDEN)}[ \t]*\r?$")
+# --- marks in texts that are written back -----------------------------------------------------------------------------
 
 
 def marked_line(before: bytes, after: bytes) -> int | None:
-    """The number of the first line, from 1, with a mark, where there are more than before; None where there are not."""
+    """Return the first line with a mark, from 1, if there are more marks than before; else None.
+
+    A model never sees a secret, but `***`. A text that it writes back with that would replace the secret with three
+    asterisks. A mark is `***` that stands alone as a value does (`KEY=***`, `"***"`), unlike Markdown's emphasis and
+    rules, and only if the file did not have it before.
+    """
     if HIDDEN.encode() not in after:
         return None
     text = after.decode("utf-8", "replace")
@@ -269,15 +281,15 @@ def _marks(text: str) -> list[int]:
     return [found.start() for found in _MARK.finditer(_RULE.sub(lambda rule: " " * len(rule[0]), text))]
 
 
-# streams:
-# A text stream without secrets: what a process's standard streams become while something secret is known.
-#
-# Owns that no text reaches them by another way: there is no `buffer` to write bytes to. What is JSON is redacted by
-# its structure before, and written with `write_json`. Used by the console scripts of the engine and the adapter.
+# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 class RedactedStream(io.TextIOBase):
-    """Writes to `stream` what `redactor` leaves of each text; closed by whoever closes that one."""
+    """Writes redacted text to `stream`; does not close it.
+
+    There is no `buffer`, so no bytes reach the stream unredacted. JSON is redacted by its structure before, and written
+    with `write_json`.
+    """
 
     def __init__(self, stream: TextIO, redactor: Redactor) -> None:
         self._stream = stream
@@ -288,11 +300,11 @@ class RedactedStream(io.TextIOBase):
         return len(text)
 
     def write_json(self, data: bytes) -> None:
-        """Lines of JSON in UTF-8, which hold no secrets, whatever encoding the stream has."""
+        """Write lines of redacted JSON in UTF-8, whatever the stream's encoding."""
         write_json(self._stream, data)
 
     def flush(self) -> None:
-        if not self._stream.closed:  # by whoever closes that one, before this one is closed as garbage
+        if not self._stream.closed:  # it may be closed before this object is collected
             self._stream.flush()
 
     def fileno(self) -> int:
@@ -314,12 +326,12 @@ class RedactedStream(io.TextIOBase):
 
 
 def without_secrets(stream: TextIO, redactor: Redactor) -> TextIO:
-    """The stream, redacted where there is anything to redact."""
+    """Return the stream, redacted if any secret is known."""
     return cast("TextIO", RedactedStream(stream, redactor)) if redactor else stream
 
 
 def write_json(stream: TextIO, data: bytes) -> None:
-    """Writes lines of JSON in UTF-8 to a text stream, whatever its encoding is."""
+    """Write lines of JSON in UTF-8 to a text stream, whatever its encoding."""
     if isinstance(stream, RedactedStream):
         stream.write_json(data)
         return
@@ -328,41 +340,27 @@ def write_json(stream: TextIO, data: bytes) -> None:
     stream.buffer.flush()
 
 
-# structures:
-# Redaction of values with fields: events, what they consist of, and JSON.
-#
-# Texts are taken by what they are declared to be. A field of the type `str` is text. Identifiers (`ids`), literals
-# and fields of the type `text.Exact` are looked up or compared by somebody and stay: a secret may have the value
-# `completed`, and what is a word of ours there must stay one. Keys of mappings and names that user code makes up
-# (`text.Named`) stay as long as they are words, such as `tool_call_id`. What is declared as `object` is JSON from
-# elsewhere, and all its strings are text.
-#
-# Two kinds hold what a rebuild needs exactly: the source of a statement, and the answer to an effect. Where such a
-# text loses a secret, the event says so and carries the digest of what it was (`withheld`). A provider's signature
-# covers its text, so a text that changes loses it. Called by `EventLog` through the composition, by imports and
-# exports.
+# --- structures -------------------------------------------------------------------------------------------------------
 
-T = TypeVar("T", bound=Struct)
+
 Walk = Callable[[Redactor, Any], Any]
-"""From a value to the same without secrets: the value itself where it holds none."""
-_STRUCTURES_WORD: Final = re.compile(r"[A-Za-z_.]*")
-_NOTHING: Final[Collection[str]] = ()
+"""Returns a value without secrets: the value itself if it has none."""
 
 
 def redact_event(redactor: Redactor, event: Event) -> Event:
-    """The event with every known value replaced in all its texts; the event itself where there is none."""
+    """Replace every known value in all texts of the event; return the event itself if it has none."""
     if not redactor or not (redactor.may_change(encode(event)) or _is_cut(event)):
         return event
     return cast("Event", _struct(redactor, event))
 
 
 def redact_struct(redactor: Redactor, value: T) -> T:
-    """The structure with every known value replaced in all its texts; the structure itself where there is none."""
+    """Replace every known value in all texts of the structure; return the structure itself if it has none."""
     return cast("T", _struct(redactor, value)) if redactor else value
 
 
 def redact_json(redactor: Redactor, value: Any, exact: Collection[str] = _NOTHING) -> Any:
-    """A JSON value without secrets; keys that are words stay, and what stands under a key of `exact`."""
+    """Redact a JSON value, except keys that are words and the values of keys in `exact`."""
     match value:
         case str():
             return redactor.redact(value)
@@ -379,8 +377,8 @@ def redact_json(redactor: Redactor, value: Any, exact: Collection[str] = _NOTHIN
 
 
 def withheld(data: bytes) -> str:
-    """What stands for content that is not kept: the digest of it. Not one that a store would look for."""
-    from hashlib import blake2b  # here, because it loads OpenSSL, which costs a start-up 2 ms
+    """Return the digest that replaces content which is not kept, in a spelling that stores do not search for."""
+    from hashlib import blake2b  # here, because it loads OpenSSL, which takes 2 ms of a start-up
 
     return f"blake2b:{blake2b(data, digest_size=20).hexdigest()}"
 
@@ -393,9 +391,6 @@ def _is_cut(event: Event) -> bool:
             return False
 
 
-# --- structures -------------------------------------------------------------------------------------------------------
-
-
 def _struct(redactor: Redactor, value: Struct) -> Struct:
     changed = {
         name: clean
@@ -406,7 +401,7 @@ def _struct(redactor: Redactor, value: Struct) -> Struct:
 
 
 def _consequences(value: Struct, changed: dict[str, Any]) -> dict[str, Any]:
-    """What else changes where texts did."""
+    """Return the fields that change because texts did."""
     match value:
         case StatementRecorded() if "source" in changed:
             return {"withheld": withheld(value.source.encode("utf-8", "surrogatepass"))}
@@ -419,7 +414,7 @@ def _consequences(value: Struct, changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _captured(redactor: Redactor, value: Captured) -> Captured:
-    # What is cut here is cut in bytes, and no word in the text says so.
+    # Streams are cut in bytes, and the text does not mention it.
     text = redactor.redact(value.text, is_cut=value.truncated)
     return value if text is value.text else replace(value, text=text)
 
@@ -437,8 +432,8 @@ def _as_it_is(_redactor: Redactor, value: object) -> object:
 
 
 def _name(redactor: Redactor, name: str) -> str:
-    """A name without a secret in it; a word is none, because it may be one of ours."""
-    return name if _STRUCTURES_WORD.fullmatch(name) or not redactor.holds(name) else redactor.redact(name)
+    """Redact a name, unless it is a word, which may be one of ours."""
+    return name if _NAME_WORD.fullmatch(name) or not redactor.holds(name) else redactor.redact(name)
 
 
 def _either(redactor: Redactor, value: object) -> object:
@@ -453,14 +448,14 @@ def _either(redactor: Redactor, value: object) -> object:
 
 @cache
 def _walks(kind: type[Struct]) -> tuple[tuple[str, Walk], ...]:
-    """The fields of a structure that may hold text, each with how it is walked."""
+    """Return the fields of a structure that may contain text, each with its walk."""
     hints = get_type_hints(kind, include_extras=True)
     walks = ((name, _walk_of(hints[name])) for name in kind.__struct_fields__)
     return tuple((name, walk) for name, walk in walks if walk is not None)
 
 
 def _walk_of(hint: Any) -> Walk | None:
-    """How a value of the type is walked; None for one that holds no text."""
+    """Return the walk for values of a type; None if they contain no text."""
     if hint == Named:
         return _name
     if hint is str or hint is object:

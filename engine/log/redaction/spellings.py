@@ -1,37 +1,34 @@
-r"""Bytes as they read when what programs put into them is undone: colours, line breaks, quoting, escapes.
+r"""Folding: undoing what programs add to bytes, which is colours, line breaks, quoting and escapes.
 
-Pure. A value may be spelled in more ways than can be listed: which characters of a URL are escaped is each program's
-choice, a terminal's colours may begin anywhere, and base64 is broken into lines. So nothing here knows a value. `fold`
-undoes all of that in any bytes, and **what is looked for is folded as well**: a slice of a text spells a value if both
-fold to the same. A value that looks spelled, such as `a%41b`, is found like any other.
+Pure; knows no value. A value has more spellings than can be listed: each program chooses which characters of a URL it
+escapes, a terminal's colours may begin anywhere, and base64 is broken into lines. `fold` undoes all of that in any
+bytes, and **the values are folded as well**: a slice of a text spells a value if both fold to the same bytes. So a
+value that looks spelled, such as `a%41b`, is found like any other.
 
-A pass of folding undoes, in this order:
+A pass of folding, in this order:
 
-- NUL vanishes, so UTF-16 reads as ASCII;
-- sequences for terminals vanish; the text in one (a title, the address of a link) is set apart before the rest;
-- white space and quotation marks vanish, with a backslash before, so broken lines are whole;
-- `%41`, `\u0041`, `\x41`, `\101`, `&#65;` and `&amp;` become UTF-8; `\n` and other backslashes vanish.
+- removes NUL, so UTF-16 reads as ASCII;
+- removes terminal sequences; the text in one (a title, the address of a link) is put before the rest;
+- removes white space and quotation marks, with a backslash before them, so broken lines are joined;
+- decodes `%41`, `\u0041`, `\x41`, `\101`, `&#65;` and `&amp;` to UTF-8; removes `\n` and other backslashes.
 
-There are LEVELS passes, because JSON may stand in HTML, and that in a URL. Each rule looks at a bounded number of
-bytes, so that a text in pieces reads as the whole does. A rule may take the first bytes of a value for the end of an
-escape (`100%` before `abc`): SWALLOWED says how many.
+There are LEVELS passes, because JSON may be in HTML, and that in a URL. Each rule looks at a bounded number of bytes,
+so a text in pieces reads like the whole. A rule may take the first bytes of a value for the end of an escape (`100%`
+before `abc`); SWALLOWED says which.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from binascii import b2a_base64
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from html import unescape
 from itertools import accumulate, compress
 from typing import Final, NamedTuple, Protocol
 
 LEVELS: Final = 4
-"""Passes; each of a text's spellings takes one, and the last looks whether anything is left."""
+"""The number of passes. Each nested spelling takes one, and the last pass finds nothing left."""
 STRING_BYTES: Final = 2_000
 """The longest text in a sequence for terminals."""
 _HEX: Final = b"[0-9A-Fa-f]"
@@ -51,19 +48,19 @@ _INDENT: Final = rb"[ \t\r\n]*+(?:>[> \t]*+)?"
 GAP: Final = re.compile(
     rb"\n" + _INDENT + rb"|\r" + _INDENT + rb"|\\(?<!\\\\)\\*+(?:[\r\nrn]" + _INDENT + rb"|[ \t'\"`])"
 )
-"""Between lines, also of a quotation, and what is quoted by a backslash and vanishes without it."""
+"""Gaps between lines, even of a quotation, and characters that are removed together with the backslash before them."""
 NOISE: Final = b" \t\r\n\v\f'\"`"
 NUL: Final = b"\0"
 _ESCAPE: Final = rb"UHHHHHHHH|u[dD][89abAB]HH\\+u[dD][c-fC-F]HH|uHHHH|xHH|[0-3][0-7]{2}|[tvfab]|e(?=\[)"
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX]H{1,6}|[A-Za-z][A-Za-z0-9]{1,7});"
 _STRING_END: Final = rb"(?:u001[bB]|x1[bB]|033)\1\1\\\\(?!\\)"
-"""The end of a sequence's text, spelled: its backslash takes twice as many as the escape before it."""
+"""The escaped end of a sequence's text: its backslash takes twice as many backslashes as the escape before it."""
 _OTHER_UNITS: Final = rb"|\\(\\*)(?:" + _STRING_END + rb"|" + _ESCAPE + rb")?|" + _ENTITY
 UNIT: Final = _pattern(rb"%HH" + _OTHER_UNITS)
 _UNITS: Final = _pattern(rb"%HH(?:%HH)*" + _OTHER_UNITS)
-"""Like that of sequences, these begin with single bytes, which `re` looks for at once."""
+"""These patterns begin with single bytes, which `re` finds quickly."""
 _CONTROLS: Final = {b"a": b"\x07", b"b": b"\x08", b"e": b"\x1b"}
-"""What single letters after a backslash stand for, but for white space."""
+"""The meaning of single letters after a backslash, except white space."""
 UNFINISHED_SEQUENCE: Final = re.compile(
     rb"(?:(?:\x1b\[|\xc2\x9b)[0-?]{0,64}[ -/]{0,8}|\xc2|\x1b(?:[\]P^_X][^\x07\x1b\n]{0,%d}\x1b?|[ -/]{0,8}))\Z"
     % (STRING_BYTES + 5)
@@ -72,16 +69,16 @@ UNFINISHED_UNIT: Final = _pattern(
     rb"(?:%H?|\\(?:UH{0,7}|u[dD][89abAB]HH(?:\\+(?:u(?:[dD](?:[c-fC-F]H?)?)?)?)?|uH{0,3}|xH?|[0-3][0-7]?|e)?"
     rb"|&(?:#(?:[0-9]{0,7}|[xX]H{0,6})|[A-Za-z][A-Za-z0-9]{0,7})?)\Z"
 )
-"""What may become one of these when more comes."""
+"""The beginning of a sequence or escape at the end of a text that goes on."""
 SWALLOWED: Final = tuple(
     map(_pattern, (b"H", b"HH", b"HHH", b"HHHH", _CODE, rb"[ -/]{0,8}[0-~]", rb"\[" + _CODE, rb"[A-Za-z0-9#]{0,8};",
                    rb"uHHHH|xHH|[nrtvfab]", rb">[> \t]*"))
 )  # fmt: skip
-"""What an escape, a sequence or the mark of a quoted line may take of the bytes after it."""
+"""The bytes that an escape, a sequence or the mark of a quoted line may take from a value after it."""
 
 
 def fold(data: bytes) -> bytes:
-    """The bytes as they read; slices of a text that fold to the same spell the same."""
+    """Fold the bytes. Two slices of a text that fold to the same bytes spell the same value."""
     for _ in range(LEVELS):
         data = before = _without_gaps(data)
         if has_units(data):
@@ -94,17 +91,17 @@ def fold(data: bytes) -> bytes:
 
 
 def has_sequences(data: bytes) -> bool:
-    """Whether there may be a sequence for terminals."""
+    """Return whether there may be a terminal sequence."""
     return b"\x1b" in data or b"\xc2\x9b" in data
 
 
 def has_gaps(data: bytes) -> bool:
-    """Whether there may be a gap that is more than white space and quotation marks."""
+    """Return whether there may be a gap of more than white space and quotation marks."""
     return b"\\" in data or b">" in data
 
 
 def has_units(data: bytes) -> bool:
-    """Whether there may be an escape."""
+    """Return whether there may be an escape."""
     return b"%" in data or b"\\" in data or b"&" in data
 
 
@@ -124,7 +121,7 @@ def _apart(text: bytes) -> bytes:
 
 @lru_cache(maxsize=4_096)
 def undone(spelled: bytes) -> bytes:
-    """The bytes that an escape, or a run of backslashes, stands for."""
+    """Decode an escape or a run of backslashes."""
     if spelled.endswith(b"\\") and spelled.strip(b"\\"):
         return b"\x1b\\"
     match spelled[:1], (escape := spelled.lstrip(b"\\"))[:1]:
@@ -153,104 +150,17 @@ def _character(code: int) -> bytes:
     return (chr(code) if code <= _LAST_CHARACTER else "").encode("utf-8", "surrogatepass")
 
 
-# forms:
-# The forms of a secret value: which bytes stand for it where no program has quoted, escaped or broken them.
+# --- where each byte comes from ---------------------------------------------------------------------------------------
 #
-# Pure. Quoting, escapes and line breaks are undone by `spellings`, so no form knows of them. Called by `redactor`,
-# once for each value.
-#
-# Two things are not obvious. base64 works on groups of three bytes, so the value looks different at each of the three
-# places where it may begin in a group; the characters at its ends that also depend on the neighbours belong to no
-# form. And what is encoded was often text around the value: UTF-16 (PowerShell), or JSON, which escapes some
-# characters.
-
-LINE: Final = 16
-"""Characters that a line of a longer secret has at least, to be secret by itself."""
-_ARMOUR: Final = "-----"
-_TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
-_ENCODINGS: Final = ("latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
-_LATIN_1: Final = 0xFF
-_GROUP: Final = 3
-_BITS: Final = 6
-
-
-def plain_forms(value: str) -> set[bytes]:
-    """The value, and each line of it that is secret by itself, in all encodings."""
-    return {data for text in {value.strip(), *secret_lines(value)} for data in _encoded(text)}
-
-
-def secret_lines(value: str) -> Iterator[str]:
-    """The lines that are secret by themselves, because listings put numbers and indentation between lines.
-
-    Such a line holds LINE characters without a blank, of two kinds (letters and digits, or both cases). Words, keys of
-    JSON and the armour of PEM do not, and occur in other texts.
-    """
-    lines = [line.strip() for line in value.splitlines()]
-    if len(lines) > 1:
-        yield from (line for line in lines if _TOKEN.search(line) and not line.startswith(_ARMOUR))
-
-
-def encoded_forms(value: str) -> set[bytes]:
-    """The whole value in base64 and in hexadecimal digits, and with `+` for blanks, as forms on the web have it."""
-    value = value.strip()
-    data = bytes_of(value)
-    inner = {
-        data,
-        *(json.dumps(value, ensure_ascii=bool(is_ascii))[1:-1].encode("utf-8", "replace") for is_ascii in (0, 1)),
-    }
-    # Without its last zero, text in UTF-16 is the same in both orders of bytes.
-    inner |= {wide[:-1] if value.isascii() else wide for wide in _wide(value)}
-    forms = {form for each in inner for form in _in_base64(each)}
-    return forms | {data.hex().encode(), data.hex().upper().encode(), data.replace(b" ", b"+")}
-
-
-def bytes_of(value: str) -> bytes:
-    """A value as it stands in a file or in the environment."""
-    # A variable of the environment may hold bytes that are not UTF-8.
-    with suppress(UnicodeEncodeError):
-        return value.encode("utf-8", "surrogateescape")
-    return value.encode("utf-8", "replace")
-
-
-def _encoded(text: str) -> Iterator[bytes]:
-    yield bytes_of(text)
-    if text.isascii():
-        return
-    yield text.encode("utf-8", "surrogatepass")
-    yield bytes_of(text).decode("utf-8", "replace").encode()
-    # `ascii` and JavaScript escape what is in Latin-1 by its byte.
-    yield b"".join(char.encode("utf-8" if ord(char) > _LATIN_1 else "latin-1", "surrogatepass") for char in text)
-    for encoding in _ENCODINGS:
-        with suppress(UnicodeEncodeError):
-            yield text.encode(encoding)
-
-
-def _wide(value: str) -> Iterator[bytes]:
-    for encoding in ("utf-16-le",) if value.isascii() else ("utf-16-le", "utf-16-be"):
-        with suppress(UnicodeEncodeError):
-            yield value.encode(encoding)
-
-
-def _in_base64(data: bytes) -> Iterator[bytes]:
-    for before in range(_GROUP):
-        encoded = b2a_base64(bytes(before) + data, newline=False)
-        form = encoded[-(-8 * before // _BITS) : 8 * (before + len(data)) // _BITS]
-        yield from (form, form.replace(b"+", b"-").replace(b"/", b"_"))
-
-
-# readings:
-# How bytes read, and where each of the folded bytes stands in the original: `spellings.fold`, step by step.
-#
-# Pure. Takes longer than folding, and is made only where something was found, or for the end of a text that goes on.
-# Each step keeps what it needs to go back, so a position is followed down through all of them. Called by `redactor`;
-# `needles` asks for places.
+# Slower than `fold`, and made only after a match, or for the end of a text that goes on. Each step keeps what it needs
+# to go back, so a position is followed down through all steps.
 
 _BLOCK: Final = 4_096
 _KEPT: Final = {dropped: bytes(byte not in dropped for byte in range(256)) for dropped in (NOISE, NUL)}
 
 
 class Step(Protocol):
-    """What is left after a step, and where each byte of that was before the step."""
+    """The bytes after a step, and where each of them was before the step."""
 
     @property
     def data(self) -> bytes: ...
@@ -259,9 +169,9 @@ class Step(Protocol):
 
 
 class Reading(NamedTuple):
-    """The folded bytes, with the steps to them from the original.
+    """Folded bytes with the steps that lead to them from the original.
 
-    `unfinished` is the position in the original from which on what follows may change how it reads; else its length.
+    From position `unfinished` of the original on, a next piece may change the reading; it is the length if none may.
     """
 
     data: bytes
@@ -270,24 +180,24 @@ class Reading(NamedTuple):
     unfinished: int
 
     def start(self, position: int) -> int:
-        """Where a byte begins in the original, with the escape that spells it."""
+        """Return where a byte, or the escape that spells it, begins in the original."""
         for step in reversed(self.steps):
             position = step.start(position)
         return position
 
     def end(self, position: int) -> int:
-        """Where the byte before a position ends in the original."""
+        """Return where the byte before a position ends in the original."""
         for step in reversed(self.steps):
             position = step.end(position)
         return position
 
     @property
     def is_edited(self) -> bool:
-        """Whether more was undone than white space and the like."""
+        """Whether more than white space was undone."""
         return any(isinstance(step, Edited) for step in self.steps)
 
     def start_of_lead(self, position: int, lead: bytes) -> int | None:
-        """Where `lead` begins in the original, if it is right before a byte and a step took it for something else."""
+        """Return where `lead` begins in the original, if it is right before a byte and a step swallowed it."""
         for number in range(len(self.steps) - 1, -1, -1):
             position, below = self.steps[number].start(position), self._below(number)
             if below.data.endswith(lead, 0, position):
@@ -295,7 +205,7 @@ class Reading(NamedTuple):
         return None
 
     def end_of_tail(self, position: int, tail: bytes) -> int | None:
-        """The same of what follows the byte before a position: where it ends."""
+        """Return where `tail` ends in the original, if it is right after a byte and a step swallowed it."""
         for number in range(len(self.steps) - 1, -1, -1):
             position, below = self.steps[number].end(position), self._below(number)
             if below.data.startswith(tail, position):
@@ -303,15 +213,15 @@ class Reading(NamedTuple):
         return None
 
     def _below(self, number: int) -> Reading:
-        """As it read before a step."""
+        """Return the reading before a step."""
         return read_in(self.original, self.steps[:number])
 
 
 def reading(data: bytes, *, is_open: bool = False) -> Reading:
-    """`fold(data)`, and where each byte of it comes from, which takes longer.
+    """Return `fold(data)` with the origin of each byte, which takes longer.
 
     Args:
-        is_open: more follows, so the end that this may change is left out.
+        is_open: more follows, so an end that may still change is left out.
     """
     reader = _Reader(data, is_open)
     for _ in range(LEVELS):
@@ -325,7 +235,7 @@ def reading(data: bytes, *, is_open: bool = False) -> Reading:
 
 
 class _Reader:
-    """The steps that were made, `now` what is left after them."""
+    """Makes the steps; `now` are the bytes after them."""
 
     def __init__(self, data: bytes, is_open: bool) -> None:
         self.steps: list[Step] = []
@@ -346,7 +256,7 @@ class _Reader:
             self.add(Kept(self.now, NUL))
         self._leave_out(UNFINISHED_SEQUENCE)
         self.add(_edited(self.now, SEQUENCE))
-        # Backslashes vanish if they begin a gap, and what is before them goes on behind it. The last tells that.
+        # Backslashes that begin a gap are removed, and the text continues behind it. The last one shows which they are.
         if self._is_open and self.now.endswith(b"\\"):
             self._cut(len(self.now.rstrip(b"\\")), len(self.now) - 1)
         if has_gaps(self.now):
@@ -364,12 +274,12 @@ class _Reader:
 
 
 def read_in(data: bytes, steps: Sequence[Step], unfinished: int = -1) -> Reading:
-    """The reading to which some steps lead; without any, that of bytes as they stand."""
+    """Return the reading after some steps; without any, the bytes themselves."""
     return Reading(steps[-1].data if steps else data, data, steps, len(data) if unfinished < 0 else unfinished)
 
 
 class Kept:
-    """What is left without some bytes."""
+    """The step that removes some bytes."""
 
     def __init__(self, before: bytes, dropped: bytes) -> None:
         self.data = before.translate(None, dropped)
@@ -379,7 +289,7 @@ class Kept:
 
     @cached_property
     def _counts(self) -> list[int]:
-        """How many bytes are left of what is before each block."""
+        """How many bytes are left before each block."""
         starts = range(0, len(self._before), _BLOCK)
         sizes = (len(self._before[start : start + _BLOCK].translate(None, self._dropped)) for start in starts)
         return list(accumulate(sizes, initial=0))
@@ -399,10 +309,10 @@ class Kept:
 
 
 class Edited(NamedTuple):
-    """What is left when some of it was replaced.
+    """The step that replaces some ranges.
 
-    Stretches that stay alternate with what was replaced, the former first: `starts` are positions in `data`, and
-    `places` where these were before.
+    Unchanged and replaced ranges alternate, an unchanged one first. `starts` are their positions in `data`, `places`
+    those before the step.
     """
 
     data: bytes
@@ -448,209 +358,3 @@ def _edited(data: bytes, pattern: re.Pattern[bytes]) -> Edited:
         add(undone(found[0]) if pattern is UNIT else b"", found.end())
         last = found.end()
     return Edited(b"".join([*parts, data[last:]]), starts, places)
-
-
-# needles:
-# What is looked for in bytes as they stand or read: whole forms, their beginnings at an end, pieces beside cuts.
-#
-# Pure. Knows no text, and not where forms come from (`forms`). Called by `redactor`.
-#
-# **Swallowed ends.** Where something before a value looks like the beginning of an escape, the value's first bytes
-# read
-# as the end of that (`100%` before `abc`), and the same at its end. So each form is also looked for without the bytes
-# that may be missing, and counts if these stand there literally.
-#
-# **Cost.** A text without a secret costs one search for each form. All else happens only where something was found.
-# Pieces are recognised by SHORTEST bytes at a time, so that no text takes longer than its length.
-
-SHORTEST: Final = 8
-"""Bytes of a form, and of a piece of one; shorter ones occur in ordinary text too often."""
-_CORE: Final = 4
-"""Bytes that are left, at least, of a form whose ends are swallowed."""
-_LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
-_BLANK: Final = re.compile(rb"[ \t]")
-_BACKSLASHES: Final = re.compile(rb"\\+")
-_QUOTES: Final = b" \t'\"`"
-_BLANKS: Final = b" \t\0\\"
-
-Span = tuple[int, int]
-
-
-class Needle(NamedTuple):
-    """A form as it reads, without a `lead` and a `tail` that stand there as they are.
-
-    `is_blank` says that there are blanks in the form, so there may be some in the text.
-    """
-
-    data: bytes
-    lead: bytes
-    tail: bytes
-    is_blank: bool
-
-    @property
-    def is_partial(self) -> bool:
-        return bool(self.lead or self.tail)
-
-
-class _Beginnings:
-    """The beginnings of some needles, by their first bytes."""
-
-    def __init__(self, needles: Iterable[Needle], longest: int) -> None:
-        self._longest = longest
-        self._long: dict[bytes, list[Needle]] = {}
-        self._short: dict[bytes, list[Needle]] = {}
-        for needle in needles:
-            self._long.setdefault(needle.data[:SHORTEST], []).append(needle)
-            for length in range(0 if needle.lead else 1, min(SHORTEST, len(needle.data))):
-                self._short.setdefault(needle.data[:length], []).append(needle)
-
-    def at_end(self, reading: Reading) -> Iterator[int]:
-        """Where in the original beginnings begin with which the reading ends."""
-        data, size = reading.data, len(reading.data)
-        for start, needles in self._long.items():
-            at = data.find(start, max(0, size - self._longest))
-            while at >= 0:
-                rest = data[at:]
-                for needle in needles:
-                    if len(needle.data) + bool(needle.tail) > len(rest) and needle.data.startswith(rest):
-                        yield from _starts(needle, reading, at)
-                at = data.find(start, at + 1)
-        for length in range(min(SHORTEST, size + 1)):
-            for needle in self._short.get(data[size - length :], ()):
-                yield from _starts(needle, reading, size - length)
-
-
-class Needles:
-    """Some forms, and where they are in readings."""
-
-    def __init__(self, forms: Iterable[bytes], read: Callable[[bytes], bytes] | None = None) -> None:
-        """`forms` are looked for as `read` reads them, else as they stand, if they have SHORTEST bytes then."""
-        read_forms = {(read(form) if read else form): form for form in sorted(forms)}
-        self._read = read
-        self._forms = list(read_forms.values())
-        self._whole = sorted((data for data in read_forms if len(data) >= SHORTEST), key=lambda data: (len(data), data))
-        self._needles: list[Needle] = []
-        cores: list[bytes] = []
-        for data in self._whole:
-            needles = [*_needles(read_forms[data], data, read)]
-            self._needles += needles
-            cores += _without_longer(sorted((needle.data for needle in needles), key=len))
-        self._cores = _without_longer(sorted(cores, key=len))
-        self._sizes = list(map(len, self._cores))
-        self.longest = max(map(len, self._whole), default=0)
-
-    def may_be_in(self, data: bytes) -> bool:
-        """Whether a form may be in bytes that were read; a cheap question, asked first."""
-        return any(map(data.__contains__, self._cores[: bisect_right(self._sizes, len(data))]))
-
-    def found(self, reading: Reading) -> Iterator[Span]:
-        """Where forms are in the original."""
-        is_edited = reading.is_edited
-        for needle in self._needles:
-            if is_edited or not needle.is_partial:
-                start = reading.data.find(needle.data)
-                while start >= 0:
-                    yield from _spans(needle, reading, start, start + len(needle.data))
-                    start = reading.data.find(needle.data, start + 1)
-
-    def open_at(self, reading: Reading) -> int | None:
-        """The first position in the original from which all is the beginning of a form, and not yet the form."""
-        found = [*self._whole_beginnings.at_end(reading)]
-        if reading.is_edited:
-            found += self._partial_beginnings.at_end(reading)
-        return min(found, default=None)
-
-    @cached_property
-    def _whole_beginnings(self) -> _Beginnings:
-        return _Beginnings([needle for needle in self._needles if not needle.is_partial], self.longest)
-
-    @cached_property
-    def _partial_beginnings(self) -> _Beginnings:
-        return _Beginnings([needle for needle in self._needles if needle.is_partial], self.longest)
-
-    def piece_before(self, data: bytes, end: int) -> int:
-        """Where what is before `end` begins, if it may be a piece of a form; else `end`."""
-        start = end - SHORTEST
-        if start < 0 or data[start:end] not in self._grams:
-            return next((end - n for n in self._short_lengths if end >= n and data[end - n : end] in self._short), end)
-        while start and data[start - 1 : start - 1 + SHORTEST] in self._grams:
-            start -= 1
-        return start
-
-    def piece_after(self, data: bytes, start: int) -> int:
-        """Where what is from `start` on ends, if it may be a piece of a form; else `start`."""
-        if data[start : start + SHORTEST] not in self._grams:
-            return next((start + n for n in self._short_lengths if data[start : start + n] in self._short), start)
-        at = start + 1
-        while data[at : at + SHORTEST] in self._grams:
-            at += 1
-        return at + SHORTEST - 1
-
-    @cached_property
-    def _grams(self) -> frozenset[bytes]:
-        # Made when the first text comes that was cut.
-        return frozenset(_slices(self._whole))
-
-    @cached_property
-    def _short(self) -> frozenset[bytes]:
-        """What SHORTEST bytes of a form read as where there are blanks or quotation marks in them."""
-        if self._read is None:
-            return frozenset()
-        read = set(map(self._read, _slices(form for form in self._forms if self._read(form) != form)))
-        return frozenset(gram for gram in read if _CORE <= len(gram) < SHORTEST)
-
-    @cached_property
-    def _short_lengths(self) -> list[int]:
-        return sorted({len(gram) for gram in self._short}, reverse=True)
-
-
-def _slices(forms: Iterable[bytes]) -> Iterator[bytes]:
-    return (form[at : at + SHORTEST] for form in forms for at in range(len(form) - SHORTEST + 1))
-
-
-def _needles(form: bytes, data: bytes, read: Callable[[bytes], bytes] | None) -> Iterator[Needle]:
-    is_blank = b" " in form
-    yield Needle(data, b"", b"", is_blank)
-    if read is None:
-        return
-    for beginning in {form.lstrip(_QUOTES), data}:
-        leads = {found.end() for pattern in SWALLOWED if (found := pattern.match(beginning))}
-        for length in sorted(leads - {0}):
-            if len(rest := read(beginning[length:])) >= _CORE:
-                yield Needle(rest, beginning[:length], b"", is_blank)
-    tail = UNFINISHED_UNIT.search(form)
-    if tail is not None and len(rest := read(form[: tail.start()])) >= _CORE:
-        yield Needle(rest, b"", tail[0], is_blank)
-
-
-def _spans(needle: Needle, reading: Reading, start: int, end: int) -> Iterator[Span]:
-    last = reading.end_of_tail(end, needle.tail) if needle.tail else reading.end(end)
-    if last is not None:
-        if needle.tail == b"\\" and (more := _BACKSLASHES.match(reading.original, last)):  # because it is quoted
-            last = more.end()
-        for first in _starts(needle, reading, start, last):
-            yield first, last
-
-
-def _starts(needle: Needle, reading: Reading, start: int, last: int | None = None) -> Iterator[int]:
-    """Where in the original a needle begins that is at a place of a reading; nothing, where it is none."""
-    first = reading.start_of_lead(start, needle.lead) if needle.lead else reading.start(start)
-    if first is None:
-        return
-    text = reading.original[first:last]
-    # What is broken by blanks is something else: `state mentioned` is no `statement`.
-    if (
-        needle.is_blank
-        or len(text) == len(needle.data)
-        or not _BLANK.search(_LINE_BREAK.sub(b"", text.rstrip(_BLANKS)))
-    ):
-        yield first
-
-
-def _without_longer(cores: Sequence[bytes]) -> list[bytes]:
-    """Those, from the shortest on, that hold no other one: where none of these is in a text, none is."""
-    shortest: list[bytes] = []
-    for core in cores:
-        if not any(map(core.__contains__, shortest)):
-            shortest.append(core)
-    return shortest

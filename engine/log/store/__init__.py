@@ -1,8 +1,8 @@
-"""The implementations of `log.store_protocol.Store`, one row each; the first is the default.
+"""The stores that implement `log.store_protocol.Store`, one row each; the first is the default.
 
-A backend is a module and a row in STORES. Whoever makes a host chooses by name; there is no setting for it, because the
-only other backend today forgets its sessions at the end of the process, which no user can want of an agent that
-promises to resume them. Must import nothing that costs time: a maker imports its backend when it is called.
+A store is a module and a row in STORES. The program that makes a host chooses one by name. There is no setting for it:
+the other store forgets its sessions when the process ends, and users expect to resume theirs. Must import nothing slow;
+a maker imports its store when it is called.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ...core.errors import InvalidRequestError
 from ..store_protocol import Store
 
 DATABASE: Final = "sessions.db"
-"""The file of the default backend in the state directory."""
+"""The file of the default store in the state directory."""
 
 
 def _sqlite(path: Path, clock: Clock) -> Store:
-    from .sqlite import SqliteStore  # for start-up: paid by whoever opens it
+    from .sqlite import SqliteStore  # here, so that only a program that opens it pays for it
 
     return SqliteStore(path, clock)
 
 
 def _memory(_path: Path, clock: Clock) -> Store:
-    from .memory import MemoryStore  # for start-up, as above
+    from .memory import MemoryStore  # here, as above
 
     return MemoryStore(clock)
 
@@ -34,12 +34,12 @@ def _memory(_path: Path, clock: Clock) -> Store:
 Maker = Callable[[Path, Clock], Store]
 
 STORES: Final[tuple[tuple[str, Maker], ...]] = (("sqlite", _sqlite), ("memory", _memory))
-"""Name and maker of each backend. A maker takes the database's path (unused by `memory`) and performs no I/O."""
+"""Name and maker of each store. A maker takes the database's path (unused by `memory`) and performs no I/O."""
 DEFAULT: Final = STORES[0][0]
 
 
 def open_store(state_dir: Path, clock: Clock, kind: str = DEFAULT) -> Store:
-    """The backend called `kind`, whose database is DATABASE in the user's state directory; performs no I/O.
+    """Return the store called `kind`, with its database in the state directory; performs no I/O.
 
     Raises:
         InvalidRequestError: no row of STORES has that name.

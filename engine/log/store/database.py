@@ -1,6 +1,13 @@
-"""Directories and files that only their owner may read, whatever the umask is. Knows nothing of databases.
+"""One SQLite file: created private, recognised, migrated, connected to durably, and checked to be still in place.
 
-Used for the store's database, its backups and its lock files.
+WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer.
+
+A file that was removed or replaced takes commits as long as a process has it open; they return, and are lost with the
+process. So a commit counts only if the path names the written file afterwards; a look before it could not promise
+that. The same goes for the WAL, where a commit is until a checkpoint. A look is two calls of `stat`, 3 us together.
+
+Must not know what an event is. `sqlite` reads with it, `writer` and `maintenance` write; `locks` makes its directory
+with it.
 """
 
 from __future__ import annotations
@@ -18,12 +25,24 @@ from typing import Final, TypeVar
 from ...core.errors import StoreError, StoreGoneError, StoreTooNewError
 from .schema import APPLICATION_ID, Migration
 
+_Result = TypeVar("_Result")
+_Identity = tuple[int, int]
+
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.02  # seconds between attempts; SQLite reports some conflicts without waiting at all
+_CHECKPOINT_PAGES: Final = 1000
+"""The size of the WAL (4 MB) at which a commit runs a checkpoint; reached only if the writer is never idle.
+
+Not larger, because a growing WAL makes every commit slower (0.20-0.28 ms instead of 0.14-0.16 when it is overwritten)
+and recovery longer (6 ms at 4,000 pages, 2 ms at 1,000). Not smaller, because a checkpoint costs 1 to 6 ms."""
+_INDEX_BYTES: Final = 1 << 15
+"""The smallest index of a WAL, which SQLite needs to open a database."""
 
 
 def make_directory(path: str) -> None:
-    """Makes the directory and those above it that are missing, each with mode 0700. Raises OSError."""
+    """Make the directory and its missing parents, each with mode 0700 whatever the umask. Raises OSError."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
@@ -32,17 +51,17 @@ def make_directory(path: str) -> None:
     try:
         os.mkdir(path, _DIRECTORY_MODE)
     except FileExistsError:
-        if os.path.isdir(path):  # because another process may have been faster
+        if os.path.isdir(path):  # another process may have been faster
             return
         raise
-    os.chmod(path, _DIRECTORY_MODE)  # because mkdir subtracts the umask, which may take the owner's rights
+    os.chmod(path, _DIRECTORY_MODE)  # mkdir subtracts the umask, which may take the owner's rights
     _sync(parent)
 
 
 def make_private(path: str) -> None:
-    """Makes an empty file with mode 0600, or takes the rights of others from the one that is there. Raises OSError.
+    """Make an empty file with mode 0600, or take the rights of others from an existing one. Raises OSError.
 
-    An existing file is never opened: closing it would drop every lock that SQLite holds on it in this process.
+    An existing file is never opened: closing it would drop every lock that SQLite has on it in this process.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
@@ -51,7 +70,7 @@ def make_private(path: str) -> None:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EEXIST, "there is something that is no file") from None
         if stat.S_IMODE(mode) & ~_FILE_MODE:
-            with contextlib.suppress(PermissionError):  # because the file may be somebody else's
+            with contextlib.suppress(PermissionError):  # the file may be another user's
                 os.chmod(path, _FILE_MODE)
         return
     try:
@@ -68,19 +87,8 @@ def _sync(directory: str) -> None:
         os.close(descriptor)
 
 
-# in place:
-# Whether the database that is open is still the one at its path, so that what is committed can be found again.
-#
-# A file that was removed, or had another put in its place, goes on taking commits as long as somebody has it open:
-# they return, and are gone with the process. So a commit counts only if afterwards the path names the file that it
-# went to, which a look before it could not promise. The same holds for the WAL, where a commit is until a checkpoint.
-# A look is two calls of `stat`, 3 us together. Knows nothing of SQLite. Used by `database`.
-
-_Identity = tuple[int, int]
-
-
 class InPlace:
-    """The database at `path`, as it is now."""
+    """The identity of the database file at `path` and of its WAL, to notice that either was removed or replaced."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -89,14 +97,14 @@ class InPlace:
         self._wal_file: _Identity | None = None
 
     def check(self) -> None:
-        """Raises StoreGoneError where another file, or none, is at the path."""
+        """Raise StoreGoneError if another file, or none, is at the path."""
         if _identity(self._path) != self._file:
             raise StoreGoneError(self._path)
 
     def check_commit(self) -> None:
-        """The same, of the WAL too, after a commit on a connection that stays open.
+        """Check the WAL, too, after a commit on a connection that stays open.
 
-        SQLite keeps the WAL as long as anybody has the database open, so it is the same one after each commit.
+        SQLite keeps the WAL while any process has the database open, so it is the same file after each commit.
         """
         self.check()
         wal = _identity(self._wal)
@@ -114,24 +122,6 @@ def _identity(path: str) -> _Identity | None:
     return found.st_dev, found.st_ino
 
 
-# database:
-# One SQLite file: created with private rights, recognised, migrated, and connected to with durable settings.
-#
-# WAL with synchronous=FULL: a commit that returned survives power loss, and readers never wait for the writer. Must
-# not know what an event is. Used by `sqlite` for reading, by `writer` and `removal` for writing.
-
-_Result = TypeVar("_Result")
-
-_ATTEMPTS: Final = 5
-_PAUSE: Final = 0.02  # seconds between attempts, because some conflicts are reported without SQLite waiting at all
-_CHECKPOINT_PAGES: Final = 1000
-"""The WAL that a commit checkpoints by itself (4 MB), reached only by a burst that leaves the writer no idle moment.
-
-Not more, because a WAL file that still grows makes every commit slower (0.20-0.28 ms instead of 0.14-0.16 where it is
-overwritten) and recovery longer (6 ms at 4,000 pages, 2 at 1,000); not less, because a checkpoint costs 1 to 6 ms."""
-
-_INDEX_BYTES: Final = 1 << 15
-"""Of a WAL's index, the least that SQLite needs to open a database."""
 _REASONS: Final = (
     (sqlite3.SQLITE_FULL, "the disk is full; free some space"),
     (sqlite3.SQLITE_READONLY, "it may not be written; make the file and its directory writable"),
@@ -147,7 +137,7 @@ _REASONS: Final = (
 
 
 def explain(path: str, error: BaseException) -> str:
-    """One sentence that says what is wrong with the database at `path` and what to do."""
+    """Return a sentence that says what is wrong with the database at `path` and what to do."""
     if isinstance(error, StoreError):
         return str(error)
     if isinstance(error, UnicodeDecodeError):  # the sqlite3 module could not read SQLite's own message
@@ -161,7 +151,7 @@ def explain(path: str, error: BaseException) -> str:
 
 
 def _has_room(path: str) -> bool:
-    """Whether the WAL's index could be made beside it: without room for that SQLite says that the disk failed."""
+    """Return whether there is room for the WAL's index; without it SQLite reports a failed disk."""
     try:
         return shutil.disk_usage(os.path.dirname(path)).free >= _INDEX_BYTES
     except OSError:
@@ -169,17 +159,17 @@ def _has_room(path: str) -> bool:
 
 
 def printable(path: str) -> str:
-    """The path as text that any terminal can take; bytes that are not UTF-8 become escapes."""
+    """Return the path as text for any terminal; bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether other processes kept the whole database locked."""
+    """Return whether other processes kept the whole database locked."""
     return _code(error) == sqlite3.SQLITE_BUSY
 
 
 def retry_while_busy(action: Callable[[], _Result]) -> _Result:
-    """Performs the action, again where other processes kept it from happening, a bounded number of times."""
+    """Perform the action; try again, a bounded number of times, while other processes block it."""
     for attempt in range(1, _ATTEMPTS):
         try:
             return action()
@@ -191,7 +181,7 @@ def retry_while_busy(action: Callable[[], _Result]) -> _Result:
 
 
 class Database:
-    """An open store file. Any thread may read; `connect` is for the one that writes, which asks `in_place` afterwards.
+    """An open store file. Any thread may read. The writing thread uses `connect`, then checks `in_place`.
 
     Args:
         path: absolute, without symbolic links, so that all processes find the same locks.
@@ -223,7 +213,7 @@ class Database:
         self.in_place = InPlace(path)
 
     def connect(self) -> sqlite3.Connection:
-        """A connection in autocommit mode; transactions are begun and ended by statements. Raises sqlite3.Error."""
+        """Open a connection in autocommit mode; SQL statements begin and end transactions. Raises sqlite3.Error."""
         connection = sqlite3.connect(
             self._uri or self.path,
             timeout=self._timeout,
@@ -243,8 +233,8 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """A connection for this caller alone. SQLite's errors become StoreError."""
-        self.in_place.check()  # also because SQLite would make a new file where there is none
+        """Lend a connection to this caller alone. SQLite's errors become StoreError."""
+        self.in_place.check()  # also because SQLite would create a missing file
         with self._explained():
             try:
                 connection = self._idle.pop()
@@ -261,9 +251,9 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """A transaction on a connection of its own, committed at the end, rolled back where anything is raised.
+        """Run the block in a transaction: committed at the end, rolled back on an exception.
 
-        For work that is done once and waited for; what is appended to sessions goes through the writer.
+        For single tasks whose caller waits. Events of sessions go through the writer.
         """
         with self.reading() as connection:  # which closes the connection after an error, and so rolls back
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -273,7 +263,7 @@ class Database:
         self.in_place.check()
 
     def check_version(self, connection: sqlite3.Connection) -> int:
-        """The version of the file. Raises StoreTooNewError where a later program has migrated it."""
+        """Return the version of the file. Raises StoreTooNewError if a later program has migrated it."""
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if found < 0:
             raise StoreError(f"{printable(self.path)} is damaged, its version is {found}; restore it from a copy")
@@ -282,7 +272,7 @@ class Database:
         return found
 
     def close(self) -> None:
-        """Closes what is idle; the last connection of all processes takes the WAL file with it."""
+        """Close idle connections. The last connection of all processes removes the WAL file."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -300,8 +290,8 @@ class Database:
         except sqlite3.OperationalError:
             if not self._is_frozen():
                 raise
-        # Because SQLite reads a WAL database only where it can make the WAL's index, or is told that nothing will
-        # change; and without a WAL file, in a directory that we may not write, nothing is pending.
+        # SQLite reads a WAL database only if it can make the WAL's index, or is told that nothing will change. Without
+        # a WAL file, in a directory that we may not write, nothing is pending.
         self._uri = "file:" + "".join(f"%{byte:02x}" for byte in os.fsencode(self.path)) + "?immutable=1"
         return self._prepared()
 
@@ -323,7 +313,7 @@ class Database:
             raise StoreError(f"{printable(self.path)} is no rewindow store; move it away or choose another path")
         if found == len(self._migrations):
             return
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of effect only where the file is still empty
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # works only while the file is empty
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -341,7 +331,7 @@ class Database:
             raise
 
     def _back_up(self, version: int) -> None:
-        # Complete or absent under its name, and taken while the transaction keeps all others from writing.
+        # Atomic: the file is complete or absent. The open transaction keeps all others from writing meanwhile.
         target = f"{self.path}.v{version}.backup"
         partial = f"{target}.partial"
         try:
@@ -362,7 +352,7 @@ class Database:
 
 
 def _text(data: bytes) -> str:
-    # Because a text that is no UTF-8 must not make every other row of an answer unreadable.
+    # A text that is not UTF-8 must not make all other rows of a result unreadable.
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -371,5 +361,5 @@ def _is_new(connection: sqlite3.Connection) -> bool:
 
 
 def _code(error: BaseException) -> int:
-    # The primary result code; errors of the sqlite3 module itself have none, and no error of SQLite's is 0.
+    # The primary result code. Errors of the sqlite3 module itself have none, and 0 is no error of SQLite.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,8 +1,8 @@
-"""One advisory lock per session between processes: a file under `locks/` that holds `<pid>\\n` while it is locked.
+"""One advisory lock per session between processes: a file under `locks/` that contains `<pid>\\n` while it is locked.
 
-`flock`, because it dies with its process however that dies, and because POSIX record locks are lost as soon as
-anything in the process opens and closes the same file. Its price is that a forked child shares the lock: descriptors
-are close-on-exec, and a fork hook closes them in a child that goes on as Python. Knows nothing of what a session is.
+`flock`, because it ends with its process however that dies, and because a POSIX record lock is lost as soon as anything
+in the process opens and closes the same file. Its price: a forked child shares the lock. So descriptors are
+close-on-exec, and a fork hook closes them in a child that goes on as Python. Must not know what a session is.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .database import make_directory
 from .schema import digest_of
 
 _NAME: Final = re.compile("[A-Za-z0-9_-]{1,128}")
-"""Ids that name a file."""
+"""Ids that can name a file."""
 _OPEN: Final[set[int]] = set()
-"""Descriptors of all locks that this process has, for the fork hook."""
+"""Descriptors of all locks of this process, for the fork hook."""
 
 
 def _forget_in_child() -> None:
@@ -36,10 +36,10 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def owners(database: str) -> dict[SessionId, int]:
-    """Which running process has which session of the database at `database`, by the lock files. Raises OSError.
+    """Return the process that has each locked session of the database, by the lock files. Raises OSError.
 
-    Only reads the files: trying a lock could keep out a process that asks at the same moment. So a file that a crash
-    left counts if another process has been given the same number since.
+    It only reads the files: trying a lock could keep out a process that tries at the same moment. So a file left by a
+    crash counts if another process has the same pid now.
     """
     prefix, suffix = f"{os.path.basename(database)}.", ".lock"
     found: dict[SessionId, int] = {}
@@ -57,19 +57,19 @@ def owners(database: str) -> dict[SessionId, int]:
 
 @dataclass(slots=True, eq=False)
 class _LockFile:
-    """A locked file, which has `names` names: one for each session that it locks."""
+    """A locked file with `names` hard links: one for each session that it locks."""
 
     descriptor: int
     names: int = 1
 
 
 class SessionLocks:
-    """The locks of one database. Files are removed on release; those of a crash stay and are taken over.
+    """The locks of one database. Files are removed on release; those left by a crash are taken over.
 
-    Thousands of sessions are locked for a moment by one file under many names, because making a file costs the file
-    system 30 times as much as giving it one more name. Whoever opens any of the names finds the same file, locked. A
-    crash leaves a file of many names that nobody has locked; whoever takes over one of these names gives it a file of
-    its own first, because otherwise it would lock the sessions of the others too.
+    Thousands of sessions are locked for a moment by one file with many hard links, because making a file costs the file
+    system 30 times as much as one more link. A process that opens any of the names finds the same, locked file. A crash
+    leaves a file with many names and no lock. A process that takes over one of the names first gives it a new file;
+    otherwise it would lock the other sessions, too.
     """
 
     __slots__ = ("_directory", "_files", "_prefix")
@@ -80,7 +80,7 @@ class SessionLocks:
         self._files: dict[SessionId, _LockFile] = {}
 
     def acquire(self, session_id: SessionId) -> None:
-        """Takes the lock at once or not at all.
+        """Take the lock at once or not at all.
 
         Raises:
             SessionInUseError: another process, or another store of this one, has it.
@@ -104,7 +104,7 @@ class SessionLocks:
         self._files[session_id] = _LockFile(descriptor)
 
     def acquire_free(self, sessions: Iterable[SessionId]) -> list[SessionId]:
-        """Takes the locks of all that nobody has. Returns them, in their order; to be released soon, in any order.
+        """Take the locks of all sessions that are not in use, and return these; release them soon, in any order.
 
         Raises:
             StoreError: a lock file cannot be made; none is held then.
@@ -123,7 +123,7 @@ class SessionLocks:
         return taken
 
     def release(self, session_id: SessionId) -> None:
-        """Gives the lock back; does nothing where it is not held."""
+        """Give the lock back; do nothing if it is not held."""
         file = self._files.pop(session_id, None)
         if file is None:
             return
@@ -134,17 +134,17 @@ class SessionLocks:
             _close(file.descriptor)
 
     def _share(self, held: SessionId, session_id: SessionId) -> bool:
-        """Whether the file that locks `held` locks the other session too now. Not where that has a file already."""
+        """Let the file that locks `held` lock another session, too; return False if that has a file already."""
         try:
             os.link(self._path(held), self._path(session_id))
-        except OSError:  # also where a file system has no such names, or no more of them
+        except OSError:  # also if the file system has no hard links, or no more of them
             return False
         file = self._files[session_id] = self._files[held]
         file.names += 1
         return True
 
     def _path(self, session_id: SessionId) -> str:
-        # A damaged row may have an id that leads elsewhere, or is too long for a file.
+        # A damaged row may have an id that names another directory, or is too long for a file.
         name = session_id if _NAME.fullmatch(session_id) else digest_of(session_id.encode())
         return os.path.join(self._directory, f"{self._prefix}.{name}.lock")
 
@@ -157,7 +157,7 @@ class SessionLocks:
                 if _is_at(path, descriptor):
                     if os.fstat(descriptor).st_nlink == 1:
                         return descriptor
-                    os.unlink(path)  # and nobody else does at this moment, since that takes the lock on this file
+                    os.unlink(path)  # no other process does it at this moment, because that takes the lock
             except BlockingIOError:
                 owner = _owner(descriptor)
                 _close(descriptor)
@@ -165,7 +165,7 @@ class SessionLocks:
             except OSError:
                 _close(descriptor)
                 raise
-            # What was locked is not the file of this name (any more), because its owner or we have removed it.
+            # The locked file no longer has this name, because its owner or we have removed it.
             _close(descriptor)
 
 
@@ -193,11 +193,11 @@ def _directory(database: str) -> str:
 def _recorded(path: str) -> int | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:  # it is gone, or is no file of ours
+    except OSError:  # it is gone, or not ours
         return None
     try:
         return _owner(descriptor)
-    except OSError:  # no file of ours, a pipe or a directory
+    except OSError:  # not ours: a pipe or a directory
         return None
     finally:
         os.close(descriptor)
@@ -208,6 +208,6 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # it runs, as somebody else
+    except PermissionError:  # it runs, as another user
         pass
     return True

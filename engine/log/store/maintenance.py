@@ -1,9 +1,10 @@
-"""Taking sessions out of a database, with the contents that nothing names any more, and giving the space back.
+"""Deleting sessions and their contents, giving the space back, and inspecting a database for `doctor`.
 
-Must not know who has acquired a session: `sqlite` has its lock before it calls. A new database is made with incremental
-vacuum, so that space is given back in steps between which others write (1 GB in 70 s). A whole VACUUM copies what is
-left, which is faster where that is little, but keeps writers waiting; it is done only where no session is in use. One
-of the first version needs it once, because it was made without incremental vacuum.
+New databases have incremental vacuum, which gives space back in steps between which others can write (1 GB in 70 s). A
+whole VACUUM copies what is left. It is faster if that is little, but keeps writers waiting, so it runs only while no
+session is in use. A database of the first version needs it once, because it was made without incremental vacuum.
+
+Must not know who has acquired a session: `sqlite` takes the lock before it calls. Inspection changes nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from typing import Final
 
 from ...core.ids import SessionId
 from ..store_protocol import Collected, SessionRow
+from .changes import DELETE_UNNAMED, delete_unnamed
 from .database import Database, explain, printable, retry_while_busy
-from .stored import DELETE_UNNAMED, TIME_OF_USE, delete_unnamed
+from .stored import TIME_OF_USE
 
 _STEP_PAGES: Final = 500
-"""Pages that one transaction gives back: 2 MB in some 80 ms. Larger steps are no faster on the whole."""
+"""Pages that one transaction gives back: 2 MB in some 80 ms. Larger steps are no faster overall."""
 _FEW_PAGES: Final = 50_000
-"""Pages in use that a whole VACUUM copies in about 2 s (200 MB), well below what a writer waits."""
+"""Pages in use that a whole VACUUM copies in about 2 s (200 MB), well below the time that a writer waits."""
 _BATCH_SESSIONS: Final = 200
-"""Locks that are held at once. A commit for so many is a small part of what deleting them takes."""
+"""Sessions that are locked and deleted at once. Their commit is a small part of the time."""
 _BATCH_EVENTS: Final = 10_000
 _NAMED: Final = "SELECT CAST(digest AS BLOB) FROM refs WHERE session = ?"
 _DELETE_SESSION: Final = "DELETE FROM sessions WHERE session = ?1"
@@ -43,11 +45,11 @@ def collect(
     locked_free: Callable[[Collection[SessionId]], AbstractContextManager[Collection[SessionId]]],
     alone: Callable[[], bool],
 ) -> Collected:
-    """Deletes the sessions of `old` that nobody has, and what nothing names any more, and gives the space back.
+    """Delete the unused sessions of `old` and unreferenced contents, and give the space back.
 
     Args:
-        older_than: one that was updated at this time (seconds since the epoch) or later meanwhile stays.
-        locked_free: holds the locks of those sessions that nobody has, meanwhile, and says which.
+        older_than: a session that was updated at this time (seconds since the epoch) or later meanwhile stays.
+        locked_free: locks those sessions that are not in use, for the block, and returns them.
         alone: whether no session is in use.
     """
     deleted, in_use = list[SessionId](), list[SessionId]()
@@ -66,10 +68,10 @@ def collect(
 
 
 def batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionId]]:
-    """The sessions in batches that one transaction deletes.
+    """Yield the sessions in batches, one for each transaction.
 
-    Because a commit waits for the disk, and because others wait while a transaction writes, which is 50 ms for
-    _BATCH_EVENTS. A session that is larger is a batch of its own.
+    Few batches, because each commit waits for the disk. Small ones, because others wait while a transaction writes: 50
+    ms for _BATCH_EVENTS. A larger session is a batch by itself.
     """
     batch: list[SessionId] = []
     events = 0
@@ -84,10 +86,10 @@ def batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionId]]:
 
 
 def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_than: float | None = None) -> bool:
-    """Inside a transaction: the row, which takes events and references with it, and what only they named.
+    """Delete, inside a transaction, the session with its events, its references and contents that only it named.
 
     Returns:
-        False where there is no such session, or it was updated at `older_than` (seconds since the epoch) or later.
+        False if there is no such session, or it was updated at `older_than` (seconds since the epoch) or later.
     """
     named = connection.execute(_NAMED, (session_id,)).fetchall()
     if not connection.execute(f"{_DELETE_SESSION} AND {_OLD_ENOUGH}", (session_id, older_than)).rowcount:
@@ -97,22 +99,22 @@ def delete_session(connection: sqlite3.Connection, session_id: SessionId, older_
 
 
 def _delete_unnamed(connection: sqlite3.Connection) -> None:
-    """Inside a transaction: contents that no session names, as the first version of the schema left them.
+    """Delete, inside a transaction, unreferenced contents, which the first version of the schema left behind.
 
-    No commit relies on them: one that names content brings it along.
+    No commit relies on them: a commit that names content writes it.
     """
     connection.execute(DELETE_UNNAMED)
 
 
 def _pages(connection: sqlite3.Connection) -> int:
-    """Bytes of the database without its WAL."""
+    """Return the bytes of the database without its WAL."""
     return _number(connection, "page_count") * _number(connection, "page_size")
 
 
 def _give_back(database: Database, alone: bool) -> None:
-    """Cuts free pages off the database; `alone` says that no session is in use.
+    """Cut free pages off the database; `alone` says that no session is in use.
 
-    Raises StoreError; what was given back by then stays given back.
+    Raises StoreError; space that was already given back stays given back.
     """
     with database.reading() as connection:
         free = _number(connection, "freelist_count")
@@ -123,7 +125,7 @@ def _give_back(database: Database, alone: bool) -> None:
             retry_while_busy(lambda: connection.execute("VACUUM"))
         elif stepwise:
             _step_by_step(connection)
-        with contextlib.suppress(sqlite3.Error):  # because a reader may need the WAL; the next checkpoint cuts it
+        with contextlib.suppress(sqlite3.Error):  # a reader may need the WAL; the next checkpoint truncates it
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -132,7 +134,7 @@ def _step_by_step(connection: sqlite3.Connection) -> None:
     while free:
         retry_while_busy(lambda: connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall())
         left = _number(connection, "freelist_count")
-        if left >= free:  # because another process frees pages too; they are for the next time
+        if left >= free:  # another process frees pages, too; they are for the next time
             return
         free = left
 
@@ -141,11 +143,10 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
 
 
-# inspection:
-# Looking at a database from outside, for `doctor`: is it intact, who may read it. Changes nothing.
+# --- inspection -------------------------------------------------------------------------------------------------------
 
 _STEPS: Final = 10_000
-"""Instructions of SQLite's machine between two looks at the clock; well under a millisecond."""
+"""Instructions of SQLite's virtual machine between two looks at the clock; well under a millisecond."""
 _MISCOUNTED: Final = (
     "SELECT session, said, there FROM (SELECT session, events AS said,"
     " (SELECT count(*) FROM events WHERE events.session = sessions.session) AS there FROM sessions)"
@@ -163,12 +164,11 @@ _MODES: Final = ((Path.is_dir, 0o700), (Path.is_file, 0o600))
 
 
 def faults(path: Path, seconds: float) -> list[str] | None:
-    """What `PRAGMA quick_check` finds, else which sessions have more or fewer events than they say, or lost contents.
+    """Return the faults of a database: those of `PRAGMA quick_check`, else wrong event counts and missing contents.
 
-    At most ten lines of each. A database that cannot be read at all is one fault. None where it did not end within
-    `seconds`.
+    At most ten lines of each. An unreadable database is one fault. None if the check did not end within `seconds`.
     """
-    if not path.is_file():  # because opening a pipe would wait for ever
+    if not path.is_file():  # opening a pipe would block for ever
         return [f"{printable(str(path))}: it is no regular file; move it away"]
     try:
         with _looking(path, seconds) as connection:
@@ -193,9 +193,9 @@ def faults(path: Path, seconds: float) -> list[str] | None:
 
 
 def contents_taken(path: Path, seconds: float) -> tuple[int, int] | None:
-    """Bytes that contents take, those of several sessions once, and of these what all of their sessions may drop.
+    """Return the bytes that contents take, each counted once, and the part that all of their sessions may drop.
 
-    None where it cannot be read, or not within `seconds`.
+    None if it cannot be read, or not within `seconds`.
     """
     if not path.is_file():
         return None
@@ -208,7 +208,7 @@ def contents_taken(path: Path, seconds: float) -> tuple[int, int] | None:
 
 
 def open_to_others(*paths: Path) -> list[str]:
-    """For each of the paths that more than its owner may use, the command that changes it."""
+    """Return, for each path that others than its owner may use, the command that changes that."""
     commands: list[str] = []
     for path in paths:
         for is_kind, mode in _MODES:
@@ -219,7 +219,7 @@ def open_to_others(*paths: Path) -> list[str]:
 
 @contextmanager
 def _looking(path: Path, seconds: float) -> Generator[sqlite3.Connection]:
-    """A connection that cannot change anything, and whose statements are interrupted when the time is over."""
+    """Open a read-only connection whose statements are interrupted when the time is over."""
     deadline = time.monotonic() + seconds
     with closing(sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, timeout=seconds)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)

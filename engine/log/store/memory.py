@@ -1,7 +1,7 @@
-"""`log.store_protocol.Store` in memory: for tests, and for programs that embed the engine and keep nothing.
+"""A store in memory, for tests and for programs that embed the engine and keep nothing.
 
-Keeps the JSON that the durable store would keep, so that the two can be told apart by nothing but a restart. Commits
-are immediate: the listener is called by `submit` itself, on the caller's thread. Must not know what events mean.
+It keeps the same JSON as the durable store, so only a restart shows the difference. `submit` commits at once and calls
+the listener on the caller's thread. Must not know what events mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .writable import WritableSession, bounded_row, check_directories, check_tit
 
 @dataclass(slots=True)
 class _Reference:
-    """What `references` keeps of one, for the store in a database."""
+    """A reference to content, as the table `refs` of a database has it."""
 
     last: Seq
     droppable: bool
@@ -48,7 +48,7 @@ class MemoryStore:
         self._closed = False
 
     def create(self, row: SessionRow) -> None:
-        """As in the port. A `created_at` of 0.0 is filled in from the clock.
+        """Add a session. A `created_at` of 0.0 becomes the clock's time.
 
         Raises:
             InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
@@ -202,7 +202,7 @@ class MemoryStore:
         return Collected(deleted=deleted, in_use=in_use, freed=sum(row.size for row in gone))
 
     def blob_put(self, data: Storable) -> BlobDigest:
-        """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
+        """Keep content. Raises InvalidRequestError for more than `schema.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:
             self._check_open()
@@ -234,7 +234,7 @@ class MemoryStore:
             self._free(old)
 
     def _sized(self, row: SessionRow, events_size: int) -> SessionRow:
-        """The row with the sizes of what its session refers to."""
+        """Return the row with the sizes of its session's contents."""
         contents = sum(len(self._blobs[digest]) for digest in self._refs.get(row.session_id, ()))
         droppable = sum(len(self._blobs[digest]) for digest, _ in self._droppable(row.session_id))
         return replace(row, size=events_size + contents, contents_size=contents, droppable_size=droppable)
@@ -243,7 +243,7 @@ class MemoryStore:
         return [(digest, ref) for digest, ref in self._refs.get(session_id, {}).items() if ref.droppable]
 
     def _free(self, digests: Iterable[BlobDigest]) -> None:
-        """Forgets what no session refers to and nobody has just put."""
+        """Delete contents without references, except those that were just put."""
         for digest in set(digests).difference(self._unnamed, *self._refs.values()):
             del self._blobs[digest]
 

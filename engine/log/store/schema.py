@@ -1,6 +1,8 @@
-"""Content by its digest: how it is named, packed and unpacked.
+"""The format of a store: contents named by digests and packed, the tables, and their migrations.
 
-Must not know where it is kept. Used by the stores, by export and by import.
+`PRAGMA user_version` is the number of migrations that a database has seen; a new one runs all of them. A new version is
+one function and one entry in MIGRATIONS. Must not open anything: `database` runs the migrations in one transaction. The
+contents' part is for all stores, exports and imports.
 """
 
 from __future__ import annotations
@@ -17,19 +19,22 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 MAX_BLOB: Final = 512 << 20
-"""Bytes of content that one blob may hold; SQLite keeps at most 10^9 bytes in one row."""
-_LEVEL: Final = 1  # because the writer compresses while commits wait: three times as fast as 6 for 15 % more bytes
+"""The most bytes of one content. SQLite takes at most 10^9 bytes in one row."""
+_LEVEL: Final = 1  # commits wait while the writer compresses; 1 is three times as fast as 6, for 15 % more bytes
 _SAMPLE: Final = 64 << 10
 _LARGE: Final = 1 << 20
-"""From so many bytes on a sample decides: of what hardly gets smaller, 50 MB take 2 seconds of every commit's time."""
+"""From this size on a sample decides whether to compress: 50 MB that do not shrink would delay a commit by 2 s."""
 _WORTH: Final = 0.9
-"""What a sample has to shrink to."""
-
+"""The share to which a sample has to shrink."""
 _NAME: Final = re.compile("blake2b-[0-9a-f]{40}")
+APPLICATION_ID: Final = 0x52574E44
+"""`RWND`, at a fixed place in the file, so that no other program's database is taken for a store."""
+
+Migration = Callable[["Connection"], None]
 
 
 def digest_of(data: bytes) -> BlobDigest:
-    """`blake2b-` and 40 hex digits. Raises InvalidRequestError for more than MAX_BLOB bytes."""
+    """Return the digest of content. Raises InvalidRequestError for more than MAX_BLOB bytes."""
     if len(data) > MAX_BLOB:
         raise InvalidRequestError(f"content of {len(data)} bytes is too large to keep; the limit is {MAX_BLOB}")
     from hashlib import blake2b  # here, because it loads OpenSSL, which costs a start-up 2 ms
@@ -38,10 +43,10 @@ def digest_of(data: bytes) -> BlobDigest:
 
 
 def names_in(json: str) -> tuple[BlobDigest, ...]:
-    """The digests that an event's JSON holds anywhere, each once, in order.
+    """Return the digests anywhere in an event's JSON, each once, in order.
 
-    Looked for in the text and not in certain fields, because freeing what a field of a later version still names
-    would lose it, while keeping what is only quoted costs some space.
+    The whole text is searched, not certain fields: deleting content that a field of a later version names would lose
+    it, and keeping content that is only quoted costs little.
     """
     if "blake2b-" not in json:
         return ()
@@ -49,19 +54,20 @@ def names_in(json: str) -> tuple[BlobDigest, ...]:
 
 
 def pack(data: bytes) -> bytes:
+    """Compress content, if a sample shows that it shrinks."""
     return zlib.compress(data, _LEVEL if _is_worth_it(data) else zlib.Z_NO_COMPRESSION)
 
 
 def _is_worth_it(data: bytes) -> bool:
     if len(data) < _LARGE:
         return True
-    # From the middle, because a pickle of arrays begins with what can be compressed.
+    # From the middle, because a pickle of arrays begins with compressible data.
     start = (len(data) - _SAMPLE) // 2
     return len(zlib.compress(data[start : start + _SAMPLE], _LEVEL)) < _WORTH * _SAMPLE
 
 
 def unpack(digest: BlobDigest, packed: bytes) -> bytes:
-    """The content. Raises StoreError where it is not what the digest says."""
+    """Return the content. Raises StoreError if it does not match the digest."""
     try:
         data = zlib.decompress(packed)
     except zlib.error as error:
@@ -71,27 +77,14 @@ def unpack(digest: BlobDigest, packed: bytes) -> bytes:
     return data
 
 
-# schema:
-# The tables, and the migrations from each version of them to the next.
-#
-# `PRAGMA user_version` is the number of migrations that a database has seen; a new one sees all of them. Adding a
-# version is one function and one entry in MIGRATIONS. Must not open anything; `database` runs these in one
-# transaction.
-
-APPLICATION_ID: Final = 0x52574E44
-"""`RWND`, at a fixed place in the file, so that no other program's database is ever taken for a store."""
-
-Migration = Callable[["Connection"], None]
-
-
 def _first(connection: Connection) -> None:
     # Directories are bytes, because a path need not be UTF-8; several are separated by NUL, which no path contains.
     connection.execute(
         "CREATE TABLE sessions (session TEXT PRIMARY KEY, cwd BLOB NOT NULL, directories BLOB NOT NULL, title TEXT,"
         " created_at REAL NOT NULL, updated_at REAL NOT NULL, events INTEGER NOT NULL) WITHOUT ROWID"
     )
-    # With a rowid, because an index page takes no row above 1,002 bytes whole: events of 1.1 kB would need 4.3 times
-    # their size without, 1.3 times with, and commits are as fast.
+    # With a rowid, because an index page does not store rows above 1,002 bytes whole: without it, events of 1.1 kB take
+    # 4.3 times their size; with it, 1.3 times. Commits are equally fast.
     connection.execute(
         "CREATE TABLE events (session TEXT NOT NULL REFERENCES sessions (session) ON DELETE CASCADE,"
         " seq INTEGER NOT NULL, branch TEXT NOT NULL, kind TEXT NOT NULL, json TEXT NOT NULL,"
@@ -101,8 +94,8 @@ def _first(connection: Connection) -> None:
 
 
 def _second(connection: Connection) -> None:
-    # What a listing and a deletion ask for, kept by every commit, because finding it in 200,000 events
-    # takes 0.3 s. `size` counts bytes of JSON, and of the contents referred to as they are packed.
+    # For lists and deletions. Every commit updates it, because finding it in 200,000 events takes 0.3 s. `size` counts
+    # bytes of JSON and of packed contents.
     connection.execute("ALTER TABLE sessions ADD COLUMN size INTEGER NOT NULL DEFAULT 0")
     connection.execute(
         "CREATE TABLE refs (session TEXT NOT NULL REFERENCES sessions (session) ON DELETE CASCADE,"
@@ -122,8 +115,8 @@ def _second(connection: Connection) -> None:
 
 
 def _third(connection: Connection) -> None:
-    # Which contents a session may drop, the oldest first, and what its contents take, which every commit keeps as it
-    # does `size`. Nothing of before is droppable, because no event said so of what it names.
+    # Which contents a session may drop, the oldest first, and the bytes that its contents take; every commit updates
+    # both. Nothing from before is droppable, because no event of that time was.
     for column in ("last", "droppable"):
         connection.execute(f"ALTER TABLE refs ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
     for column in ("contents_size", "droppable_size"):

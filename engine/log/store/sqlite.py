@@ -1,8 +1,8 @@
-"""The store on one SQLite file: which sessions this process writes to, and what of them is not stored yet.
+"""The store on one SQLite file: the sessions that this process writes, and their changes until they are stored.
 
-Writing is the writer thread's, reading is `stored`; this module only checks, encodes and queues. Nothing of SQLite is
-imported, and no file touched, before the first call that needs it. Must not know what events mean. A little over 300
-lines, because the port has eighteen methods and their documentation stands with them.
+It checks, encodes and queues; the writer thread writes, and `stored` reads. SQLite is imported and the file touched
+only by the first call that needs it. Must not know what events mean. Methods are documented by `Store`; docstrings here
+add what is special.
 """
 
 from __future__ import annotations
@@ -23,21 +23,10 @@ from ...core.ids import BlobDigest, SessionId
 from ..events import Event
 from ..redaction import Storable
 from ..store_protocol import Collected, CommitListener, Droppable, Place, SessionRow
+from .changes import Append, Content, Create, Listen, Move, Retitle
 from .schema import MIGRATIONS, Migration, digest_of, names_in
 from .stored import Stored, page
-from .writable import (
-    Append,
-    Content,
-    Create,
-    Listen,
-    Move,
-    Retitle,
-    WritableSession,
-    bounded_row,
-    check_directories,
-    check_title,
-    stamped_row,
-)
+from .writable import WritableSession, bounded_row, check_directories, check_title, stamped_row
 
 if TYPE_CHECKING:  # for start-up, as in `_open`
     from .database import Database
@@ -54,10 +43,10 @@ class _Parts:
 
 
 class SqliteStore:
-    """Sessions in the SQLite file at `path`, which is made, with its directory, when it is first needed.
+    """Sessions in the SQLite file at `path`, which is created, with its directory, when it is first needed.
 
-    Every method may raise StoreError (StoreTooNewError) with a sentence that says what to do. `busy_seconds` bounds
-    how long a commit waits for other processes before its sessions become read-only.
+    Every method may raise StoreError (StoreTooNewError), which says what to do. A commit waits up to `busy_seconds` for
+    other processes before its sessions are told that it is delayed.
     """
 
     def __init__(
@@ -73,7 +62,7 @@ class SqliteStore:
         self._closed = False
 
     def create(self, row: SessionRow) -> None:
-        """As in the port. A `created_at` of 0.0 is filled in from the clock.
+        """Add a session. A `created_at` of 0.0 becomes the clock's time.
 
         Raises:
             InvalidRequestError: the id is taken or could not name a file, or a text of the row is not Unicode.
@@ -90,7 +79,7 @@ class SqliteStore:
             self._acquired[row.session_id] = WritableSession(row.session_id, unstored=unstored)
 
     def acquire(self, session_id: SessionId, committed: CommitListener) -> None:
-        """As in the port; after `create` it only attaches the listener.
+        """Make this process the session's writer; after `create`, only attach the listener.
 
         Raises:
             SessionReadOnlyError: a commit failed between `create` and this call.
@@ -112,7 +101,7 @@ class SqliteStore:
             self._acquired[session_id] = WritableSession(session_id, last + 1, last, last, committed)
 
     def release(self, session_id: SessionId) -> None:
-        """As in the port; does nothing for a session that is not acquired. Not to be called by a commit listener."""
+        """Let others write; do nothing if it is not acquired. A commit listener must not call this."""
         with self._mutex:
             session = self._acquired.pop(session_id, None)
         if session is not None and self._opened is not None:
@@ -120,12 +109,12 @@ class SqliteStore:
             self._opened.locks.release(session_id)
 
     def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
-        """As in the port.
+        """Queue an event.
 
         Raises:
-            SessionReadOnlyError: a commit failed; nothing after it was or will be kept.
-            InvalidEventError: another position is due, or the event cannot be kept as JSON; nothing was queued.
-            StoreError: this store does not hold the session.
+            SessionReadOnlyError: a commit failed; no later event is kept.
+            InvalidEventError: it has the wrong position, or JSON cannot represent it; nothing was queued.
+            StoreError: the session is not acquired.
         """
         with self._mutex:
             session = self._writable(session_id)
@@ -146,19 +135,19 @@ class SqliteStore:
             self._opened.writer.flush()
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
-        """As in the port. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
+        """Queue a title. Raises what `submit` raises, and InvalidRequestError for a title that is not Unicode."""
         check_title(title)
         with self._mutex:
             session = self._writable(session_id)
             session.check_writable()
-            unstored = session.unstored  # read once, because the writer takes it away when it is stored
+            unstored = session.unstored  # read once, because the writer clears it when it is stored
             if unstored is not None:
                 session.unstored = replace(unstored, title=title)
             if session.next_seq:
                 self._parts().writer.put(Retitle(session, title))
 
     def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
-        """As in the port. Raises what `submit` raises, and InvalidRequestError for a path that cannot be kept."""
+        """Queue directories. Raises what `submit` raises, and InvalidRequestError for a path that cannot be kept."""
         check_directories((cwd, *directories))
         with self._mutex:
             session = self._writable(session_id)
@@ -170,7 +159,7 @@ class SqliteStore:
                 self._parts().writer.put(Move(session, cwd, directories))
 
     def load(self, session_id: SessionId, since: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """As in the port. Waits for those of them that this process has submitted; shows what is committed."""
+        """Return committed events. Waits for the commit of those that this process has submitted."""
         parts = self._parts()
         session = self._acquired.get(session_id)
         if session is not None and session.failure is None:
@@ -183,7 +172,7 @@ class SqliteStore:
         return found
 
     def row(self, session_id: SessionId) -> SessionRow:
-        """As in the port: what is committed, or what `create` was given. Raises SessionNotFoundError."""
+        """Return the committed row, or the one given to `create`. Raises SessionNotFoundError."""
         session = self._acquired.get(session_id)
         unstored = session.unstored if session is not None else None
         row = self._parts().stored.row(session_id) or unstored
@@ -199,7 +188,7 @@ class SqliteStore:
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        # Unstored ones first, because one that is stored meanwhile must not be missing from both.
+        # Unstored ones first, so that one that is stored meanwhile is not missing from both.
         rows = {row.session_id: row for row in self._unstored()}
         found = self._parts().stored.rows(cwds, titled, after, limit)
         rows.update((row.session_id, row) for row in found)
@@ -216,7 +205,7 @@ class SqliteStore:
         return self._parts().stored.droppable(session_id)
 
     def add(self, row: SessionRow, items: Iterable[Event | bytes]) -> None:
-        """As in the port. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
+        """Add a whole session. Other writers wait meanwhile: some 10 s for a million events of 400 bytes."""
         from .writer import write_session  # here, as in `_open`
 
         self.create(row)
@@ -229,7 +218,7 @@ class SqliteStore:
     def delete(self, session_id: SessionId) -> None:
         from .maintenance import delete_session  # here, as in `_open`
 
-        # The lock is taken first, so that nobody can begin to write; without the mutex, so that others go on meanwhile.
+        # The lock first, so that no process can begin to write. Without the mutex, so that other sessions go on.
         with self._mutex:
             parts = self._parts()
             if session_id in self._acquired:
@@ -245,7 +234,7 @@ class SqliteStore:
             parts.locks.release(session_id)
 
     def collect(self, older_than: float) -> Collected:
-        """As in the port. `freed` is by how much the database has become smaller."""
+        """Delete old sessions. `freed` is by how much the database has shrunk."""
         from .locks import owners  # here, as in `_open`
         from .maintenance import collect
 
@@ -254,7 +243,7 @@ class SqliteStore:
         return collect(database, old, older_than, self._locked_free, lambda: not owners(database.path))
 
     def blob_put(self, data: Storable) -> BlobDigest:
-        """As in the port. Raises InvalidRequestError for more than `blobs.MAX_BLOB` bytes."""
+        """Keep content. Raises InvalidRequestError for more than `schema.MAX_BLOB` bytes."""
         digest = digest_of(data)
         with self._mutex:
             self._parts().writer.keep(Content(digest, bytes(data)))
@@ -268,7 +257,7 @@ class SqliteStore:
         return parts.stored.content(digest)
 
     def close(self) -> None:
-        """Commits what was submitted and gives all sessions back. Not to be called by a commit listener."""
+        """Commit what was submitted and release all sessions. A commit listener must not call this."""
         with self._mutex:
             self._closed = True
             acquired = tuple(self._acquired)
@@ -281,13 +270,13 @@ class SqliteStore:
                 parts.locks.release(session_id)
 
     def _unstored(self) -> list[SessionRow]:
-        """Rows of sessions that were created and have no event in the database yet."""
+        """Return the rows of created sessions that have no event in the database yet."""
         found = [session.unstored for session in tuple(self._acquired.values())]
         return [row for row in found if row is not None]
 
     @contextlib.contextmanager
     def _locked_free(self, sessions: Collection[SessionId]) -> Generator[Collection[SessionId]]:
-        """Holds the locks of those that nobody has, meanwhile."""
+        """Lock those of the sessions that are not in use, for the block, and return them."""
         locks = self._parts().locks
         with self._mutex:
             locked = locks.acquire_free(each for each in sessions if each not in self._acquired)
@@ -309,7 +298,7 @@ class SqliteStore:
             return self._opened
 
     def _open(self) -> _Parts:
-        # Here, because a host answers its first request sooner without SQLite.
+        # Imported here, because a host answers its first request sooner without SQLite.
         from .database import Database
         from .locks import SessionLocks
         from .writer import Writer
@@ -326,9 +315,9 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _locked(self, parts: _Parts, session_id: SessionId) -> Generator[SessionRow | None]:
-        """Takes the lock, which is given back only where the block raises; what is stored is read after that.
+        """Take the lock, release it only if the block raises, and return the stored row.
 
-        Whoever had the lock until then may have written, made or deleted the session.
+        The row is read under the lock, because its last owner may have written, created or deleted the session.
         """
         parts.locks.acquire(session_id)
         try:

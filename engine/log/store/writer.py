@@ -1,12 +1,13 @@
-"""The one thread that writes to a database: whatever was queued while it was busy goes into its next transaction.
+"""The one thread that writes to a database. Changes queued while it is busy go into its next transaction.
 
-A session whose commit fails becomes read-only, and the others' changes are tried again without it. Where another
-process keeps the whole database locked, nothing has failed: changes wait in their order and are tried again until it
-is free or the store is closed, and their sessions are told. Listeners are told positions only after COMMIT returned and
-the path still named the file that it went to. Must not decide what may be written; `sqlite` did.
+If the commit of a session fails, that session becomes read-only, and the changes of the others are tried again without
+it. If another process keeps the whole database locked, nothing has failed: changes wait in order, their sessions are
+told, and the thread tries again until the database is free or the store is closed. A position is reported only after
+COMMIT returned and the path still names the file that was written. Must not decide what may be written; `sqlite` does.
 
-A change that waits does not wake the thread: each commit costs one wait for the disk, and a thread that is woken for
-the beginning of something makes its end wait for two. It is queued with the next that does not wait, or by `flush`.
+A change that waits does not wake the thread. Each commit costs one wait for the disk, and waking the thread for the
+first of several changes would cost the last one two. A waiting change is queued with the next that does not wait, or by
+`flush`.
 """
 
 from __future__ import annotations
@@ -24,23 +25,26 @@ from ...core.errors import StoreBusyError, StoreError, StoreGoneError
 from ...core.ids import BlobDigest
 from ..events import Event
 from ..store_protocol import SessionRow
+from .changes import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content, References
 from .database import Database, explain, is_busy, retry_while_busy
-from .stored import INSERT_SESSION, References, row_values
-from .writable import INSERT_EVENT, UPDATE_SESSION, Append, Barrier, Change, Content, WritableSession, encoded_items
+from .stored import INSERT_SESSION, row_values
+from .writable import WritableSession, encoded_items
 
 _IDLE_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.25
-"""Between two attempts while another process keeps the database locked; each waits for some time too."""
+"""The pause between two attempts while another process keeps the database locked."""
+_ROWS: Final = 500
+"""How many events one statement inserts; more is no faster and takes memory."""
 _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Starts its thread with the first `put`. The thread does not keep the process alive; `close` drains it."""
+    """Queues and commits changes. The first `put` starts a daemon thread, which `close` drains."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._held: list[Change] = []
-        """What waits, in order, ahead of the queue."""
+        """Changes that wait to be queued, in order."""
         self._queue: SimpleQueue[Sequence[Change | Barrier]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
@@ -50,20 +54,20 @@ class Writer:
         self._waiting: list[Change] = []
 
     def put(self, change: Change, *, waits: bool = False) -> None:
-        """Queues the change for the next commit, which it begins unless it waits; returns at once."""
+        """Queue the change, and start a commit unless it waits; return at once."""
         with self._mutex:
             self._held.append(change)
             if not waits:
                 self._queue_held()
 
     def flush(self) -> None:
-        """Begins the commit of what waits; returns at once."""
+        """Start the commit of waiting changes; return at once."""
         with self._mutex:
             if self._held:
                 self._queue_held()
 
     def _queue_held(self, *barriers: Barrier) -> None:
-        # With the mutex, so that the queue has the order in which changes were put.
+        # Called with the mutex, so that the queue keeps the order of the changes.
         held, self._held = self._held, []
         self._queue.put((*held, *barriers))
         if self._thread is None:
@@ -71,18 +75,18 @@ class Writer:
             self._thread.start()
 
     def keep(self, content: Content) -> None:
-        """Keeps content in memory until an event that names it has been committed."""
+        """Keep content in memory until an event that names it is committed."""
         with self._mutex:
             self._unsaved[content.digest] = content
 
     def unsaved(self, digest: BlobDigest) -> Content | None:
-        """Content that waits for an event that names it, or for that event's commit."""
+        """Return content that waits for an event that names it, or for that event's commit."""
         return self._unsaved.get(digest)
 
     def drain(self, giving_up: WritableSession | None = None) -> None:
-        """Waits until all that was put has been committed, has failed or waits for another process; listeners know.
+        """Wait until all earlier changes are committed, failed or blocked by another process, and listeners know.
 
-        What waits of the session `giving_up` is never written, because somebody else may write to it from now on.
+        Blocked changes of the session `giving_up` are never written, because others may write to it from now on.
         """
         if self._thread is threading.current_thread():
             return
@@ -94,7 +98,7 @@ class Writer:
         barrier.passed.wait()
 
     def close(self) -> None:
-        """Drains, and ends the thread. Nothing may be put any more."""
+        """Drain and end the thread. Nothing may be put any more."""
         with self._mutex:
             if self._thread is None and not self._held:
                 return
@@ -117,7 +121,7 @@ class Writer:
             self._connection.close()
 
     def _give_up(self, session: WritableSession | None) -> None:
-        """Drops what waits of the session, or all where there is None."""
+        """Drop the blocked changes of the session, or all for None."""
         kept = [] if session is None else [each for each in self._waiting if each.session is not session]
         lost = {each.session.session_id for each in self._waiting} - {each.session.session_id for each in kept}
         self._waiting = kept
@@ -140,8 +144,8 @@ class Writer:
         return batch
 
     def _checkpoint(self) -> None:
-        # PASSIVE, because TRUNCATE makes the file grow again: commits after it took 0.20-0.28 ms instead of 0.16.
-        # A failure loses nothing, since the WAL still holds all of it; the next idle moment tries again.
+        # PASSIVE, because after TRUNCATE the file has to grow again: commits then took 0.20-0.28 ms instead of 0.16.
+        # A failure loses nothing, because the WAL still has everything; the next idle moment tries again.
         self._uncheckpointed = False
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -156,7 +160,7 @@ class Writer:
             return
         if is_busy(error):
             self._wait(changes, error)
-        elif isinstance(error, StoreGoneError):  # all were written, to a file that nobody finds
+        elif isinstance(error, StoreGoneError):  # all were written, to a file that is gone
             for session in dict.fromkeys(change.session for change in changes):
                 self._fail(session, error)
         else:
@@ -172,17 +176,17 @@ class Writer:
     def _attempt(self, changes: Sequence[Change], is_retry: bool = False) -> Exception | None:
         try:
             self._transact(changes, is_retry)
-        except Exception as error:  # because whatever stopped a commit, its sessions must be told
+        except Exception as error:  # whatever stopped a commit, its sessions must be told
             return error
         self._note_committed(changes)
         return None
 
     def _transact(self, changes: Sequence[Change], is_retry: bool) -> None:
         if self._connection is None:
-            self._database.in_place.check()  # because SQLite would make a new file where there is none
+            self._database.in_place.check()  # SQLite would create a missing file
             self._connection = self._database.connect()
         connection = self._connection
-        if is_retry:  # soon again, so that whoever waits for the writer waits for one attempt only
+        if is_retry:  # one attempt, so that callers who wait for the writer do not wait longer
             connection.execute("BEGIN IMMEDIATE")
         else:
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -224,7 +228,7 @@ class Writer:
             connection.execute(UPDATE_SESSION, (change.values[1] + 1, change.at, *sizes, session.session_id))
 
     def _commit_separately(self, changes: Sequence[Change]) -> None:
-        # Session by session, so that one session's failure stops no other.
+        # One by one, so that one session's failure stops no other.
         sessions: dict[WritableSession, list[Change]] = {}
         for change in changes:
             sessions.setdefault(change.session, []).append(change)
@@ -251,8 +255,8 @@ class Writer:
             session.report()
 
     def _forget(self, contents: Iterable[Content]) -> None:
-        # Only what is the same object: the same content put again waits for an event that is still to come, which
-        # must not count on what is stored now, because that may be deleted before.
+        # Only the same object: equal content that was put again waits for a later event, which must not rely on the
+        # stored copy, because that may be deleted before.
         with self._mutex:
             for content in contents:
                 if self._unsaved.get(content.digest) is content:
@@ -266,17 +270,12 @@ class Writer:
         session.fail(failure, reported)
 
 
-# whole session:
-# A whole session that comes from elsewhere, written into a database within one transaction.
-#
-# Must not know where it comes from. Called by `sqlite`, which has the session's lock and has begun the transaction.
-
-_ROWS: Final = 500
-"""Events that one statement inserts; more is not faster and only takes memory."""
-
-
 def write_session(connection: Connection, row: SessionRow, items: Iterable[Event | bytes]) -> None:
-    """Inserts the row and all items. Raises what `encoded_items` and `items` raise; the caller rolls back."""
+    """Insert a whole session from elsewhere.
+
+    The caller has the session's lock and has begun the transaction, and rolls it back if this raises. Raises what
+    `encoded_items` and `items` raise.
+    """
     connection.execute(INSERT_SESSION, row_values(row))
     rows: list[tuple[str, int, str, str, str]] = []
     references = References(connection, row.session_id)

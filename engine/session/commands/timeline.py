@@ -11,7 +11,7 @@ from ...context.tail.results import result_text
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
 from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more, plural, printable, visible
-from ...log.branch_rows import SHOWN_BRANCHES, BranchRow, in_common
+from ...log.branches import SHOWN_BRANCHES, BranchRow, in_common
 from ...log.timeline import Cell
 from ..past.branch_diff import BranchDiff, Differing
 from ..requests import (

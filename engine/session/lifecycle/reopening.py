@@ -34,9 +34,9 @@ from ...log.events.session import (
     SessionMoved,
     SessionOpened,
 )
-from ...log.facts import Provenance
+from ...log.facts import SessionFacts
 from ...log.file_history import open_rewind, open_touches
-from ...log.past import KeptValues
+from ...log.rebuild_plan import KeptValues
 from ...log.store.schema import names_in
 from ...log.store_protocol import SessionRow, Store
 from ..directories import (
@@ -121,7 +121,7 @@ async def reopen(
 async def _settle(parts: SessionParts) -> Sequence[Event]:
     """Records what a statement that was under way had written by itself; returns what it appended."""
     start = len(parts.log)
-    imported = parts.provenance.imported_at
+    imported = parts.facts.imported_at
     touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # a file may name any file
     cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
     if touched and cell is not None and cell.started is not None:
@@ -282,7 +282,7 @@ def forked(log: Sequence[Event]) -> Sequence[Event]:
         for event in _without_other_values(path)
         if not isinstance(event, BranchCreated) and event.seq not in left_out
     ]
-    if not _provenance(taken).is_foreign and _provenance(log).is_foreign:
+    if not _facts_of(taken).is_foreign and _facts_of(log).is_foreign:
         taken.append(_of_others(log))
     before = [event.seq for event in taken]
     return [_at(Seq(place), event, before) for place, event in enumerate(taken)]
@@ -295,12 +295,11 @@ def _of_others(log: Sequence[Event]) -> OthersWrote:
     return OthersWrote(seq=Seq(last.seq + 1), event_id=EventId(f"e{next_id}"), at=last.at, by="model")
 
 
-def _provenance(events: Iterable[Event]) -> Provenance:
-    provenance = Provenance()
+def _facts_of(events: Iterable[Event]) -> SessionFacts:
+    facts = SessionFacts()
     for event in events:
-        if type(event) in Provenance.FOLLOWS:
-            provenance.apply(event)
-    return provenance
+        facts.apply(event)
+    return facts
 
 
 def _without_other_values(path: Iterable[Event]) -> Iterator[Event]:

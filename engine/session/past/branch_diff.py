@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from ...core.errors import InvalidRequestError
 from ...core.ids import BranchId
-from ...log.branch_rows import branch_named, end_of
-from ...log.branches import Branches
+from ...log.branches import Branches, branch_named, end_of
 from ...log.event_log import lookup_in
 from ...log.events import Event
 from ...log.events.execution import ExecutionFinished

@@ -23,15 +23,14 @@ from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
 from ...core.ids import BranchId, Seq
 from ...files import safe_open
-from ...log.branch_rows import branch_named, end_of, names_of
-from ...log.branches import end_after
+from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
 from ...log.events.conversation import RunStop
 from ...log.events.execution import FileWritten, StatementOmitted, StatementRecorded
 from ...log.events.going_back import BranchCreated, FileLeft, FileToRestore, HeadMoved, RewindBegun, Rewound
 from ...log.events.session import ServerConnected, ServerLost
-from ...log.facts import Provenance
+from ...log.facts import SessionFacts
 from ...log.file_history import Restorable, restorable, reversed_
 from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
@@ -200,14 +199,14 @@ class FileRewinding:
         journal: Journal,
         store: Store,
         workspace: Workspace,
-        provenance: Provenance,
+        facts: SessionFacts,
         buffers: SessionBuffers | None = None,
     ) -> None:
         self._log = log
         self._journal = journal
         self._store = store
         self._workspace = workspace
-        self._provenance = provenance
+        self._facts = facts
         self._buffers = buffers
         self._reported: Container[str] = ()
         """Files that are left alone where other programs run them."""
@@ -298,9 +297,9 @@ class FileRewinding:
 
     def _reported_paths(self) -> Container[str]:
         """The files of which the log repeats what somebody else said of them: an import, or a worker of a model's."""
-        if not self._provenance.is_foreign:
+        if not self._facts.is_foreign:
             return ()
-        imported = self._provenance.imported_at
+        imported = self._facts.imported_at
         return {path for event in self._log.events for path in _reported(event, is_imported=event.seq <= imported)}
 
 
@@ -360,7 +359,7 @@ async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
     """Does the rest of what was under way when the last process of the session died."""
     records = str(parts.settings.state_dir / safe_open.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
-    files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.provenance)
+    files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.facts)
     rewound = await files.finish(begun)
     if not begun.cancelled:
         reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))

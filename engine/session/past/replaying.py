@@ -29,8 +29,9 @@ from ...log.events.going_back import Diverged, ReplayBegun, ReplayEnded, ReplayO
 from ...log.events.nodes import seen_in
 from ...log.past import Differences, PastExecution
 from ...log.permissions import StatementSubject
+from ...log.rights import Rights
 from ...log.statements import RunRequest
-from ...log.timeline import Cell, Execution, Rights, Timeline
+from ...log.timeline import Cell, Execution, Timeline
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
 from ..policy import Policy

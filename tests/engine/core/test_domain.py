@@ -7,7 +7,7 @@ from itertools import combinations
 from engine.core.domain import LAYERS, Domain, is_held, lacking
 
 
-def test_a_domain_is_held_by_the_rights_on_paths_and_the_filter_of_calls_with_or_without_mounts() -> None:
+def test_domain_needs_landlock_and_seccomp_but_not_mounts() -> None:
     held = [each for count in range(len(LAYERS) + 1) for each in combinations(LAYERS, count) if is_held(each)]
     assert held == [("landlock", "seccomp"), ("landlock", "seccomp", "mounts")]
 

@@ -20,7 +20,7 @@ def test_what_is_decoded_is_encoded_to_the_same_bytes(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xef\xbb\xbfa\n", "a\n".encode("utf-16"), b"\xfe\xff\0a", b"caf\xe9"])
-def test_a_changed_text_keeps_the_mark_and_the_order_of_the_bytes(data: bytes) -> None:
+def test_changed_text_keeps_mark_and_byte_order(data: bytes) -> None:
     found = decode(data)
     assert found is not None
     changed = found.encoding.encode(found.text + "é")

@@ -57,7 +57,7 @@ def test_the_command_fits_the_installation(tmp_path: Path, case: str) -> None:
     assert command_for("providers", Distribution.at(info), prefix, PYTHON, Path("/home")) == command
 
 
-def test_a_checkout_on_the_path_alone_is_named_by_its_folder() -> None:
+def test_checkout_on_the_path_is_named_by_folder() -> None:
     command = command_for("providers", None, Path("/v"), PYTHON, Path("/src/my project"))
     assert command == f"{PYTHON} -m pip install '/src/my project[providers]'"
 

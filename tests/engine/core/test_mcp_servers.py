@@ -25,11 +25,11 @@ from engine.core.mcp_servers import call_of, called, explained, help_of, module_
         ("_", "mcp_server"),
     ],
 )
-def test_a_module_is_called_as_its_server_as_far_as_python_and_we_allow(server: str, module: str) -> None:
+def test_module_is_named_after_its_server(server: str, module: str) -> None:
     assert modules_for([server], {}, ()) == {server: module}
 
 
-def test_a_module_takes_no_name_that_is_taken_and_keeps_its_own() -> None:
+def test_module_keeps_its_name_and_takes_no_used_one() -> None:
     known = {"git": "git", "gone": "github"}
     assert modules_for(["Git", "git", "github"], known, {"x", "github_2"}) == {
         **known,

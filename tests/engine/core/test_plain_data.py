@@ -27,7 +27,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_whatever_is_plain_can_be_encoded_afterwards_and_stays_as_it_is(value: object) -> None:
+def test_plain_data_encodes_and_stays_unchanged(value: object) -> None:
     cleaned = clean(value)
     msgspec.msgpack.encode(cleaned)
     msgspec.json.encode(cleaned)

@@ -48,7 +48,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
         ("= nonsense", {}, {}, "not valid TOML"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_place(
+def test_invalid_value_is_reported_with_its_source(
     tmp_path: Path, config: str, variables: dict[str, str], overrides: dict[str, str | None], named: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=re.escape(named)):

@@ -42,7 +42,7 @@ def texts(events: Sequence[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, UserMessage))
 
 
-def test_a_branch_shares_its_parents_path_up_to_where_it_leaves_it() -> None:
+def test_branch_shares_its_parents_path_before_it() -> None:
     log = log_of(message("a"), message("b"), message("c"), made(B1, 2))
     assert texts(log.path) == "abc"
     log.append(moved(B1))
@@ -55,7 +55,7 @@ def test_a_branch_shares_its_parents_path_up_to_where_it_leaves_it() -> None:
     assert texts(log.events) == "abcde"
 
 
-def test_a_branch_of_a_branch_from_before_that_one_has_none_of_its_events() -> None:
+def test_branch_from_before_its_parent_shares_nothing_with_it() -> None:
     log = log_of(message("a"), message("b"), made(B1, 2), moved(B1), message("c"), made(B2, 1, B1), moved(B2, B1))
     assert texts(log.path) == "a"
     assert log.branches.all == (Branch(MAIN_BRANCH), Branch(B1, MAIN_BRANCH, Seq(2)), Branch(B2, B1, Seq(1)))
@@ -80,7 +80,7 @@ def test_what_names_no_path_is_refused(event: Event, reason: str) -> None:
     assert log.branches.active == MAIN_BRANCH
 
 
-def test_a_call_is_open_on_the_branches_alone_that_have_no_result_of_it() -> None:
+def test_call_is_open_on_branches_without_its_result() -> None:
     call, answered = (
         ToolCall(tool_call_id=ToolCallId("c"), tool="t"),
         ToolResult(tool_call_id=ToolCallId("c"), status="ok", text=""),
@@ -97,7 +97,7 @@ def test_a_call_is_open_on_the_branches_alone_that_have_no_result_of_it() -> Non
         log.append(answered)
 
 
-def test_a_branch_that_nobody_made_goes_on_from_what_was_active() -> None:
+def test_undeclared_branch_continues_the_active_one() -> None:
     events = [
         UserMessage(
             seq=Seq(seq), event_id=EventId(f"e{seq}"), branch_id=BranchId(name), message_id=MessageId(name), text=name
@@ -147,7 +147,7 @@ def walk(random: Random, steps: int) -> tuple[EventLog, Told, list[Event], dict[
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_path_is_what_was_shared_and_what_came_on_it(seed: int) -> None:
+def test_every_path_is_shared_then_own_events(seed: int) -> None:
     log, told, everything, paths = walk(Random(seed), 80)
     assert [event.seq for event in everything] == list(range(len(log)))
     for name, path in paths.items():
@@ -158,7 +158,7 @@ def test_every_path_is_what_was_shared_and_what_came_on_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_log_that_is_loaded_tells_of_its_last_path_alone_and_of_that_once(seed: int) -> None:
+def test_loaded_log_tells_its_last_path_once(seed: int) -> None:
     log, _, _, _ = walk(Random(seed), 80)
     again, told, everything = EventLog(FixedClock(), lambda _: None), Told(), list[Event]()
     again.follow_path(told, (UserMessage,))

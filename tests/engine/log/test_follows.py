@@ -16,18 +16,17 @@ from engine.context.tail.prompt import Account
 from engine.context.tail.standing import DivergedNodes, SentProjections
 from engine.context.view import ViewFold
 from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId
-from engine.log.branch_rows import BranchStatements
 from engine.log.cycles import CycleFold
 from engine.log.event_log import Lookup, lookup_in
 from engine.log.events import EVENTS, Event
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.nodes import RevisionAdopted
-from engine.log.facts import Provenance, Rounds, ServerModules
-from engine.log.past import KeptValues
-from engine.log.rebuild_plan import History, Payloads, PreparedTokens
+from engine.log.facts import Payloads, SessionFacts
+from engine.log.rebuild_plan import History, KeptValues
 from engine.log.redaction import Redactor
+from engine.log.rights import Domains
 from engine.log.store.memory import MemoryStore
-from engine.log.timeline import Domains, Timeline
+from engine.log.timeline import Timeline
 from engine.session.kept import Revisions
 from engine.session.policy import Policy
 from engine.session.tools.seen import Seen
@@ -54,10 +53,10 @@ TIMELINE = timeline_of(rich_log())
 OF_A_PATH: tuple[Callable[[], Any], ...] = (
     partial(Timeline, AT), Seen, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
     partial(DivergedNodes, TIMELINE),
-    lambda: Domains(Provenance()),
+    lambda: Domains(SessionFacts()),
 )  # fmt: skip
 OF_THE_LOG: tuple[Callable[[], Any], ...] = (
-    Rounds, Policy, SentProjections, ServerModules, KeptValues, PreparedTokens, BranchStatements, Provenance,
+    SessionFacts, Policy, SentProjections, KeptValues,
     lambda: Revisions(MemoryStore(FixedClock()), Redactor([])),
 )  # fmt: skip
 FOLDS = (*OF_A_PATH, *OF_THE_LOG)
@@ -86,7 +85,7 @@ def state(value: object) -> object:
 
 
 @pytest.mark.parametrize("make", FOLDS)
-def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable[[], Any]) -> None:
+def test_read_model_needs_only_the_kinds_it_follows(make: Callable[[], Any]) -> None:
     changing: set[type[Event]] = set()
     log = rich_log()
     fold = make()
@@ -103,9 +102,7 @@ def test_a_read_model_is_the_same_without_what_it_does_not_follow(make: Callable
 
 @pytest.mark.parametrize("make", [*OF_A_PATH, partial(LogNews, TIMELINE)])
 @pytest.mark.parametrize("length", [0, 40, 90, 150])
-def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path(
-    make: Callable[[], Any], length: int
-) -> None:
+def test_reset_read_model_equals_a_new_one(make: Callable[[], Any], length: int) -> None:
     log = rich_log()
     reset, fresh = make(), make()
     changed = False
@@ -120,7 +117,7 @@ def test_a_read_model_that_was_reset_is_what_one_is_that_has_heard_of_no_other_p
     assert state(reset) == state(fresh)
 
 
-def test_a_history_of_a_log_is_what_one_is_that_has_heard_of_all_of_it() -> None:
+def test_history_of_a_log_equals_an_incremental_one() -> None:
     history, log = History(), rich_log()
     for event in log:
         history.values.apply(event)
@@ -130,7 +127,7 @@ def test_a_history_of_a_log_is_what_one_is_that_has_heard_of_all_of_it() -> None
 
 
 @pytest.mark.parametrize("length", [0, 40, 90, 150])
-def test_a_view_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path_but_of_another_generation(
+def test_reset_view_equals_a_new_one_of_another_generation(
     length: int,
 ) -> None:
     log = rich_log()
@@ -151,7 +148,7 @@ def test_a_view_that_was_reset_is_what_one_is_that_has_heard_of_no_other_path_bu
         assert view.enforced(open_run=open_run) == fresh.view.enforced(open_run=open_run)
 
 
-def test_every_read_model_that_says_what_it_follows_is_looked_at() -> None:
+def test_every_read_model_with_kinds_is_tested() -> None:
     engine = Path(__file__).parents[3] / "engine"
     declared = sum(path.read_text().count("    FOLLOWS: ClassVar") for path in engine.rglob("*.py"))
     assert declared == len(FOLDS)

@@ -1,4 +1,4 @@
-"""Which variables of the environment are secrets, and what of their values is."""
+"""Secrets in the environment, in configurations of MCP servers, and on command lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.log.secrets import NEVER_SECRET, SECRET_NAMES, allowed_variables, find_secrets
+from engine import HttpServer, McpServer, StdioServer
+from engine.log.secrets import (
+    NEVER_SECRET,
+    SECRET_NAMES,
+    allowed_variables,
+    command_line_secrets,
+    find_secrets,
+    server_secrets,
+)
 
 VALUE = "a value of some length"
 CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -47,7 +55,7 @@ def test_a_relative_path_is_a_secret_because_directories_change(
     assert find_secrets({"SECRET_KEY": "statement"}).values == ("statement",)
 
 
-def test_of_a_url_the_password_alone_is_secret_also_as_it_reads_without_escapes() -> None:
+def test_only_the_password_of_a_url_is_secret() -> None:
     found = find_secrets(
         {"DATABASE_URL": "postgres://me:p%40ss:word-1@db.example/x", "HOME_PAGE": "https://a.example/b"}
     )
@@ -72,7 +80,7 @@ def test_what_programs_use_of_a_value_is_secret_by_itself(name: str, value: str,
     assert name not in allowed_variables({name: value})
 
 
-def test_values_that_are_too_short_are_named_and_not_taken_out() -> None:
+def test_too_short_values_are_named_but_not_removed() -> None:
     values = {"A_TOKEN": "1234567\n", "B_TOKEN": "12345678", "C_URL": "ftp://me:word@host", "D_TOKEN": " " * 8}
     found = find_secrets(values)
     assert found.values == ("12345678",)
@@ -133,3 +141,83 @@ def test_a_long_value_is_looked_through_at_once() -> None:
     for value in ("a" * 1_000_000, "a.b-" * 250_000, "://" + "a" * 1_000_000):
         assert find_secrets({"X": value}).values == ()
     assert time.monotonic() - begun < 2
+
+
+# --- secrets of MCP servers -------------------------------------------------------------------------------------------
+
+SERVER_VALUE = "a1b2c3d4e5f6"
+
+
+def of_program(*args: str, **env: str) -> StdioServer:
+    return StdioServer(name="s", command="c", args=args, env=env)
+
+
+def behind(url: str = "https://example.org/mcp", **headers: str) -> HttpServer:
+    return HttpServer(name="s", url=url, headers=headers)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        of_program(ANYTHING=SERVER_VALUE),
+        of_program(HEADERS=f'{{"Authorization": "Bearer {SERVER_VALUE}"}}'),
+        of_program("--api-key", SERVER_VALUE),
+        of_program(f"--access-token={SERVER_VALUE}"),
+        behind(Authorization=f"Bearer {SERVER_VALUE}"),
+        behind(**{"X-Anything": SERVER_VALUE}),
+        behind(f"https://user:{SERVER_VALUE}@example.org/mcp"),
+        behind(f"https://example.org/mcp?api_key={SERVER_VALUE}"),
+        behind(f"https://example.org/mcp#access_token={SERVER_VALUE}"),
+    ],
+)
+def test_what_a_server_is_given_is_secret(server: McpServer) -> None:
+    assert SERVER_VALUE in server_secrets(server, {})
+
+
+def test_secret_name_wins_over_a_plain_one() -> None:
+    assert SERVER_VALUE in server_secrets(of_program(GITHUB_TOKEN=SERVER_VALUE), {"GH": SERVER_VALUE})
+
+
+def test_a_key_in_the_path_of_a_url_is_secret() -> None:
+    assert "s3cr3t-zap-4711-abcdefgh" in server_secrets(behind("https://example.org/s/s3cr3t-zap-4711-abcdefgh"), {})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        of_program(SHORT="abc1234"),
+        of_program(LEVEL="verbose-debug"),
+        of_program(FOLDER="/srv/data/a1b2c3d4"),
+        of_program(HOME_LIKE="~/a1b2c3d4e5"),
+        of_program(SAME=SERVER_VALUE),
+        of_program(BROKEN="{"),
+        of_program("--directory", SERVER_VALUE, "--verbose", SERVER_VALUE),
+        behind(Accept="application/json; q=0.9"),
+        behind("https://example.org/mcp?region=a1b2c3d4e5f6"),
+    ],
+)
+def test_what_is_plainly_no_secret_stays(server: McpServer) -> None:
+    assert server_secrets(server, {"OWN": SERVER_VALUE}) == []
+
+
+# --- secrets on command lines -----------------------------------------------------------------------------------------
+
+COMMAND_VALUE = "a1b2c3d4e5f6"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agent", "--api-key", COMMAND_VALUE),
+        ("env", f"API_KEY={COMMAND_VALUE}", "agent"),
+        ("agent", "-c", f"model.api_key={COMMAND_VALUE}"),
+        ("client", f"https://example.org/mcp#access_token={COMMAND_VALUE}"),
+        ("client", "--header", f"Authorization: Bearer {COMMAND_VALUE}"),
+    ],
+)
+def test_values_whose_names_look_secret_are_found(words: tuple[str, ...]) -> None:
+    assert COMMAND_VALUE in command_line_secrets(words, {})
+
+
+def test_other_words_are_none() -> None:
+    assert command_line_secrets(("agent", "--name", COMMAND_VALUE, f"colour={COMMAND_VALUE}"), {}) == []

@@ -61,11 +61,11 @@ def test_a_mention_keeps_its_place_in_the_sentence(blocks: tuple[Block, ...], ty
     assert user_text(message(*blocks)) == read
 
 
-def test_a_sentence_is_spoken_with_the_names_of_what_it_mentions() -> None:
+def test_spoken_text_names_its_attachments() -> None:
     assert spoken_text(message("look at ", CALC, " and fix it")) == "look at calc.py and fix it"
 
 
-def test_the_order_of_blocks_is_kept_only_where_nothing_else_says_it() -> None:
+def test_order_of_blocks_is_kept_only_when_needed() -> None:
     assert message("look", CALC, NOTES).content == ()
     assert message("look at ", CALC, " and ", NOTES).content == ("look at ", 0, " and ", 1)
 
@@ -81,7 +81,7 @@ def test_the_blocks_come_back_as_they_were(said: list[Block]) -> None:
     assert isinstance(user_text(kept), str)
 
 
-def test_a_message_of_an_older_log_is_its_text_and_then_its_attachments() -> None:
+def test_older_message_is_text_then_attachments() -> None:
     old = UserMessage(message_id=MessageId("m"), text="look", attachments=(CALC,))
     assert blocks_of(old) == ["look", CALC]
 
@@ -91,7 +91,7 @@ def test_places_that_a_foreign_log_invents_are_left_out() -> None:
     assert blocks_of(odd) == ["x", CALC]
 
 
-def test_a_text_that_is_too_long_is_attached_whole_and_its_beginning_stays() -> None:
+def test_overlong_text_is_attached_and_its_beginning_stays() -> None:
     long = "word " * (MAX_TEXT_CHARS // 5 + 1)
     kept = message("short", long)
     assert [block if isinstance(block, str) else block.text for block in blocks_of(kept)] == ["short", long]
@@ -106,7 +106,7 @@ def test_a_text_of_the_most_characters_stays_a_text() -> None:
     assert message("x" * MAX_TEXT_CHARS).attachments == ()
 
 
-def test_many_texts_that_are_too_long_together_lose_the_longest_first() -> None:
+def test_longest_texts_are_attached_first() -> None:
     half = "x" * (MAX_TEXT_CHARS // 2)
     kept = message(half, half + "y", "z")
     assert [isinstance(block, str) for block in blocks_of(kept)] == [True, False, True]
@@ -137,12 +137,12 @@ def test_a_model_reads_an_embedded_text_once_and_within_bounds() -> None:
     assert len(whole) < EMBEDDED_CHARS + 1_000
 
 
-def test_a_fence_is_longer_than_those_in_the_text_and_an_empty_text_has_none() -> None:
+def test_fence_is_longer_than_any_in_the_text() -> None:
     fenced = Attachment(uri="file:///w/a.md", name="a.md", text="````python\n1\n````")
     assert "\n`````\n````python\n1\n````\n`````" in user_text(message(fenced))
     assert user_text(message(Attachment(uri="file:///w/a.md", name="a.md", text=""))) == "[a.md](file:///w/a.md)"
 
 
-def test_the_system_prompt_of_another_program_is_kept_and_not_read() -> None:
+def test_imported_system_prompt_is_kept_but_not_read() -> None:
     kept = Attachment(uri=SYSTEM_URI, name="system prompt", text="Obey me.")
     assert "Obey me." not in user_text(message("hello", kept))

@@ -118,15 +118,15 @@ def test_one_module_of_the_host_decodes_what_a_worker_sends() -> None:
 
 # --- the adapters -----------------------------------------------------------------------------------------------------
 
-RAW: Final = ("runtime.environment", "log.past_values", "core.programs", "log.statements_values", "log.ticks_values")
-"""Modules of the engine whose types hold what a worker or a program sent exactly."""
+RAW: Final = ("runtime.environment", "log.past", "core.programs", "log.statements")
+"""Modules of the engine whose types contain raw data from a worker or a program."""
 WRITES: Final = {"acp_adapter/jsonrpc/stdio.py", "mcp_tools/cli.py"}
 """Where adapters take standard output: the transport below the one encoder, and a configuration that is printed."""
 
 
 def test_adapters_take_nothing_exact_from_the_face_of_the_engine() -> None:
     face = ast.parse((ROOT / "engine/__init__.py").read_text())
-    raw = {name for module in RAW for name in imported(face, module)} | {"Store"}
+    raw = {name for module in RAW for name in imported(face, module) if name[0].isupper()} | {"Store"}
     assert len(raw) > len(RAW)
     adapters = list(trees("acp_adapter", "mcp_tools"))
     assert {path: found for path, tree in adapters if (found := imported(tree, "engine") & raw)} == {}

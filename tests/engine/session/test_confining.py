@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.domain import LAYERS, PARTS, Domain
 from engine.log.events.session import Mode
-from engine.log.timeline import Rights
+from engine.log.rights import Rights
 from engine.session.confining import domain_of, rights_in
 
 ROOTS = ("/work/project", "/more")

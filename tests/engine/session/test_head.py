@@ -13,8 +13,7 @@ from engine import Session
 from engine.context.view import View
 from engine.core.errors import InvalidRequestError
 from engine.core.ids import SessionId
-from engine.log.branch_rows import SHOWN_BRANCHES
-from engine.log.branches import path_of
+from engine.log.branches import SHOWN_BRANCHES, path_of
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, Condensation, RunStop, ToolResult, UserMessage

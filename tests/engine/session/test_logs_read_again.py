@@ -15,13 +15,13 @@ from engine.context.tail.feed import LogNews
 from engine.core.errors import StoreError
 from engine.core.ids import BranchId, Seq, SessionId
 from engine.log import event_log
-from engine.log.branch_rows import BranchStatements, branch_rows
-from engine.log.branches import path_of
+from engine.log.branches import branch_rows, path_of
 from engine.log.cycles import CycleFold, to_json
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import RunStop
+from engine.log.facts import SessionFacts
 from engine.log.rebuild_plan import History
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
@@ -132,8 +132,8 @@ def rows_of(cells: Sequence[Cell]) -> Sequence[object]:
 
 def meaning(log: EventLog, timeline: Timeline) -> Sequence[object]:
     """What may be asked of a log and of what follows it."""
-    statements, cycles, news = BranchStatements(), CycleFold(log.at), LogNews(timeline)
-    log.follow(statements.apply, BranchStatements.FOLLOWS)
+    facts, cycles, news = SessionFacts(), CycleFold(log.at), LogNews(timeline)
+    log.follow(facts.apply, SessionFacts.FOLLOWS)
     log.follow_path(cycles, CycleFold.FOLLOWS)
     log.follow_path(news)
     names: list[BranchId] = [branch.name for branch in log.branches.all]
@@ -143,7 +143,7 @@ def meaning(log: EventLog, timeline: Timeline) -> Sequence[object]:
         to_json(cycles.model),
         news.news,
         History.of(log.events, log.branches.holds).plan(1.0),
-        branch_rows(log.branches, statements),
+        branch_rows(log.branches, facts.statements_below),
         [tuple(log.branches.path(log.events, name)) for name in names],
         [diff(log.events, log.branches, names[0], name).names for name in names[1:]],
         tuple(map(log.at, map(Seq, reversed(range(len(log)))))),

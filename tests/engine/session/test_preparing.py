@@ -26,7 +26,7 @@ from engine.files.sources import FileStamp
 from engine.log.event_log import EventLog
 from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, PayloadBasis
-from engine.log.rebuild_plan import Payloads
+from engine.log.facts import Payloads
 from engine.log.redaction import Redactor
 from engine.log.statements import PAYLOAD_BYTES, Want
 from engine.log.store.memory import MemoryStore

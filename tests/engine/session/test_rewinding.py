@@ -22,7 +22,7 @@ from engine.log.events import Event
 from engine.log.events.execution import FileWritten
 from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.events.session import OthersWrote
-from engine.log.facts import Provenance
+from engine.log.facts import SessionFacts
 from engine.log.file_history import open_rewind
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
@@ -53,12 +53,12 @@ class Desk:
         self.journal = Journal(self.store, SESSION)
         self.store.acquire(SESSION, self.journal.committed)
         self.log = EventLog(FixedClock(), self.journal.write)
-        self.provenance = Provenance()
-        self.log.follow(self.provenance.apply, Provenance.FOLLOWS)
+        self.facts = SessionFacts()
+        self.log.follow(self.facts.apply, SessionFacts.FOLLOWS)
         self.workspace = Workspace(str(self.project), records=str(root / "state" / "writing"))
 
     def rewinding(self, buffers: SessionBuffers | None = None) -> FileRewinding:
-        return FileRewinding(self.log, self.journal, self.store, self.workspace, self.provenance, buffers)
+        return FileRewinding(self.log, self.journal, self.store, self.workspace, self.facts, buffers)
 
     def write(self, name: str, data: bytes | None, **fields: Any) -> None:
         """The file holds that from now on, which is recorded."""
@@ -382,7 +382,7 @@ async def in_the_middle(store: Store, session: SessionId, at: int, workspace: Wo
     history = store.load(session)
     log.load(history)
     journal.opened_at(Seq(len(history) - 1))
-    plan = FileRewinding(log, journal, store, workspace, Provenance()).plan(Seq(at))
+    plan = FileRewinding(log, journal, store, workspace, SessionFacts()).plan(Seq(at))
     seq = log.append(RewindBegun(statement=1, since=Seq(at), files=plan.files, left=plan.left))
     await journal.durable(seq)
     for file in plan.files[:done]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.cli.terminal.line_editor import common_start, completions
 from engine.core.ids import BranchId, StatementId, ToolCallId
-from engine.log.branch_rows import BranchRow
+from engine.log.branches import BranchRow
 from engine.log.event_log import EventLog
 from engine.log.events.execution import StatementRecorded
 from engine.log.timeline import Cell, Timeline

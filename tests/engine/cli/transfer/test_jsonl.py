@@ -29,7 +29,7 @@ from engine.log.events import Event
 from engine.log.events.execution import StatementRecorded, ValuesKept
 from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.events.session import ConfigChanged, ModeChanged, PermissionAnswered
-from engine.log.facts import Provenance
+from engine.log.facts import SessionFacts
 from engine.log.permissions import StatementSubject
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
@@ -472,17 +472,17 @@ def test_whoever_imports_a_session_vouches_neither_for_its_statements_nor_for_it
     source.add(SessionRow(session_id=A, cwd="/"), decisions)
     import_lines(other, io.BytesIO(exported(source)), "it")
     events = other.load(A)
-    policy, provenance = Policy(), Provenance()
+    policy, facts = Policy(), SessionFacts()
     for event in events:
         policy.apply(event)
-        provenance.apply(event)
+        facts.apply(event)
     assert events[:-1] == source.load(A)
     assert (policy.mode, policy.option("while_running"), policy.remembered(StatementSubject("x"))) == (
         "ask",
         "queue",
         None,
     )
-    assert (provenance.is_foreign, provenance.imported_at) == (True, 4)
+    assert (facts.is_foreign, facts.imported_at) == (True, 4)
     again = MemoryStore(CountingClock())
     import_lines(again, io.BytesIO(exported(other)), "it")
     assert again.load(A) == events

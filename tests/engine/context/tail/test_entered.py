@@ -7,7 +7,7 @@ import pytest
 from engine.context.tail.feed import before_phrase, entered_sentence, rebuild_sentence
 from engine.log.events.session import DomainEntered
 from engine.log.permissions import RebuildSubject
-from engine.log.timeline import UNHELD, Rights
+from engine.log.rights import UNHELD, Rights
 
 
 @pytest.mark.parametrize(

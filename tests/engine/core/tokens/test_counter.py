@@ -1,4 +1,4 @@
-"""Counts are exact for any text, quick for hostile ones, and the same whether cut, cached or neither."""
+"""Token counts: exact for every text, additive over pieces, and bisected by the ruler."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.tokens import count, counter, cut, load, ranks
+from engine.core.tokens import Ruler, count, counter, cut, load, ranks
 from engine.core.tokens.counter import LONGEST, Counter
 from tests.support.examples import examples
 
@@ -42,7 +42,7 @@ def _whole(text: str) -> int:
 
 @examples(6)
 @given(_TEXTS)
-def test_counts_of_the_pieces_add_up_to_the_count_of_the_whole(text: str) -> None:
+def test_counts_of_pieces_add_up(text: str) -> None:
     pieces = list(cut(text))
     assert "".join(pieces) == text
     assert sum(map(_whole, pieces)) == _whole(text)
@@ -57,7 +57,7 @@ def test_long_texts_count_as_a_whole_and_again_the_same(parts: list[str]) -> Non
 
 @examples(0.2)
 @given(st.text(st.sampled_from("ab Z9'.,/(){}\"="), min_size=50, max_size=200))
-def test_a_line_too_long_for_one_piece_is_cut_where_nothing_changes(seed: str) -> None:
+def test_overlong_line_is_cut_without_changing_its_count(seed: str) -> None:
     text = ("ab," + seed) * (2 * LONGEST // (len(seed) + 3) + 1)
     pieces = list(cut(text))
     assert len(pieces) > 1
@@ -75,7 +75,7 @@ def test_a_long_line_is_not_cut_before_a_contraction(lead: int) -> None:
 @pytest.mark.parametrize(
     "unit", ["a", " ", "\t", "\n", " \n", "\u00a0", "/", "=-", "漢", "\r", "\n" + " " * 100, "1", "😀"]
 )
-def test_many_characters_of_one_kind_are_encoded_in_bounded_pieces_and_none_twice(unit: str, size: int) -> None:
+def test_long_runs_are_encoded_once_in_bounded_pieces(unit: str, size: int) -> None:
     text = unit * (size // len(unit)) + "x"
     sizes: list[int] = []
 
@@ -131,7 +131,7 @@ def test_what_was_counted_is_not_encoded_again() -> None:
 
 
 @pytest.mark.parametrize(("words", "encoded_again"), [(200, False), (2_000, True)])
-def test_a_text_of_a_few_screens_is_remembered_whole_and_a_long_one_is_not(words: int, encoded_again: bool) -> None:
+def test_medium_texts_are_cached_whole(words: int, encoded_again: bool) -> None:
     text = "word " * words  # one piece, too long to be remembered as such
     encoded: list[str] = []
 
@@ -163,3 +163,53 @@ def test_the_cache_forgets_without_counting_wrong() -> None:
     text = "".join(f"line number {number}\n" for number in range(40_000))
     assert count(text) == _whole(text)
     assert count(text) == _whole(text)
+
+
+# --- ruler ------------------------------------------------------------------------------------------------------------
+
+_COSTS = st.lists(st.integers(0, 9), max_size=400)
+
+
+def _ruler(costs: list[int]) -> Ruler:
+    return Ruler(len(costs), lambda index: "x" * costs[index], len)
+
+
+@examples(3)
+@given(_COSTS, st.data())
+def test_sums_are_those_of_the_pieces(costs: list[int], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(costs)))
+    end = data.draw(st.integers(0, len(costs)))
+    assert _ruler(costs).between(start, end) == sum(costs[start:end])
+
+
+@examples(3)
+@given(_COSTS, st.data(), st.integers(0, 2000))
+def test_down_reaches_as_far_as_the_budget_and_no_farther(costs: list[int], data: st.DataObject, budget: int) -> None:
+    start = data.draw(st.integers(0, len(costs)))
+    end = _ruler(costs).down(start, budget)
+    assert sum(costs[start:end]) <= budget
+    assert end == len(costs) or sum(costs[start : end + 1]) > budget
+
+
+@examples(3)
+@given(_COSTS, st.data(), st.integers(0, 2000))
+def test_up_reaches_as_far_as_the_budget_and_no_farther(costs: list[int], data: st.DataObject, budget: int) -> None:
+    end = data.draw(st.integers(0, len(costs)))
+    start = _ruler(costs).up(end, budget)
+    assert sum(costs[start:end]) <= budget
+    assert start == 0 or sum(costs[start - 1 : end]) > budget
+
+
+def test_ruler_counts_only_near_the_window_and_once() -> None:
+    counted: list[str] = []
+
+    def count(piece: str) -> int:
+        counted.append(piece)
+        return 1
+
+    ruler = Ruler(100_000, str, count)
+    assert (ruler.up(50_000, 100), ruler.down(50_000, 100)) == (49_900, 50_100)
+    assert len(counted) < 400
+    before = len(counted)
+    assert (ruler.up(50_000, 90), ruler.down(50_000, 90), ruler.between(49_950, 50_050)) == (49_910, 50_090, 100)
+    assert len(counted) == before

@@ -83,7 +83,7 @@ def test_live_equals_rebuilt_after_every_event(log: tuple[Event, ...]) -> None:
 
 
 @given(LOGS)
-def test_the_same_log_gives_the_same_bytes_also_when_it_was_stored(log: tuple[Event, ...]) -> None:
+def test_json_is_the_same_after_storing(log: tuple[Event, ...]) -> None:
     clean = [event for event in log if not isinstance(event, ToolCall)]
     stored = [decode(encode(event)) for event in clean]
 
@@ -109,7 +109,7 @@ def test_kinds_without_a_part_in_cycles_change_nothing(log: tuple[Event, ...]) -
 
 
 @given(LOGS)
-def test_every_output_and_result_is_in_one_cycle_or_a_stray(log: tuple[Event, ...]) -> None:
+def test_every_output_is_in_a_cycle_or_stray(log: tuple[Event, ...]) -> None:
     model = cycles_of(log)
     kept = [item for cycle in model.cycles for item in (*cycle.items, *cycle.late)] + list(model.strays)
     outputs = (AgentText, AgentReasoning, ToolCall, ToolResult)
@@ -118,7 +118,7 @@ def test_every_output_and_result_is_in_one_cycle_or_a_stray(log: tuple[Event, ..
 
 
 @given(LOGS)
-def test_every_user_message_is_a_root_a_steer_waits_or_was_withdrawn(log: tuple[Event, ...]) -> None:
+def test_every_user_message_has_one_place(log: tuple[Event, ...]) -> None:
     model = cycles_of(log)
     roots = [cycle.root for cycle in model.cycles]
     steers = [item for cycle in model.cycles for item in cycle.items if isinstance(item, UserMessage)]
@@ -177,7 +177,7 @@ def test_statements_are_the_python_calls_with_children(log: tuple[Event, ...]) -
 
 
 @given(LOGS)
-def test_rounds_hold_in_order_what_a_model_was_given_and_put_out(log: tuple[Event, ...]) -> None:
+def test_rounds_have_inputs_and_outputs_in_order(log: tuple[Event, ...]) -> None:
     for cycle in cycles_of(log).cycles:
         loop = rounds_of(cycle)
         served = [item.seq for each in loop.rounds for item in (*each.given, *each.output)]
@@ -191,7 +191,7 @@ def test_rounds_hold_in_order_what_a_model_was_given_and_put_out(log: tuple[Even
         assert [item.seq for item in fed] == sorted(item.seq for item in fed)
 
 
-def test_a_statement_of_an_ended_cycle_is_no_parent_in_a_later_one() -> None:
+def test_statement_is_no_parent_in_later_cycles() -> None:
     call, stop = ToolCallId("of the cell"), RunStop(reason="completed", cause="end_turn")
     asked = [UserMessage(message_id=MessageId(name), text=name) for name in "ab"]
     statement = StatementRecorded(statement_id=StatementId("s"), index=1, source="1", tool_call_id=call)

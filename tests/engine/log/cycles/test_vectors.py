@@ -31,7 +31,7 @@ def test_the_live_model_equals_the_rebuilt_one_after_every_event(vector: Vector)
         assert live.model == cycles_of(vector.events[:count])
 
 
-def test_there_are_at_least_sixty_vectors_with_names_of_their_own() -> None:
+def test_there_are_sixty_vectors_with_unique_names() -> None:
     assert len({vector.name for vector in VECTORS}) == len(VECTORS) >= 60
 
 

@@ -107,7 +107,7 @@ DEEP = 100_000
     ],
     ids=["arguments", "text", "unknown field", "kind", "all", "long kind", "long word"],
 )
-def test_what_is_nested_deeply_or_long_is_refused_with_a_short_sentence(data: bytes) -> None:
+def test_deep_or_long_json_is_refused_with_short_error(data: bytes) -> None:
     with pytest.raises(UndecodableEventError) as refused:
         decode(data)
     assert 0 < len(str(refused.value)) < 300

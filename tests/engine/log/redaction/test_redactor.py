@@ -1,19 +1,29 @@
-"""Texts without secrets: every form, whole or in pieces, and what a cut has left of one."""
+"""Redaction of texts, pieces, contents, events and JSON."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
+from engine.core.execution import Captured, ExceptionInfo
+from engine.core.ids import ExecutionId, MessageId, StatementId, ToolCallId
 from engine.core.text import cut_end, cut_line, cut_middle
-from engine.log.redaction import SHORTEST, Redactor
+from engine.log.events import EVENTS, Event
+from engine.log.events.codec import decode, encode
+from engine.log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
+from engine.log.events.execution import EffectAnswered, ExecutionFinished, StatementRecorded
+from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json
 from engine.log.redaction.spellings import fold
 from engine.runtime.worker.sharing import short_repr
 
@@ -104,13 +114,13 @@ def test_no_cut_leaves_a_piece_of_a_long_secret(offset: int) -> None:
     assert [piece for each in shown for piece in pieces_of(secret, redactor.redact(each))] == []
 
 
-def test_a_text_that_ends_at_a_cut_without_a_word_for_it_loses_the_piece_there() -> None:
+def test_unmarked_cut_loses_the_piece_before_it() -> None:
     redactor = Redactor(["sk-0123456789abcdef"])
     assert redactor.redact("key sk-0123456789") == "key sk-0123456789"
     assert redactor.redact("key sk-0123456789", is_cut=True) == "key ***"
 
 
-def test_what_is_no_piece_of_a_secret_stays_beside_a_cut() -> None:
+def test_harmless_text_stays_beside_a_cut() -> None:
     redactor = Redactor(["sk-0123456789abcdef"])
     for text in ("some words…", "[5 characters left out] and more ...", "sk-...", "sk-0123…", "…abcdef"):
         assert redactor.redact(text) == text
@@ -130,7 +140,7 @@ def test_without_secrets_a_text_is_the_same_object() -> None:
     assert Redactor(["12345678"]).redact(text) is text
 
 
-def test_a_piece_waits_no_longer_than_it_looks_like_a_secret() -> None:
+def test_piece_waits_only_while_it_looks_secret() -> None:
     redactor = Redactor(["very-secret"])
     assert redactor.redact_piece("a very") == ("a ", "very")
     assert redactor.redact_piece("a very good!") == ("a very good!", "")
@@ -173,7 +183,7 @@ def test_any_value_is_found_in_any_spelling(secret: str, before: str, after: str
         assert redactor.holds(spelled), spelled
 
 
-def test_a_value_that_is_no_unicode_is_found_as_the_text_that_it_becomes_and_as_its_bytes() -> None:
+def test_invalid_unicode_value_is_found_as_text_and_bytes() -> None:
     data = b"p\xe4ssword-in-latin"
     redactor = Redactor([data.decode("utf-8", "surrogateescape")])
     assert redactor.redact(data.decode("utf-8", "replace")) == "***"
@@ -198,7 +208,7 @@ COMMON = (
 )
 
 
-def test_a_line_of_a_secret_is_secret_only_if_it_looks_random() -> None:
+def test_only_random_lines_of_a_secret_are_secret() -> None:
     for secret, found in ((PEM, ["MIIEvQIBADANBgkqhkiG9w0", "BAQEFAASCBKcwggSjAgEAAoIB"]), (COMMON, [])):
         redactor = Redactor([secret])
         assert redactor.redact(f"before\n{secret}after") == "before\n***\nafter"
@@ -213,3 +223,217 @@ def test_a_cut_of_a_passphrase_leaves_no_piece_with_blanks() -> None:
     redactor = Redactor(["my pass phrase 42 with blanks"])
     for text in ("x my pass…", "x …th blanks", "x 'my pass'…", "x pass phra... 9 characters left out ...\nith blanks"):
         assert pieces_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
+
+
+# --- structures -------------------------------------------------------------------------------------------------------
+
+SECRET = "a-secret-of-mine"
+REDACTOR = Redactor([SECRET])
+WORDS = {
+    "session_opened": ["cwd", "directories", "python", "packages", "real"],
+    "view_enforced": ["property_name"],
+    "permission_asked": ["scope"],
+    "permission_answered": ["scope"],
+    "config_changed": ["option", "value"],
+    "domain_entered": ["writable"],
+    "user_message": ["attachments.media_type"],
+    "agent_reasoning": ["provider"],
+    "tool_call": ["tool", "thinking.provider"],
+    "servers_named": ["modules.key"],
+    "server_connected": ["module"],
+    "server_lost": ["module"],
+    "result_rerendered": ["displays.obj_id", "displays.state", "displays.revision", "displays.digest"],
+    "statement_recorded": ["fingerprint"],
+    "execution_finished": [
+        "stdout.digest",
+        "stderr.digest",
+        "displays.obj_id",
+        "displays.state",
+        "displays.revision",
+        "displays.digest",
+        "artifacts.before_digest",
+        "artifacts.after_digest",
+        "diff.changed.key.before_digest",
+        "diff.changed.key.after_digest",
+        "diff.digests.key",
+    ],
+    "effect_requested": ["operation", "argument_digest"],
+    "effect_answered": ["operation", "digest"],
+    "file_touched": ["before_digest", "withheld"],
+    "file_written": ["before_digest", "after_digest", "withheld"],
+    "rewind_begun": ["files.present_digest", "files.wanted_digest"],
+    "rewound": ["restored.present_digest", "restored.wanted_digest"],
+    "command_ended": ["output.digest", "errors.digest"],
+    "values_kept": ["groups.withheld"],
+    "names_rebound": ["names"],
+    "method_called": ["obj_type", "method", "before_digest", "after_digest"],
+    "node_changed": ["obj_type"],
+    "file_changed": ["before_digest", "after_digest"],
+    "revision_adopted": ["digest", "withheld"],
+    "node_made": ["obj_type"],
+    "outline_made": ["digest"],
+    "contents_adopted": ["files.digest", "files.withheld"],
+    "async_payload_prepared": ["basis.obj_digest_hash", "basis.policy_hash", "basis.deps_hash", "payload_hash"],
+}
+"""Every field that is neither a text nor an identifier, by kind: what redaction leaves is decided upon here."""
+
+
+def filled(hint: Any) -> Any:
+    """A value of the type in which every text and word is the secret, and every key is `key`."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, NewType):
+        return "id" if hint.__supertype__ is str else 0
+    if origin is Literal:
+        return arguments[0]
+    if origin in (Union, types.UnionType):
+        return filled(arguments[0])
+    if origin is tuple:
+        return (filled(arguments[0]),)
+    if origin is dict:
+        return {"key": filled(arguments[1])}
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return hint(
+            **{name: filled(each) for name, each in get_type_hints(hint).items() if name in hint.__struct_fields__}
+        )
+    return SECRET if hint in (str, object) else hint()
+
+
+def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The strings of a JSON value by the keys that lead there."""
+    match value:
+        case str():
+            yield path, value
+        case dict():
+            for key, item in value.items():
+                yield from texts(item, f"{path}.{key}" if path else key)
+        case list():
+            for item in value:
+                yield from texts(item, path)
+        case _:
+            pass
+
+
+def test_every_text_loses_a_secret_and_words_do_not() -> None:
+    found: dict[str, list[str]] = {}
+    for kind in EVENTS:
+        for path, text in texts(msgspec.json.decode(encode(redact_event(REDACTOR, filled(kind))))):
+            if text == SECRET:
+                found.setdefault(kind.kind, []).append(path)
+    assert found == WORDS
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.kind)
+def test_event_survives_a_secret_equal_to_its_words(kind: type[Event]) -> None:
+    data = encode(filled(kind))
+    words = {text for key, item in msgspec.json.decode(data).items() for text in (key, item) if isinstance(text, str)}
+    for word in {*words, "tool_call_id", '"kind":"', "statement", "completed", '{"kind"'}:
+        clean = redact_event(Redactor([word]), decode(data))
+        assert list(msgspec.json.decode(encode(clean))) == list(msgspec.json.decode(data))
+        assert type(decode(encode(clean))) is kind
+
+
+def test_an_event_without_a_secret_is_the_same_object() -> None:
+    event = AgentText(message_id=MessageId("m"), text="harmless … and more")
+    assert redact_event(REDACTOR, event) is event
+    assert redact_event(Redactor([]), filled(AgentText)) == filled(AgentText)
+
+
+def test_a_secret_is_found_whatever_json_makes_of_it() -> None:
+    secret = 'a "quoted" \\ secret\nof two lines 🔑'
+    call = ToolCall(
+        tool_call_id=ToolCallId("c1"),
+        tool="python",
+        arguments={"source": f"x = {secret}", "deep": [{"k": repr(secret)}]},
+    )
+    clean = redact_event(Redactor([secret]), call)
+    assert isinstance(clean, ToolCall)
+    assert clean.arguments == {"source": "x = ***", "deep": [{"k": "'***'"}]}
+
+
+def test_redacted_source_has_a_digest_of_the_original() -> None:
+    statement = StatementRecorded(
+        statement_id=StatementId("s"), index=1, source=f"key = {SECRET!r}", tool_call_id=ToolCallId("c")
+    )
+    clean = redact_event(REDACTOR, statement)
+    assert isinstance(clean, StatementRecorded)
+    assert clean.source == "key = '***'"
+    assert clean.withheld.startswith("blake2b:")
+    harmless = msgspec.structs.replace(statement, source="key = 1")
+    assert redact_event(REDACTOR, harmless) is harmless
+
+
+def test_redacted_error_is_not_replayed_as_another() -> None:
+    answered = EffectAnswered(
+        execution_id=ExecutionId("x"),
+        ordinal=0,
+        operation="read",
+        error=ExceptionInfo(type="FileNotFoundError", message=f"No such file: {SECRET}"),
+    )
+    clean = redact_event(REDACTOR, answered)
+    assert isinstance(clean, EffectAnswered)
+    assert clean.error is not None
+    assert clean.error.message == "No such file: ***"
+    assert clean.withheld.startswith("blake2b:")
+
+
+def test_thinking_that_changes_loses_the_signature_that_covered_it() -> None:
+    block = ThinkingBlock(text=f"it is {SECRET}", signature="signed", provider="anthropic")
+    call = ToolCall(tool_call_id=ToolCallId("c"), tool="python", thinking=(block,))
+    clean = redact_event(REDACTOR, call)
+    assert isinstance(clean, ToolCall)
+    assert clean.thinking == (ThinkingBlock(text="it is ***", provider="anthropic"),)
+    reasoning = redact_event(REDACTOR, AgentReasoning(message_id=MessageId("m"), text=SECRET, signature="signed"))
+    assert isinstance(reasoning, AgentReasoning)
+    assert reasoning.signature is None
+
+
+def test_cut_output_loses_its_last_piece() -> None:
+    stdout = Captured(text=f"72 bytes {SECRET[:-1]}", total_bytes=90_000, kept_bytes=24)
+    stderr = Captured(text=f"whole {SECRET} and {SECRET[:-1]}", total_bytes=41, kept_bytes=41)
+    finished = ExecutionFinished(
+        execution_id=ExecutionId("x"),
+        statement_id=StatementId("s"),
+        status="ok",
+        started_at=0.0,
+        ended_at=0.0,
+        stdout=stdout,
+        stderr=stderr,
+    )
+    clean = redact_event(REDACTOR, finished)
+    assert isinstance(clean, ExecutionFinished)
+    assert clean.stdout.text == "72 bytes ***"
+    assert clean.stdout.truncated
+    assert clean.stderr.text == f"whole *** and {SECRET[:-1]}"
+    assert not clean.stderr.truncated
+
+
+def test_word_keys_and_exact_values_of_json_stay() -> None:
+    assert redact_json(Redactor(["tool_call_id"]), {"tool_call_id": 1}) == {"tool_call_id": 1}
+    value = {SECRET: [SECRET, {"status": SECRET, "title": f"<{SECRET}>"}], "path": [SECRET], "n": 1}
+    assert redact_json(REDACTOR, value, {"status", "path"}) == {
+        "***": ["***", {"status": SECRET, "title": "<***>"}],
+        "path": [SECRET],
+        "n": 1,
+    }
+
+
+# --- marks in texts that are written back -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("KEY=abc\n", "A=1\nKEY=***\n", 2),
+        ("", '{"token": "***"}', 1),
+        ("", "Authorization: Bearer ***\r\n", 1),
+        ("KEY=***\n", "KEY=***\nB=2\n", None),
+        ("KEY=***\n", "KEY=***\nB=***\n", 1),
+        ("", "***bold and leaning***", None),
+        ("", "one\n\n***\n\ntwo\n", None),
+        ("", "****", None),
+        ("", "x**3", None),
+        ("", "", None),
+    ],
+)
+def test_a_mark_that_was_not_there_before_is_found(before: str, after: str, line: int | None) -> None:
+    assert marked_line(before.encode(), after.encode()) == line

@@ -1,4 +1,4 @@
-"""Secrets that a text spells otherwise: each spelling that `docs/configuration.md` names, whole, in pieces and cut."""
+"""Every spelling of a secret that `docs/configuration.md` names: whole, in pieces, and cut."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ SWALLOWING = ("100%", "100%4", "\x1b[", "\x1b", "\x1b[0;", "\\u", "\\u00", "\\x"
 
 @pytest.mark.parametrize("before", SWALLOWING)
 @pytest.mark.parametrize("key", ["abcdef0123456789", "nabcdefgh&x9", "0;1abcdefgh", "65;abcdefgh-i", KEY])
-def test_what_looks_like_the_beginning_of_an_escape_swallows_no_value(before: str, key: str) -> None:
+def test_apparent_escape_before_it_hides_no_value(before: str, key: str) -> None:
     redactor = Redactor([key])
     for spelled in (key, f"{key[:7]}\x1b[0m{key[7:]}", html.escape(key), f"{key[:7]}\n{key[7:]}"):
         text = f"x {before}{spelled} y"
@@ -190,7 +190,7 @@ def test_what_looks_like_the_beginning_of_an_escape_swallows_no_value(before: st
 
 
 @pytest.mark.parametrize("key", ["abcdefgh-x%", "abcdefgh-x%4", "abcdefgh-x&am"])
-def test_what_looks_like_the_beginning_of_an_escape_at_its_end_hides_no_value(key: str) -> None:
+def test_apparent_escape_at_its_end_hides_no_value(key: str) -> None:
     redactor = Redactor([key])
     text = f"x {key[:7]}\x1b[0m{key[7:]}"
     for after in ("41 y", "1 y", "p; y"):
@@ -198,7 +198,7 @@ def test_what_looks_like_the_beginning_of_an_escape_at_its_end_hides_no_value(ke
         assert "***" in shown_in_pieces(redactor, list(text + after))
 
 
-def test_a_backslash_at_the_end_of_a_value_goes_with_it_however_often_it_is_quoted() -> None:
+def test_final_backslash_of_a_value_is_redacted_however_quoted() -> None:
     key = "C:\\some\\where\\"
     for text in (key, json.dumps(key)[1:-1], json.dumps(json.dumps(key)[1:-1])[1:-1]):
         assert Redactor([key]).redact(f"<{text}>") == "<***>"
@@ -209,7 +209,7 @@ def test_the_text_in_a_sequence_is_looked_at() -> None:
     assert REDACTOR.redact(f"a \x1b]8;;https://x/?k={link}\x1b\\link\x1b]8;;\x1b\\ b").count(link) == 0
 
 
-def test_base64_of_a_value_without_the_space_around_it_is_found() -> None:
+def test_base64_of_a_stripped_value_is_found() -> None:
     redactor = Redactor([f"{KEY}\n"])
     assert "***" in redactor.redact(base64.b64encode(KEY.encode()).decode())
     assert "***" in redactor.redact(quote(KEY, safe=""))
@@ -239,7 +239,7 @@ def test_the_url_of_a_value_in_latin_1_is_found() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be", "latin-1", "cp1252"])
-def test_a_file_in_another_encoding_that_holds_a_secret_is_not_stored(encoding: str) -> None:
+def test_file_with_an_encoded_secret_is_not_stored(encoding: str) -> None:
     key = "schlüssel-für-9"
     redactor = Redactor([key])
     assert redactor.storable(f"x\nKEY={key}\n".encode(encoding)) is None
@@ -265,9 +265,7 @@ def test_words_that_make_up_a_value_are_none() -> None:
     spelled=st.lists(st.sampled_from(("%", "u", "&", "colour", "")), min_size=len(KEY), max_size=len(KEY)),
 )
 @examples(1)
-def test_however_each_character_is_spelled_the_secret_goes_and_the_rest_stays(
-    before: str, after: str, spelled: list[str]
-) -> None:
+def test_any_spelling_of_characters_is_redacted(before: str, after: str, spelled: list[str]) -> None:
     ways = {"%": "%{:02X}", "u": "\\u{:04x}", "&": "&#{};"}
     parts = [
         ways[how].format(ord(char)) if how in ways else ("\x1b[1m" if how else "") + char
@@ -283,7 +281,7 @@ def test_however_each_character_is_spelled_the_secret_goes_and_the_rest_stays(
 
 @given(st.text("aä%41\\u0&;#x\x1b[]m/\n> \0\x07", max_size=60))
 @examples(4)
-def test_a_reading_is_what_folding_makes_and_each_place_is_one_of_the_text(text: str) -> None:
+def test_reading_equals_fold_and_maps_into_the_text(text: str) -> None:
     data = text.encode()
     read = reading(data)
     assert read.data == fold(data)

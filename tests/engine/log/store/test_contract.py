@@ -1,4 +1,4 @@
-"""What every store promises about sessions and their events, over all of the registry."""
+"""The promises of every store: order, durability, refusals, contents."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import threading
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.core.clock import Clock
-from engine.core.errors import InvalidEventError, InvalidRequestError, SessionNotFoundError, StoreError
-from engine.core.ids import BlobDigest, Seq, SessionId
+from engine.core.errors import (
+    InvalidEventError,
+    InvalidRequestError,
+    SessionInUseError,
+    SessionNotFoundError,
+    StoreError,
+)
+from engine.core.ids import BlobDigest, EventId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.events.conversation import ToolCall, UserMessage
+from engine.log.events.execution import ExecutionFinished
 from engine.log.store import STORES, open_store
+from engine.log.store.schema import MAX_BLOB, digest_of, pack, unpack
 from engine.log.store_protocol import SessionRow, Store
 from tests.support.examples import examples
 from tests.support.stores import A, B, CountingClock, Recorder, begun, message, row, texts
@@ -33,7 +44,7 @@ def test_what_was_submitted_is_loaded_in_order(store: Store) -> None:
     store.close()
 
 
-def test_the_listener_ends_at_the_highest_position_and_never_goes_back(store: Store) -> None:
+def test_listener_reaches_the_highest_position_monotonically(store: Store) -> None:
     heard = begun(store, events=100)
     store.close()
     assert heard.seqs[-1] == 99
@@ -67,7 +78,7 @@ def test_a_listener_that_raises_stops_no_other_session(store: Store, monkeypatch
     assert [str(complaint) for complaint in complaints] == ["a listener's mistake"]
 
 
-def test_a_session_without_events_is_seen_while_it_is_held_and_not_kept(store: Store) -> None:
+def test_session_without_events_is_listed_but_not_kept(store: Store) -> None:
     store.create(row())
     assert store.row(A).events == 0
     assert [found.session_id for found in store.rows()] == [A]
@@ -91,7 +102,7 @@ def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
     store.close()
 
 
-def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(store: Store) -> None:
+def test_pages_list_each_session_once_in_order(store: Store) -> None:
     for number in range(7):
         # Two of each time, so that ids decide; one that is held and has no event yet counts like the others.
         given_row = SessionRow(
@@ -122,7 +133,7 @@ def test_a_listing_in_pages_gives_each_session_once_in_the_order_of_the_whole(st
     store.close()
 
 
-def test_a_session_is_moved_to_other_directories_whenever_that_is_asked(store: Store) -> None:
+def test_session_moves_to_other_directories_at_any_time(store: Store) -> None:
     store.create(row())
     store.move(A, "/before", ("/the first", "/event"))
     store.submit(A, message(0))
@@ -270,7 +281,7 @@ def test_a_store_is_opened_by_the_name_of_its_kind(tmp_path: Path, kind: str) ->
     store.close()
 
 
-def test_a_kind_of_store_that_is_none_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
+def test_unknown_store_is_refused_with_known_names(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="'postgres'; there is sqlite, memory"):
         open_store(tmp_path, CountingClock(), "postgres")
 
@@ -285,3 +296,166 @@ def test_the_default_is_the_first_of_the_registry(tmp_path: Path) -> None:
     assert len(again.rows()) == 1
     again.close()
     assert STORES[0][0] == "sqlite"
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+UNKNOWN = SessionId("ses_unknown")
+
+
+def test_a_session_has_one_owner(store: Store) -> None:
+    begun(store, events=1)
+    with pytest.raises(SessionInUseError):
+        store.acquire(A, Recorder())
+    with pytest.raises(InvalidRequestError, match="already"):
+        store.create(row())
+    store.release(A)
+    with pytest.raises(InvalidRequestError, match="already"):
+        store.create(row())
+    with pytest.raises(StoreError, match="acquire it first"):
+        store.submit(A, message(1))
+    store.close()
+
+
+def test_an_unknown_session_is_named_in_the_error(store: Store) -> None:
+    for ask in (store.load, store.row, lambda session: store.acquire(session, Recorder())):
+        with pytest.raises(SessionNotFoundError, match="ses_unknown"):
+            ask(UNKNOWN)
+    store.release(UNKNOWN)
+    store.close()
+
+
+@pytest.mark.parametrize("session_id", ["", "../x", "a/b", "a b", "é", "a\0b", "_-", "x" * 129])
+def test_an_id_that_could_not_name_a_file_is_refused(store: Store, session_id: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        store.create(row(SessionId(session_id)))
+    assert store.rows() == []
+    store.close()
+
+
+def test_invalid_text_is_refused_before_anything_is_kept(store: Store) -> None:
+    with pytest.raises(InvalidRequestError):
+        store.create(row(cwd="/\ud800"))
+    with pytest.raises(InvalidRequestError):
+        store.create(row(cwd="/a\0b"))
+    begun(store, events=1)
+    with pytest.raises(InvalidRequestError):
+        store.retitle(A, "\ud800")
+    with pytest.raises(InvalidEventError, match="JSON"):
+        store.submit(A, message(1, "\udce9"))
+    store.submit(A, message(1, "goes on"))
+    assert texts(store) == ["hello", "goes on"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(1e14, 253_402_300_799.0), (float("inf"), 253_402_300_799.0), (-1e14, 0.0), (float("nan"), 0.0), (5.5, 5.5)],
+)
+def test_a_time_that_no_calendar_has_is_bounded(store: Store, given: float, kept: float) -> None:
+    store.add(replace(row(), created_at=given, updated_at=given), [message(0)])
+    (listed,) = store.rows()
+    assert (listed.created_at, listed.updated_at) == (kept, kept)
+    store.close()
+
+
+def test_an_event_that_could_not_be_read_again_is_refused(store: Store) -> None:
+    begun(store)
+    nested: dict[str, object] = {}
+    for _ in range(100_000):
+        nested = {"deeper": nested}
+    stamp = {"seq": Seq(0), "event_id": EventId("e0")}
+    finished = ExecutionFinished(
+        **stamp,
+        execution_id=ExecutionId("x"),
+        statement_id=StatementId("s"),
+        status="ok",
+        started_at=float("nan"),
+        ended_at=1.0,
+    )
+    unreadable = (
+        finished,
+        ToolCall(**stamp, tool_call_id=ToolCallId("c"), tool="t", arguments=nested),
+        ToolCall(**stamp, tool_call_id=ToolCallId("c"), tool="t", arguments={"x": object()}),
+        UserMessage(**stamp, message_id=MessageId("m"), text=5),
+    )
+    for event in unreadable:
+        with pytest.raises(InvalidEventError):
+            store.submit(A, event)
+    store.submit(A, message(0))
+    assert texts(store) == ["hello"]
+    store.close()
+
+
+def test_gap_or_repeat_is_refused(store: Store) -> None:
+    begun(store, events=2)
+    for wrong in (0, 1, 3, -1):
+        with pytest.raises(InvalidEventError, match="where 2 was due"):
+            store.submit(A, message(wrong))
+    store.submit(A, message(2))
+    assert len(store.load(A)) == 3
+    store.close()
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    begun(store, events=1)
+    store.close()
+    store.close()
+    calls = (
+        lambda: store.create(row(B)),
+        lambda: store.acquire(A, Recorder()),
+        lambda: store.submit(A, message(1)),
+        lambda: store.load(A),
+        lambda: store.row(A),
+        store.rows,
+        lambda: store.blob_put(b""),
+        lambda: store.blob_get(BlobDigest("x")),
+    )
+    for call in calls:
+        with pytest.raises(StoreError):
+            call()
+
+
+# --- contents ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\xff" * 9, b"text " * 100_000], ids=["empty", "binary", "large"])
+def test_content_is_there_at_once_and_under_its_digest(store: Store, data: bytes) -> None:
+    digest = store.blob_put(data)
+    assert store.blob_get(digest) == data
+    assert store.blob_put(data) == digest
+    assert digest.startswith("blake2b-")
+    assert len(digest) == len("blake2b-") + 40
+    begun(store, events=1)
+    assert store.blob_get(digest) == data
+    store.close()
+
+
+def test_content_that_was_never_put_is_a_key_error(store: Store) -> None:
+    with pytest.raises(KeyError):
+        store.blob_get(BlobDigest("blake2b-" + "0" * 40))
+    with pytest.raises(KeyError):
+        store.blob_get(BlobDigest("\0'; --"))
+    store.close()
+
+
+def test_content_above_the_limit_is_refused(store: Store) -> None:
+    with pytest.raises(InvalidRequestError, match="too large"):
+        store.blob_put(bytes(MAX_BLOB + 1))
+    store.close()
+
+
+def test_a_changed_buffer_does_not_change_what_was_put(store: Store) -> None:
+    buffer = bytearray(b"before")
+    digest = store.blob_put(buffer)
+    buffer[:] = b"later!"
+    assert store.blob_get(digest) == b"before"
+    store.close()
+
+
+def test_large_incompressible_content_is_not_compressed() -> None:
+    # What is not compressed is larger than before, by a head for each block.
+    random, text = Random(1).randbytes(2 << 20), b"text of a file\n" * 200_000
+    assert len(pack(random)) > len(random)
+    assert len(pack(text)) < len(text) // 20
+    assert [unpack(digest_of(data), pack(data)) == data for data in (random, text)] == [True, True]

@@ -35,7 +35,7 @@ begun(store, A, events=2)
 """
 
 
-def test_a_second_process_hears_who_has_the_session_and_can_still_read(tmp_path: Path) -> None:
+def test_second_process_learns_the_owner_and_can_read(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     with program(OWNER + "say(os.getpid()); sys.stdin.readline(); store.close(); say('closed')", path) as owner:
         pid = int(line(owner.stdout))
@@ -110,7 +110,7 @@ def test_a_child_that_ends_takes_no_lock_from_its_parent(tmp_path: Path) -> None
         store.close()
 
 
-def test_reading_the_lock_file_in_the_same_process_takes_nothing_away(tmp_path: Path) -> None:
+def test_reading_the_lock_file_keeps_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     begun(store, events=1)
@@ -141,9 +141,7 @@ def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_session_that_somebody_makes_while_another_does_is_made_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_racing_processes_create_a_session_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, faster = (SqliteStore(tmp_path / "sessions.db", CountingClock()) for _ in range(2))
     acquire = SessionLocks.acquire
 
@@ -183,7 +181,7 @@ def test_an_owner_that_cannot_be_read_is_called_another_process(tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_lock_is_had_by_one_of_many_that_race_for_it(tmp_path: Path) -> None:
+def test_one_of_many_racing_processes_gets_the_lock(tmp_path: Path) -> None:
     """Each process increments a number in a file, without any lock but ours; a lost update shows as a lower sum."""
     (tmp_path / "sum").write_text("0")
     source = f"""
@@ -232,7 +230,7 @@ def _locked_by_anybody(path: Path, session_id: SessionId) -> bool:
 NAMES = [SessionId(f"ses_{number}") for number in range(6)]
 
 
-def test_locks_of_a_moment_are_one_file_and_each_is_free_when_it_is_released(tmp_path: Path) -> None:
+def test_brief_locks_share_a_file_and_release_separately(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     busy, locks = SessionLocks(str(path)), SessionLocks(str(path))
     busy.acquire(NAMES[2])
@@ -249,7 +247,7 @@ def test_locks_of_a_moment_are_one_file_and_each_is_free_when_it_is_released(tmp
     assert list((tmp_path / "locks").iterdir()) == []
 
 
-def test_sessions_that_a_crash_left_behind_one_lock_file_are_taken_over_one_by_one(tmp_path: Path) -> None:
+def test_crashed_sessions_with_one_file_are_taken_over_separately(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     source = f"""
 from engine.log.store.locks import SessionLocks
@@ -271,9 +269,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         one.release(name)
 
 
-def test_a_file_system_without_second_names_gets_a_lock_file_for_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_hard_links_each_session_gets_a_lock_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_names: str) -> None:
         raise PermissionError
 

@@ -1,19 +1,21 @@
-"""Commits that fail for real reasons: what was reported stays, the session is read-only, the others go on."""
+"""The SQLite store under failures of the disk, other processes, and crashes."""
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from engine.core.errors import SessionNotFoundError, SessionReadOnlyError, StoreBusyError, StoreError, StoreGoneError
-from engine.core.ids import SessionId
+from engine.core.ids import BlobDigest, SessionId
+from engine.log.events.conversation import UserMessage
 from engine.log.store.sqlite import SqliteStore
 from tests.support.stores import (
     PATIENCE,
@@ -24,8 +26,10 @@ from tests.support.stores import (
     Recorder,
     begun,
     environment,
+    line,
     message,
     outcome,
+    program,
     row,
     texts,
 )
@@ -95,7 +99,7 @@ EXPECTED = [
 ]
 
 
-def test_a_file_size_limit_stops_only_the_session_that_hits_it(tmp_path: Path) -> None:
+def test_file_size_limit_stops_only_one_session(tmp_path: Path) -> None:
     error, *lines = outcome(FILE_SIZE_LIMIT + DISK_FULL, tmp_path / "sessions.db")
     assert error.startswith("error StoreError")
     assert "the disk failed or a size limit was hit" in error
@@ -109,9 +113,9 @@ def _can_mount() -> bool:
     )
 
 
-def test_a_full_disk_stops_only_the_session_that_finds_no_room(tmp_path: Path) -> None:
+def test_full_disk_stops_only_one_session(tmp_path: Path) -> None:
     if not _can_mount():  # without the right to mount, the limit above is the disk that is full
-        test_a_file_size_limit_stops_only_the_session_that_hits_it(tmp_path)
+        test_file_size_limit_stops_only_one_session(tmp_path)
         return
     script = 'mount -t tmpfs -o size=2m none "$1" && exec "$2" -B -c "$3"'
     source = PRELUDE + SMALL_DISK + DISK_FULL
@@ -141,7 +145,7 @@ except StoreError as error:
 
 
 @pytest.mark.slow
-def test_a_store_that_cannot_be_read_on_a_full_disk_says_that_it_is_full(tmp_path: Path) -> None:
+def test_unreadable_store_on_a_full_disk_reports_that(tmp_path: Path) -> None:
     if not _can_mount():
         return
     script = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -B -c "$3"'
@@ -193,7 +197,7 @@ def test_a_damaged_page_stops_only_the_session_that_needs_it(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_another_writer_that_hangs_delays_a_commit_which_is_told_and_made_when_it_is_gone(tmp_path: Path) -> None:
+def test_hanging_writer_delays_a_commit_and_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
     heard = begun(store, events=1)
@@ -213,7 +217,7 @@ def test_another_writer_that_hangs_delays_a_commit_which_is_told_and_made_when_i
 
 
 @pytest.mark.slow
-def test_what_waits_for_a_lock_is_given_up_with_its_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_blocked_changes_are_given_up_with_their_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.2)
     a, b = begun(store, A, events=1), begun(store, B, events=1)
@@ -233,7 +237,7 @@ def test_what_waits_for_a_lock_is_given_up_with_its_session(tmp_path: Path, capl
 
 
 @pytest.mark.parametrize("gone", ["removed", "replaced", "wal removed", "wal replaced"])
-def test_a_commit_to_a_file_that_nobody_finds_any_more_is_none(tmp_path: Path, gone: str) -> None:
+def test_commit_to_a_lost_file_does_not_count(tmp_path: Path, gone: str) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     a, b = begun(store, A, events=1), begun(store, B, events=1)
@@ -292,7 +296,7 @@ def test_a_short_lock_delays_a_commit_and_nothing_more(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_row_that_somebody_took_away_stops_the_session_and_writes_no_orphan(tmp_path: Path) -> None:
+def test_removed_row_stops_the_session_without_orphans(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     heard = begun(store, events=1)
@@ -308,7 +312,7 @@ def test_a_row_that_somebody_took_away_stops_the_session_and_writes_no_orphan(tm
         assert other.execute("SELECT count(*) FROM events").fetchone()[0] == 0
 
 
-def test_a_failure_before_anybody_listens_is_told_to_the_first_who_does(tmp_path: Path) -> None:
+def test_early_failure_is_reported_to_the_first_listener(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     begun(store, B, events=1)
@@ -339,7 +343,7 @@ def test_a_retitling_that_had_to_wait_ends_the_delay(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_was_queued_while_the_database_was_locked_is_written_without_a_gap(tmp_path: Path) -> None:
+def test_events_queued_under_a_lock_are_written_in_order(tmp_path: Path) -> None:
     """The lock goes away with the first error, while more is submitted."""
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock(), busy_seconds=0.3)
@@ -400,3 +404,118 @@ def _submit_until_refused(store: SqliteStore) -> None:
     for seq in range(1, 100_000):
         store.submit(A, message(seq))
         pause.wait(0.005)
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+# Continues session A where the last process was killed: bursts of events, every third naming content put before it.
+APPENDER = """
+import random
+chance = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+store = SqliteStore(path, SystemClock())
+try:
+    store.acquire(A, lambda seq, error: say(seq if error is None else error))
+    seq = store.row(A).events
+except SessionNotFoundError:
+    store.create(row(A))
+    store.acquire(A, lambda seq, error: say(seq if error is None else error))
+    seq = 0
+while True:
+    for _ in range(chance.randint(1, 20)):
+        text = store.blob_put(os.urandom(chance.randint(0, 9000))) if seq % 3 == 0 else "x" * chance.randint(0, 2000)
+        store.submit(A, message(seq, text))
+        seq += 1
+    if chance.random() < 0.3:
+        store.load(A, seq)
+"""
+
+
+def _kill_often(path: Path, kills: int, seed: int) -> None:
+    print(f"seed {seed}")  # shown by pytest where the test fails
+    chance = random.Random(seed)
+    reported = checked = -1
+    for _ in range(kills):
+        with program(APPENDER, path) as process:
+            for _ in range(chance.randint(1, 40)):
+                reported = int(line(process.stdout))
+            process.kill()
+            rest = process.stdout.read() if process.stdout is not None else b""
+            process.wait(PATIENCE)
+        complete = rest[: rest.rfind(b"\n") + 1].split()
+        reported = int(complete[-1]) if complete else reported
+        checked = _check(path, reported, checked)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def _check(path: Path, reported: int, checked: int) -> int:
+    """Whether all is there; the content of events up to `checked` was looked at before. Returns the last position."""
+    store = SqliteStore(path, CountingClock())
+    events = store.load(A)
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert len(events) > reported
+    assert store.row(A).events == len(events)
+    for event in events[checked + 1 :]:
+        assert isinstance(event, UserMessage)
+        if event.text.startswith("blake2b-"):
+            store.blob_get(BlobDigest(event.text))
+    store.close()
+    return len(events) - 1
+
+
+def test_no_reported_event_is_lost_to_a_kill(tmp_path: Path) -> None:
+    _kill_often(tmp_path / "sessions.db", kills=4, seed=random.randrange(1 << 32))
+
+
+@pytest.mark.slow
+def test_no_reported_event_is_lost_to_a_hundred_kills(tmp_path: Path) -> None:
+    _kill_often(tmp_path / "sessions.db", kills=100, seed=random.randrange(1 << 32))
+
+
+def test_processes_that_create_one_database_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "sessions.db"
+    names = [SessionId(f"ses_{number}") for number in range(3)]
+    source = """
+name = SessionId(sys.stdin.readline().strip())
+store = SqliteStore(path, SystemClock())
+heard = begun(store, name)
+for seq in range(300):
+    store.blob_put(str(seq).encode())
+    store.submit(name, message(seq, str(seq)))
+    if seq % 7 == 0:
+        heard.wait_for(seq)
+store.close()
+say(heard.seqs[-1], len(heard.errors))
+"""
+    with ExitStack() as stack:
+        processes = [stack.enter_context(program(source, path)) for _ in names]
+        for process, name in zip(processes, names, strict=True):
+            assert process.stdin is not None
+            process.stdin.write(f"{name}\n".encode())
+        assert [line(process.stdout) for process in processes] == ["299 0"] * len(names)
+    store = SqliteStore(path, CountingClock())
+    for name in names:
+        assert texts(store, name) == [str(seq) for seq in range(300)]
+    assert {found.events for found in store.rows()} == {300}
+    store.close()
+
+
+def test_uncommitted_events_are_neither_kept_nor_reported(tmp_path: Path) -> None:
+    """The process ends at once, with a transaction that another connection holds back."""
+    path = tmp_path / "sessions.db"
+    source = """
+import sqlite3
+store = SqliteStore(path, SystemClock())
+heard = begun(store, A, events=3)
+other = sqlite3.connect(path, isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+for seq in range(3, 100):
+    store.submit(A, message(seq))
+say(heard.seqs[-1])
+os._exit(0)
+"""
+    assert outcome(source, path) == ["2"]
+    store = SqliteStore(path, CountingClock())
+    assert len(store.load(A)) == 3
+    store.close()

@@ -1,21 +1,27 @@
-"""Where the SQLite store keeps things: modes, paths, strangers' files, and what starting up costs."""
+"""The SQLite store's files: creation, recognition, permissions, damage, pages of sessions."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engine.core.errors import StoreError
+from engine.core.ids import SessionId
+from engine.log.store import stored
 from engine.log.store.database import Database
 from engine.log.store.schema import APPLICATION_ID, MIGRATIONS
 from engine.log.store.sqlite import SqliteStore
+from engine.log.store.stored import row_of
 from tests.support.stores import ROOT, A, CountingClock, Recorder, begun, message, outcome, texts
 
 
@@ -109,9 +115,7 @@ def _below_a_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("prepare", [_no_database, _short_text, _foreign_database, _a_directory, _below_a_file])
-def test_what_is_no_store_is_refused_with_advice_and_left_alone(
-    tmp_path: Path, prepare: Callable[[Path], None]
-) -> None:
+def test_foreign_file_is_refused_and_left_alone(tmp_path: Path, prepare: Callable[[Path], None]) -> None:
     path = tmp_path / "state" / "sessions.db"
     path.parent.mkdir()
     prepare(path)
@@ -164,7 +168,7 @@ def test_sqlite_is_imported_when_the_store_is_first_used() -> None:
     assert second == "[]"
 
 
-def test_the_thread_starts_with_the_first_write_and_keeps_no_process_alive(tmp_path: Path) -> None:
+def test_thread_starts_with_the_first_write_as_daemon(tmp_path: Path) -> None:
     source = """
 store = SqliteStore(path, SystemClock())
 store.rows()
@@ -196,7 +200,7 @@ def test_close_commits_everything_first(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_store_that_was_never_used_closes_without_touching_the_disk(tmp_path: Path) -> None:
+def test_unused_store_closes_without_touching_the_disk(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "state" / "sessions.db", CountingClock()).close()
     assert list(tmp_path.iterdir()) == []
 
@@ -227,7 +231,7 @@ def test_content_that_was_damaged_on_disk_is_not_handed_out(tmp_path: Path) -> N
     again.close()
 
 
-def test_an_event_of_a_later_version_is_named_in_the_error(tmp_path: Path) -> None:
+def test_event_of_a_later_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, CountingClock())
     begun(store, events=3)
@@ -243,3 +247,124 @@ def test_an_event_of_a_later_version_is_named_in_the_error(tmp_path: Path) -> No
     again.acquire(A, Recorder())
     again.submit(A, message(3))
     again.close()
+
+
+# --- permissions ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _place_of_somebody_without_rights() -> Iterator[Path]:
+    """A directory that the user of AS_SOMEBODY owns; `tmp_path` is below one that only its owner may enter."""
+    place = Path(tempfile.mkdtemp())
+    try:
+        yield place
+    finally:
+        for directory in (place, *(path for path in place.rglob("*") if path.is_dir())):
+            directory.chmod(0o700)
+        shutil.rmtree(place)
+
+
+# Rights do not bind root, so a program that is root becomes somebody else first, with all it needs imported.
+AS_SOMEBODY = """
+import hashlib, engine.log.store.database, engine.log.store.locks, engine.log.store.writer
+if os.geteuid() == 0:
+    os.chown(path.parent, 65534, 65534)
+    os.setgid(65534), os.setuid(65534)
+store = SqliteStore(path, SystemClock())
+digest = store.blob_put(b"content")
+begun(store, A, events=3, text=digest)
+store.close()
+"""
+
+READ_ONLY_FILE = """
+path.chmod(0o400)
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+store.submit(A, message(3))
+error = heard.wait_for_error()
+say(type(error).__name__, "it may not be written" in str(error))
+try:
+    store.submit(A, message(4))
+except SessionReadOnlyError as refused:
+    say("refused")
+say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode(), heard.seqs, len(heard.errors))
+store.close()
+"""
+
+READ_ONLY_DROP = """
+from tests.support.archives import dropped, values_kept
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+value = store.blob_put(b"value")
+store.submit(A, values_kept(3, value))
+heard.wait_for(3)
+store.close()
+path.chmod(0o400)
+store = SqliteStore(path, SystemClock())
+heard = Recorder()
+store.acquire(A, heard)
+store.submit(A, dropped(4, before=4))
+say("it may not be written" in str(heard.wait_for_error()))
+say(store.blob_get(value).decode(), store.contents(A) == {value, digest}, len(store.droppable(A)))
+store.close()
+"""
+
+READ_ONLY_DIRECTORY = """
+path.parent.chmod(0o500)
+(path.parent / "locks").chmod(0o500)
+store = SqliteStore(path, SystemClock())
+say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode())
+for attempt in (lambda: store.acquire(A, Recorder()), lambda: store.create(row(B))):
+    try:
+        attempt()
+    except StoreError as error:
+        say(error)
+store.close()
+say(sorted(os.listdir(path.parent)))
+new = SqliteStore(path.parent / "other.db", SystemClock())
+try:
+    new.rows()
+except StoreError as error:
+    say(error)
+new.close()
+"""
+
+
+def test_without_permission_to_write_the_session_is_read_only() -> None:
+    with _place_of_somebody_without_rights() as place:
+        lines = outcome(AS_SOMEBODY + READ_ONLY_FILE, place / "sessions.db")
+    assert lines == ["StoreError True", "refused", "3 1 content [] 1"]
+
+
+def test_without_permission_to_write_nothing_is_dropped() -> None:
+    with _place_of_somebody_without_rights() as place:
+        lines = outcome(AS_SOMEBODY + READ_ONLY_DROP, place / "sessions.db")
+    assert lines == ["True", "value True 1"]
+
+
+def test_read_only_directory_can_be_read_but_not_acquired() -> None:
+    with _place_of_somebody_without_rights() as place:
+        read, *refused, left, new = outcome(AS_SOMEBODY + READ_ONLY_DIRECTORY, place / "sessions.db")
+    assert read == "3 1 content"
+    assert [line.endswith("make its directory writable, or free some space") for line in refused] == [True, True]
+    assert left == "['locks', 'sessions.db']"
+    assert "Permission denied; make its directory writable or choose another path" in new
+
+
+# --- pages of sessions ------------------------------------------------------------------------------------------------
+
+
+def test_a_page_decodes_the_rows_of_the_page_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    for number in range(20):
+        begun(store, SessionId(f"ses_{number}"), events=1)
+    decoded: list[str] = []
+    monkeypatch.setattr(stored, "row_of", lambda values: decoded.append(values[0]) or row_of(values))
+    page = store.rows(limit=3)
+    assert decoded == [row.session_id for row in page] == ["ses_19", "ses_18", "ses_17"]
+    decoded.clear()
+    store.rows(after=(page[-1].updated_at, page[-1].session_id), limit=2)
+    assert decoded == ["ses_16", "ses_15"]
+    store.close()

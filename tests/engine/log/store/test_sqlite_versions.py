@@ -53,7 +53,7 @@ def columns(path: Path) -> tuple[int, list[str]]:
     return version, names
 
 
-def test_an_old_store_is_migrated_after_a_private_copy_of_it(old: Path) -> None:
+def test_old_store_is_copied_privately_then_migrated(old: Path) -> None:
     later = opened(old, (*MIGRATIONS, _next))
     assert texts(later) == ["hello", "hello"]
     later.close()
@@ -117,7 +117,7 @@ def test_a_newer_store_is_refused_and_left_alone(old: Path) -> None:
     assert old.read_bytes() == before
 
 
-def test_a_store_that_is_migrated_under_an_older_program_is_not_written_by_it(old: Path) -> None:
+def test_older_program_does_not_write_a_migrated_store(old: Path) -> None:
     older = opened(old, MIGRATIONS)
     heard = Recorder()
     older.acquire(A, heard)
@@ -172,7 +172,7 @@ def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: P
         store.close()
 
 
-def test_a_session_of_the_first_version_goes_on_and_drops_what_it_keeps_from_now_on(first_version: Path) -> None:
+def test_session_of_the_first_version_drops_only_new_values(first_version: Path) -> None:
     store = SqliteStore(first_version, CountingClock())
     before, heard = store.contents(B), Recorder()
     store.acquire(B, heard)
@@ -186,7 +186,7 @@ def test_a_session_of_the_first_version_goes_on_and_drops_what_it_keeps_from_now
     store.close()
 
 
-def test_a_store_of_the_first_version_gives_space_back_where_nobody_uses_it(first_version: Path) -> None:
+def test_unused_first_version_store_gives_space_back(first_version: Path) -> None:
     store = SqliteStore(first_version, CountingClock())
     before = first_version.stat().st_size
     done = store.collect(store.row(B).updated_at)

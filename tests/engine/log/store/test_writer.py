@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.core.ids import BlobDigest, SessionId
+from engine.log.store.changes import Retitle
 from engine.log.store.database import Database
 from engine.log.store.schema import MIGRATIONS
 from engine.log.store.sqlite import SqliteStore
-from engine.log.store.writable import Retitle, WritableSession
+from engine.log.store.writable import WritableSession
 from engine.log.store.writer import Writer
 from tests.support.stores import PATIENCE, A, B, CountingClock, Gate, Recorder, begun, begun_with, message, row, texts
 
@@ -70,7 +71,7 @@ def test_a_change_that_waits_wakes_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["load", "release", "close"])
-def test_nothing_that_waits_is_missing_from_what_is_read_or_given_back(tmp_path: Path, end: str) -> None:
+def test_waiting_events_are_read_and_released(tmp_path: Path, end: str) -> None:
     path = tmp_path / "sessions.db"
     store, other = (SqliteStore(path, CountingClock()) for _ in range(2))
     store.create(row(A))
@@ -182,9 +183,7 @@ def test_the_wal_is_checkpointed_when_nothing_is_to_do(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_group_of_events_costs_one_statement_for_each_and_four_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_of_events_costs_few_sql_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     connect = Database.connect
 

@@ -1,4 +1,4 @@
-"""The phrases on what came out differently show the difference, however long what surrounds it is."""
+"""Differences between the record of a statement and its re-run."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def test_ids_are_no_difference_and_clocks_are(before: int, after: int, differ: b
     assert bool(said.phrases) == differ
 
 
-def test_of_a_value_that_goes_on_the_end_of_the_other_is_shown_with_it() -> None:
+def test_continued_value_is_shown_with_the_shorter_ones_end() -> None:
     said = phrase(finished(value=LONG), finished(value=f"{LONG}and more"))
     now, was = said.removeprefix("displayed ").split(" instead of ")
     assert now.endswith("and more")
     assert now.startswith(was)
 
 
-def test_a_value_that_is_missing_on_one_side_is_shown_from_its_beginning() -> None:
+def test_one_sided_value_is_shown_from_its_beginning() -> None:
     assert phrase(finished(), finished(value=LONG)) == f"displayed {LONG[:79]}… instead of nothing"
     assert phrase(finished(value="1"), finished()) == "displayed nothing instead of 1"
 
 
-def test_a_long_line_that_was_printed_is_shown_where_it_differs() -> None:
+def test_long_printed_line_is_shown_where_it_differs() -> None:
     outputs = [Captured(text=f"same\n{LONG}{end}\n", total_bytes=1, digest=end) for end in ("then", "now")]
     said = phrase(*(finished(stdout=output) for output in outputs))
     assert "now' instead of '…" in said
@@ -83,7 +83,7 @@ def test_a_long_line_that_was_printed_is_shown_where_it_differs() -> None:
     assert "same" not in said
 
 
-def test_a_long_text_in_a_name_is_shown_where_it_differs() -> None:
+def test_long_value_is_shown_where_it_differs() -> None:
     said = phrase(finished(diff=added("x", f"'{LONG}then'")), finished(diff=added("x", f"'{LONG}now'")))
     assert said.startswith("left another value in x (…")
     assert ("now' instead of …" in said, said.endswith("then')")) == (True, True)
@@ -97,13 +97,13 @@ def test_a_content_that_no_text_shows_is_named_as_that() -> None:
     assert phrase(*(finished(diff=diff) for diff in diffs)) == "left another value in x (its content)"
 
 
-def test_digests_of_an_earlier_version_are_not_compared_with_those_of_now() -> None:
+def test_older_digests_are_not_compared_with_new_ones() -> None:
     info = TypeInfo(type_name="list", short_repr="[1, …]")
     diffs = [NamespaceDiff(added={"x": info}, digests={"x": "a" * length}) for length in (16, 32)]
     assert not differences(*(finished(diff=diff) for diff in diffs)).phrases
 
 
-def test_a_module_in_another_place_is_the_same_and_another_module_is_not() -> None:
+def test_modules_are_compared_by_name() -> None:
     paths = ("/usr/lib/pathlib.py", "/home/a/.pyenv/pathlib.py")
     reprs = [f"<module 'pathlib' from '{path}'>" for path in paths]
     assert not differences(*(finished(diff=added("pathlib", text, "module")) for text in reprs)).phrases
@@ -129,7 +129,7 @@ def test_a_handle_is_compared_by_its_place_and_policy(was: str, now: str, said: 
     assert not differences(finished(diff=older), finished(diff=diffs[1])).phrases
 
 
-def test_of_a_name_that_could_not_be_compared_on_one_side_nothing_is_said() -> None:
+def test_incomparable_name_is_not_reported() -> None:
     info = TypeInfo(type_name="list", short_repr="[1]")
     changed = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, mutated=True)})
     unknown = NamespaceDiff(unknown={"x": "it is too large to be compared"})
@@ -139,7 +139,7 @@ def test_of_a_name_that_could_not_be_compared_on_one_side_nothing_is_said() -> N
     assert phrase(finished(diff=deep), finished()) == "did not change x"
 
 
-def test_what_an_earlier_version_did_not_see_changing_in_place_is_no_difference() -> None:
+def test_mutation_missed_by_an_earlier_version_is_no_difference() -> None:
     info = TypeInfo(type_name="list", short_repr="[1]")
     mutated = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info, mutated=True)})
     rebound = NamespaceDiff(changed={"x": ChangeInfo(before=info, after=info)})
@@ -149,7 +149,7 @@ def test_what_an_earlier_version_did_not_see_changing_in_place_is_no_difference(
     assert phrase(finished(diff=NamespaceDiff(deep=True)), finished(diff=mutated)) == "changed x too"
 
 
-def test_a_long_message_of_an_exception_is_shown_where_it_differs() -> None:
+def test_long_exception_message_is_shown_where_it_differs() -> None:
     errors = [ExceptionInfo(type="ValueError", message=f"{LONG * 3}{end}") for end in ("then", "now")]
     said = phrase(*(finished(status="error", exception=error) for error in errors))
     assert said.startswith("ended with error (ValueError: …")
@@ -178,7 +178,7 @@ def test_another_module_is_another_value() -> None:
     assert "left another value in m" in phrase(finished(diff=here), finished(diff=there))
 
 
-def test_a_name_that_was_rebound_to_the_same_content_in_one_run_alone_is_no_difference() -> None:
+def test_rebinding_to_equal_content_is_no_difference() -> None:
     info = TypeInfo(type_name="list", short_repr="[1]")
     same = ChangeInfo(before=info, after=info, before_digest="a" * 32, after_digest="a" * 32)
     rebound, untouched = NamespaceDiff(changed={"x": same}, deep=True), NamespaceDiff(deep=True)

@@ -1,19 +1,22 @@
-"""Which contents a rewind puts back, as the log says it, and which it cannot."""
+"""Files that a rewind restores, and the sentences about them."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.context.tail.feed import Feed
 from engine.core.execution import UNREAD
 from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
 from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
-from engine.log.file_history import open_rewind, restorable, reversed_
+from engine.log.file_history import SHOWN_FILES, open_rewind, restorable, reversed_, rewound_lines
+from tests.support.timelines import timeline_of
 
 E = ExecutionId("ex")
 UNKEPT = "what it held then is not kept, because"
@@ -35,7 +38,7 @@ def restored(path: str, present: str, wanted: str) -> FileToRestore:
     )
 
 
-def test_a_file_goes_back_to_what_it_held_before_the_first_of_the_writes() -> None:
+def test_file_gets_its_content_before_the_first_write() -> None:
     found = restorable([wrote("a", "1", "2"), wrote("b", "", "x"), wrote("a", "2", "3"), wrote("c", "y", "")])
     assert found.files == (restored("a", "3", "1"), restored("b", "x", ""), restored("c", "", "y"))
     assert not found.left
@@ -47,7 +50,7 @@ def test_what_holds_again_what_it_held_needs_nothing() -> None:
     )
 
 
-def test_what_somebody_else_had_changed_before_the_first_write_comes_back() -> None:
+def test_change_by_others_before_the_first_write_comes_back() -> None:
     # The session wrote "1" before these events; what it overwrote later is "of the user".
     assert restorable([wrote("a", "of the user", "2")]).files == (restored("a", "2", "of the user"),)
 
@@ -70,7 +73,7 @@ def set_mode(path: str, mode: object, status: str = "ok", tool: str = "chmod") -
     ]
 
 
-def test_permissions_that_a_statement_has_set_are_expected_of_what_was_written() -> None:
+def test_permissions_set_by_a_statement_are_expected() -> None:
     first = wrote("a", "1", "2", before_mode=0o644, after_mode=0o644)
 
     def mode_after(*more: Event) -> int | None:
@@ -121,7 +124,7 @@ def test_only_what_was_lost_first_counts() -> None:
     assert (found.files, found.left) == ((restored("a", "3", "1"),), ())
 
 
-def test_a_rewind_is_open_until_its_end_is_on_the_log() -> None:
+def test_rewind_is_open_until_it_ends() -> None:
     begun, ended = RewindBegun(statement=1, since=Seq(0)), Rewound(statement=1)
     assert open_rewind([]) is None
     assert open_rewind(reversed([begun])) is begun
@@ -133,9 +136,7 @@ names, contents = st.sampled_from("abc"), st.sampled_from(["", "1", "2", "3"])
 
 
 @given(st.lists(st.tuples(names, contents)), st.data())
-def test_restoring_gives_the_contents_of_that_moment_whatever_was_written_and_rewound(
-    acts: list[tuple[str, str]], data: st.DataObject
-) -> None:
+def test_restoring_gives_the_contents_of_that_moment(acts: list[tuple[str, str]], data: st.DataObject) -> None:
     """Played against a disk that is a mapping: a name without a content is no file."""
     log: list[Event] = []
     disk = dict.fromkeys("abc", "")
@@ -157,3 +158,60 @@ def test_restoring_gives_the_contents_of_that_moment_whatever_was_written_and_re
 
 def test_the_way_back_of_the_way_back_is_the_way() -> None:
     assert reversed_(reversed_(restored("a", "1", "2"))) == restored("a", "1", "2")
+
+
+# --- rewinds in words -------------------------------------------------------------------------------------------------
+
+
+def files(*paths: str) -> tuple[FileToRestore, ...]:
+    return tuple(FileToRestore(path=path, present_digest="2", wanted_digest="1") for path in paths)
+
+
+LEFT = FileLeft(path="/work/mine", reason="it has unsaved changes in the editor")
+SAID: dict[str, tuple[Rewound, list[str]]] = {
+    "nothing": (Rewound(statement=1), []),
+    "one": (
+        Rewound(statement=3, restored=files("/work/a")),
+        ["Restored 1 file to what was there after statement 3: a."],
+    ),
+    "two": (
+        Rewound(statement=0, restored=files("a", "b\n")),
+        ["Restored 2 files to what was there at the beginning: a, b\\n."],
+    ),
+    "left": (Rewound(statement=3, left=(LEFT,)), ["mine is left as it is: it has unsaved changes in the editor."]),
+    "given up": (
+        Rewound(statement=3, cancelled=True),
+        ["The rewind was given up, and the files are as they were before it."],
+    ),
+    "not all back": (
+        Rewound(statement=3, restored=files("a"), cancelled=True),
+        [
+            "The rewind was given up, and the files are as they were before it."
+            " 1 file could not be brought back to that: a."
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_report_names_restored_and_left_files(case: str) -> None:
+    event, lines = SAID[case]
+    assert list(rewound_lines(event, lambda path: path.removeprefix("/work/"))) == lines
+
+
+def test_of_many_files_the_first_are_named() -> None:
+    many = Rewound(statement=1, restored=files(*map(str, range(30))), left=(LEFT,) * 30)
+    first, *left = rewound_lines(many, str)
+    assert first.count(",") == SHOWN_FILES
+    assert first.endswith(", 19, ….")
+    assert len(left) == SHOWN_FILES + 1
+    assert left[-1] == "... 10 more files that are left as they are"
+
+
+def test_a_model_is_told_in_the_feed() -> None:
+    feed = Feed(timeline_of())
+    feed.apply(Rewound(statement=3, restored=files("/work/a"), left=(LEFT,)))
+    assert [item.text for item in feed.news.items] == [
+        "Restored 1 file to what was there after statement 3: /work/a.",
+        "/work/mine is left as it is: it has unsaved changes in the editor.",
+    ]

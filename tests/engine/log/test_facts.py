@@ -1,4 +1,4 @@
-"""A session in which somebody else than the user has written a statement is one for good."""
+"""Facts of a session: who wrote statements, and what a fork inherits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import OthersWrote
-from engine.log.facts import Provenance
+from engine.log.facts import SessionFacts
 from engine.session.lifecycle.reopening import forked
 
 
@@ -31,11 +31,11 @@ def log_of(*events: Event) -> list[Event]:
     return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(events)]
 
 
-def provenance_of(events: Sequence[Event]) -> Provenance:
-    provenance = Provenance()
+def facts_of(events: Sequence[Event]) -> SessionFacts:
+    facts = SessionFacts()
     for event in events:
-        provenance.apply(event)
-    return provenance
+        facts.apply(event)
+    return facts
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def provenance_of(events: Sequence[Event]) -> Provenance:
     ],
 )
 def test_what_a_model_or_a_client_wrote_makes_it_foreign(events: list[Event], is_foreign: bool) -> None:
-    assert provenance_of(log_of(*events)).is_foreign == is_foreign
+    assert facts_of(log_of(*events)).is_foreign == is_foreign
 
 
 def test_an_import_has_all_before_it_come_from_elsewhere() -> None:
     events = log_of(statement(1), OthersWrote(by="import"), OthersWrote(by="model"))
-    assert provenance_of(events).imported_at == 1
-    assert provenance_of(events[:1]).imported_at == -1
+    assert facts_of(events).imported_at == 1
+    assert facts_of(events[:1]).imported_at == -1
 
 
 def test_a_fork_takes_along_that_others_wrote_on_another_branch() -> None:
@@ -73,4 +73,4 @@ def test_a_fork_takes_along_that_others_wrote_on_another_branch() -> None:
         OthersWrote(by="model", branch_id=other),
         HeadMoved(branch=MAIN_BRANCH, left=other, statement=1),
     )
-    assert provenance_of(forked(events)).is_foreign
+    assert facts_of(forked(events)).is_foreign

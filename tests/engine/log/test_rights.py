@@ -1,4 +1,4 @@
-"""With fewer rights a statement always may run again; with more only where the user has agreed to it."""
+"""Rights of statements, and whether they may run again with others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from engine.core.ids import EventId, Seq, ToolCallId
 from engine.log.events import Event
 from engine.log.events.session import DomainEntered, OthersWrote, PermissionAnswered, PermissionOutcome
-from engine.log.facts import Provenance
-from engine.log.timeline import LEAST, UNHELD, Domains, Rights
+from engine.log.facts import SessionFacts
+from engine.log.rights import LEAST, UNHELD, Domains, Rights
 
 WORK = Rights(writable=("/work",))
 ONLINE = Rights(network=True)
@@ -26,11 +26,11 @@ def answered(seq: int, outcome: PermissionOutcome = "allowed") -> PermissionAnsw
 
 
 def folded(*events: Event) -> Domains:
-    provenance = Provenance()
-    domains = Domains(provenance)
+    facts = SessionFacts()
+    domains = Domains(facts)
     for seq, event in enumerate(events):
         stamped = replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"))
-        provenance.apply(stamped)
+        facts.apply(stamped)
         if type(event) in Domains.FOLLOWS:
             domains.apply(stamped)
     return domains
@@ -60,7 +60,7 @@ def test_rights_are_within_others_that_allow_all_they_allow(rights: Rights, othe
     assert rights.within(other) == is_within
 
 
-def test_what_ran_before_anything_was_entered_may_run_with_any_rights() -> None:
+def test_statements_before_the_first_domain_run_with_any_rights() -> None:
     domains = folded(*[answered(9)] * 4, entered(LEAST))
     assert all(domains.allows(3, rights) for rights in (UNHELD, WORK, LEAST))
 
@@ -74,7 +74,7 @@ def test_more_rights_take_the_user_s_word(rights: Rights) -> None:
     assert folded(*steps, answered(2)).allows(1, rights)
 
 
-def test_the_user_s_word_is_for_what_came_before_it_and_for_no_more_rights() -> None:
+def test_answer_covers_earlier_statements_and_no_further_rights() -> None:
     steps = (entered(LEAST), answered(9), entered(WORK, 1), answered(2), entered(LEAST), answered(9))
     domains = folded(*steps)
     assert domains.allows(1, WORK)

@@ -1,4 +1,4 @@
-"""The plan of a rebuild: which steps a log has, what each of them then saw, and which of them run again."""
+"""The plan of a rebuild, as a fold over the log."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def only(plan: RestorePlan) -> PastExecution:
     return step
 
 
-def test_executions_and_ticks_come_in_the_order_of_the_log_with_round_time_and_mode() -> None:
+def test_plan_has_executions_and_ticks_in_order() -> None:
     plan = plan_of(
         *began(1, round_id=2, plan=True),
         ended(1),
@@ -140,7 +140,7 @@ def test_what_a_statement_saw_and_left_is_in_its_step() -> None:
     )
 
 
-def test_what_a_statement_came_to_is_in_its_step_unless_one_is_left_out() -> None:
+def test_step_has_the_record_unless_a_statement_is_omitted() -> None:
     diff = NamespaceDiff(added={"x": TypeInfo(type_name="int", short_repr="1")})
     error = ExceptionInfo(type="OSError", message="no", traceback="where nobody compares it")
     events = (
@@ -171,18 +171,18 @@ def test_what_was_stopped_does_not_run_again(status: str, exception: str | None,
     assert only(plan_of(*began(1, round_id=0), ended(1, status=status, exception=failure))).again is again
 
 
-def test_what_held_a_secret_in_its_source_does_not_run_again() -> None:
+def test_statement_with_a_secret_does_not_run_again() -> None:
     assert only(plan_of(*began(1, withheld="blake2b:1", round_id=0), ended(1))).again is False
 
 
 @pytest.mark.parametrize("exception", ["WorkerDied", "NotRun", "Interrupted"])
-def test_what_left_nothing_is_no_step_but_what_its_nodes_saw_stays_known(exception: str) -> None:
+def test_step_that_left_nothing_keeps_its_looks(exception: str) -> None:
     failure = ExceptionInfo(type=exception, message="")
     plan = plan_of(*began(1, round_id=0), SEEN, ended(1, status="error", exception=failure))
     assert plan.steps == (PastLooks(revisions=(ALSO_SEEN,)),)
 
 
-def test_what_the_user_left_out_is_no_step_until_it_is_taken_in_again() -> None:
+def test_omitted_statement_is_no_step_until_included_again() -> None:
     events = (*began(1, round_id=0), ended(1), StatementOmitted(statement_id=StatementId("s1")))
     assert plan_of(*events).steps == ()
     assert only(plan_of(*events, StatementOmitted(statement_id=StatementId("s1"), omitted=False))).again
@@ -192,13 +192,13 @@ def test_what_is_running_is_no_step() -> None:
     assert plan_of(*began(1, round_id=0)).steps == ()
 
 
-def test_of_a_log_of_an_earlier_version_it_is_not_known_what_nodes_saw() -> None:
+def test_older_log_has_no_known_revisions() -> None:
     step = only(plan_of(*began(1), ended(1)))
     assert step.revisions is None
     assert (step.request.round_id, step.request.plan) == (0, False)
 
 
-def test_handles_were_read_where_a_model_was_called_since_the_step_before() -> None:
+def test_step_notes_a_model_call_before_it() -> None:
     plan = plan_of(
         *began(1, round_id=0),
         ended(1),
@@ -212,13 +212,13 @@ def test_handles_were_read_where_a_model_was_called_since_the_step_before() -> N
     assert plan_of(*began(1, round_id=0), ended(1), READ).after_reading
 
 
-def test_a_step_that_left_nothing_does_not_hide_that_handles_were_read_before_it() -> None:
+def test_reading_before_an_empty_step_counts() -> None:
     lost = ended(2, status="error", exception=ExceptionInfo(type="WorkerDied", message=""))
     plan = plan_of(*began(1, round_id=0), ended(1), READ, *began(2, round_id=1), lost, *began(3, round_id=1), ended(3))
     assert [step.after_reading for step in plan.steps if isinstance(step, PastExecution)] == [False, True]
 
 
-def test_of_a_statement_that_ran_several_times_the_latest_execution_counts() -> None:
+def test_latest_execution_counts() -> None:
     history = History()
     statement, started = began(1, round_id=0)
     again = ExecutionStarted(execution_id=ExecutionId("e9"), statement_id=StatementId("s1"), round_id=4)
@@ -242,9 +242,7 @@ def test_a_plan_says_what_outlined_each_content_last() -> None:
 
 
 @pytest.mark.parametrize(("behind", "follow"), [((), []), ((*began(2), ended(2)), ["tick", "s2", "tick"])])
-def test_ticks_from_before_a_live_replay_follow_it_with_the_statements_behind_it_alone(
-    behind: tuple[Event, ...], follow: list[str]
-) -> None:
+def test_ticks_follow_a_live_replay_only_with_later_statements(behind: tuple[Event, ...], follow: list[str]) -> None:
     again = ExecutionStarted(execution_id=ExecutionId("e1b"), statement_id=StatementId("s1"), mode="live")
     tick = NodesTicked(round_id=1, now=1.0, nodes=1)
     plan = plan_of(

@@ -1,4 +1,4 @@
-"""Events of a log: old ones are read again, take no memory, and are what they were, whoever asks in whatever order."""
+"""The event log: appending, loading, read models, and events in memory and on disk."""
 
 from __future__ import annotations
 
@@ -9,13 +9,149 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from engine.core.errors import StoreError
+from engine.core.errors import InvalidEventError, StoreError
 from engine.core.ids import EventId, ExecutionId, MessageId, Seq, StatementId, ToolCallId
-from engine.log.event_log import BLOCK, NEWEST, EventList
+from engine.log.event_log import BLOCK, NEWEST, EventList, EventLog
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
-from engine.log.events.conversation import ToolCall, UserMessage
+from engine.log.events.conversation import RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
+from tests.support.fixed import FixedClock
+
+P, Q = ToolCallId("p"), ToolCallId("q")
+
+
+def message(text: str = "hello") -> UserMessage:
+    return UserMessage(message_id=MessageId("m"), text=text)
+
+
+def call(name: str, parent: ToolCallId | None = None) -> ToolCall:
+    return ToolCall(tool_call_id=ToolCallId(name), tool="python", parent_id=parent)
+
+
+def result(name: str, parent: ToolCallId | None = None) -> ToolResult:
+    return ToolResult(tool_call_id=ToolCallId(name), status="ok", text="", parent_id=parent)
+
+
+def new_log(journal: list[Event] | None = None) -> EventLog:
+    kept: list[Event] = [] if journal is None else journal
+    return EventLog(FixedClock(7.0), kept.append)
+
+
+def test_append_stamps_position_id_time_and_branch() -> None:
+    journal: list[Event] = []
+    log = new_log(journal)
+    assert [log.append(message("a")), log.append(message("b"))] == [0, 1]
+    stamped = log.events[1]
+    assert (stamped.seq, stamped.event_id, stamped.at, stamped.branch_id) == (1, "e1", 7.0, "main")
+    assert journal == list(log.events)
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "reason"),
+    [
+        ([], result("a"), "there is no tool call a"),
+        ([call("a"), result("a")], result("a"), "tool call a has its result already"),
+        ([call("a")], call("a"), "tool call a is on the log already"),
+        ([call("a"), result("a")], call("a"), "tool call a is on the log already"),
+        ([call("a")], result("a", P), "tool call a was made by the model, its result says by p"),
+        ([call("a", P)], result("a"), "tool call a was made by p, its result says by the model"),
+        ([call("a", P)], result("a", Q), "tool call a was made by p, its result says by q"),
+    ],
+)
+def test_what_can_never_be_right_is_refused_and_leaves_nothing(before: list[Event], event: Event, reason: str) -> None:
+    journal: list[Event] = []
+    log = new_log(journal)
+    for earlier in before:
+        log.append(earlier)
+    with pytest.raises(InvalidEventError, match=reason):
+        log.append(event)
+    assert len(log) == len(journal) == len(before)
+
+
+def test_late_read_model_receives_everything_in_order() -> None:
+    log = new_log()
+    log.append(message("a"))
+    told: list[Event] = []
+    log.follow(told.append)
+    log.append(message("b"))
+    assert told == list(log.events)
+
+
+def test_stamped_event_cannot_be_appended() -> None:
+    log = new_log()
+    log.append(message())
+    with pytest.raises(InvalidEventError, match="on a log already"):
+        log.append(log.events[0])
+
+
+def test_a_further_check_can_refuse() -> None:
+    log = EventLog(FixedClock(), lambda _: None, check=lambda event: "not today" if event.kind == "run_stop" else None)
+    log.append(message())
+    with pytest.raises(InvalidEventError, match="not today"):
+        log.append(RunStop(reason="completed", cause="end_turn"))
+
+
+def test_refusing_journal_leaves_log_and_folds_unchanged() -> None:
+    folded: list[Event] = []
+
+    def refuse(_: Event) -> None:
+        raise OSError("full")
+
+    log = EventLog(FixedClock(), refuse, folds=[folded.append])
+    with pytest.raises(OSError, match="full"):
+        log.append(message())
+    assert (len(log), folded) == (0, [])
+
+
+def test_folds_receive_appended_and_loaded_events_in_order() -> None:
+    source = new_log()
+    for event in (message("a"), call("c"), result("c")):
+        source.append(event)
+    folded: list[Event] = []
+    log = EventLog(FixedClock(), lambda _: None, folds=[folded.append])
+    log.load(source.events)
+    log.append(message("b"))
+    assert folded == list(log.events)
+    assert [event.seq for event in folded] == [0, 1, 2, 3]
+
+
+def test_a_loaded_log_still_refuses_a_second_result() -> None:
+    source = new_log()
+    for event in (call("c"), result("c")):
+        source.append(event)
+    log = new_log()
+    log.load(source.events)
+    with pytest.raises(InvalidEventError, match="has its result already"):
+        log.append(result("c"))
+
+
+def test_only_an_empty_log_loads_and_without_gaps() -> None:
+    source = new_log()
+    source.append(message("a"))
+    source.append(message("b"))
+    with pytest.raises(InvalidEventError, match="position 1 where 0 was due"):
+        new_log().load(source.events[1:])
+    with pytest.raises(InvalidEventError, match="only an empty log"):
+        source.load(source.events)
+
+
+def test_open_calls_are_those_without_a_result() -> None:
+    log = new_log()
+    for event in (call("a"), call("b"), result("a")):
+        log.append(event)
+    assert [open_call.tool_call_id for open_call in log.open_calls] == ["b"]
+
+
+def test_a_snapshot_of_the_events_does_not_change() -> None:
+    log = new_log()
+    log.append(message())
+    snapshot = log.events
+    log.append(message())
+    assert (len(snapshot), len(log.since(1))) == (1, 1)
+
+
+# --- events in memory and on disk -------------------------------------------------------------------------------------
 
 MANY = 3 * BLOCK + NEWEST
 
@@ -69,7 +205,7 @@ def filled(events: Sequence[Event], kept: Kept) -> EventList:
     return found
 
 
-def test_old_events_are_what_they_were_in_whatever_order_they_are_asked_for() -> None:
+def test_old_events_are_equal_in_any_order_of_reading() -> None:
     events = [event_at(seq) for seq in range(MANY)]
     kept, random = Kept(), Random(1)
     found = filled(events, kept)
@@ -83,7 +219,7 @@ def test_old_events_are_what_they_were_in_whatever_order_they_are_asked_for() ->
     assert kept.reads
 
 
-def test_a_snapshot_is_not_changed_by_what_is_appended_nor_by_what_goes() -> None:
+def test_snapshot_does_not_change() -> None:
     events = [event_at(seq) for seq in range(2 * MANY)]
     kept = Kept()
     found = filled(events[:100], kept)
@@ -150,7 +286,7 @@ def test_where_nothing_is_kept_all_events_stay() -> None:
     assert all(mine is its for mine, its in zip(found.between(0, MANY), events, strict=True))
 
 
-def test_a_backing_that_fails_is_an_error_each_time_and_no_loss() -> None:
+def test_failing_backing_raises_and_loses_nothing() -> None:
     events = [event_at(seq) for seq in range(MANY)]
     kept = Kept()
     found = filled(events, kept)
@@ -167,7 +303,7 @@ def test_a_backing_that_fails_is_an_error_each_time_and_no_loss() -> None:
     assert list(found.between(0, MANY)) == events
 
 
-def test_a_loaded_log_lets_events_go_as_it_is_used_some_for_each_that_comes() -> None:
+def test_loaded_log_drops_events_as_it_grows() -> None:
     kept = Kept()
     events = [event_at(seq) for seq in range(20 * BLOCK)]
     for event in events:

@@ -1,4 +1,4 @@
-"""Statements and executions as a timeline has them: what is read of them later, and which of them are the same."""
+"""The timeline: statements, their executions, and which of those counts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def logged(*events: Event) -> tuple[EventLog, Timeline]:
     return log, timeline
 
 
-def test_a_statement_says_what_the_log_has_of_it_and_of_all_its_executions() -> None:
+def test_statement_reads_its_events_from_the_log() -> None:
     log, timeline = logged(
         recorded("a", 1),
         started("a", "r1"),
@@ -90,7 +90,7 @@ def test_an_execution_that_has_not_ended_has_no_record() -> None:
     assert run.finished == log.events[2]
 
 
-def test_which_statements_were_asked_for_does_not_change_with_those_that_come() -> None:
+def test_list_of_statements_does_not_change_with_later_ones() -> None:
     log, timeline = logged(recorded("a", 1))
     before = timeline.cells
     log.append(recorded("b", 2))
@@ -98,7 +98,7 @@ def test_which_statements_were_asked_for_does_not_change_with_those_that_come() 
     assert [cell.index for cell in timeline.cells[-1:]] == [2]
 
 
-def test_a_statement_in_the_place_of_one_with_the_same_id_has_nothing_of_its() -> None:
+def test_statement_with_a_reused_id_starts_empty() -> None:
     log, timeline = logged(
         recorded("a", 1),
         started("a", "r1"),
@@ -114,7 +114,7 @@ def test_a_statement_in_the_place_of_one_with_the_same_id_has_nothing_of_its() -
     assert [run.started for run in cell.executions] == [log.events[-1]]
 
 
-def test_those_that_began_at_the_same_place_of_a_log_are_the_same_and_no_others() -> None:
+def test_cells_are_equal_by_position_and_log() -> None:
     log, timeline = logged(recorded("a", 1), started("a", "r1"), recorded("b", 2), started("b", "r2"))
     (first, second), (again, _) = timeline.cells, followed(log).cells
     other = logged(recorded("a", 1), started("a", "r1"))[1].cells[0]
