@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from .context.tail.feed import changes_of as changes_of
     from .context.tail.feed import connected_sentence as connected_sentence
     from .context.tail.feed import divergence_phrase as divergence_phrase
-    from .context.tail.feed import entered_sentence as entered_sentence
     from .context.tail.feed import lost_sentence as lost_sentence
     from .context.tail.feed import moved_sentence as moved_sentence
-    from .context.tail.feed import rebuild_sentence as rebuild_sentence
     from .context.tail.results import REST_LEFT_OUT as REST_LEFT_OUT
     from .context.tail.results import given_text as given_text
     from .context.tail.results import output_text as output_text
     from .context.tail.results import printed_text as printed_text
     from .context.tail.results import result_text as result_text
+    from .context.tail.rights import entered_sentence as entered_sentence
+    from .context.tail.rights import rebuild_sentence as rebuild_sentence
     from .core.clock import Clock as Clock
     from .core.clock import Entropy as Entropy
     from .core.diff import change_size as change_size
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from .core.toolbox import call_title as call_title
     from .core.toolbox import original as original
     from .core.toolbox import tool_named as tool_named
-    from .files.search.ignore_files import complete_path as complete_path
+    from .files.search.path_completion import complete_path as complete_path
     from .files.sources import Buffers as Buffers
     from .files.sources import Editor as Editor
     from .files.tails import FeedItem as FeedItem
@@ -378,9 +378,9 @@ _MODULES: Final = {
     "context.model": "CallRetried Model ModelError ModelSignal ModelUnusableError Prompt "
     "ReasoningDelta ReplyEnded StatementAsked TextDelta TokensUsed",
     "context.models.providers": "ModelSetup",
-    "context.tail.feed": "entered_sentence rebuild_sentence changes_of connected_sentence "
-    "divergence_phrase lost_sentence moved_sentence",
+    "context.tail.feed": "changes_of connected_sentence divergence_phrase lost_sentence moved_sentence",
     "context.tail.results": "given_text output_text printed_text result_text REST_LEFT_OUT",
+    "context.tail.rights": "entered_sentence rebuild_sentence",
     "core.clock": "Clock Entropy",
     "core.diff": "change_size first_changed_line unseen_changes",
     "core.domain": "Domain Layer",
@@ -394,7 +394,7 @@ _MODULES: Final = {
     "core.text": "between cut_line cut_middle plural legible_line source_command "
     "source_lines source_text as_printed fenced",
     "core.toolbox": "INJECTED TOOLS call_title original tool_named",
-    "files.search.ignore_files": "complete_path",
+    "files.search.path_completion": "complete_path",
     "files.sources": "Buffers Editor",
     "files.tails": "FeedItem HandleRow Looked MadeHandle News PastStatement ProjectionPart",
     "log.branches": "BranchRow path_of",

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from serving import serve
 
 from engine.core.tokens import count
-from engine.files.outline.indentation import IndentationOutliner
+from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.paging import PAGE
 from engine.runtime.worker.handles.board import Board
 from engine.runtime.worker.handles.trees import DirectFiles

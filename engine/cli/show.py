@@ -12,10 +12,11 @@ import msgspec
 import typer
 
 from ..context.model import Prompt
-from ..context.tail.feed import divergence_phrase, entered_sentence, moved_sentence
+from ..context.tail.feed import divergence_phrase, moved_sentence
 from ..context.tail.prompt import Account, message_text
 from ..context.tail.results import result_text
-from ..context.tail.standing import SentProjections, prompt_of
+from ..context.tail.rights import entered_sentence
+from ..context.tail.sent_prompts import SentProjections, prompt_of
 from ..context.view.entries import Summary
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.ids import BlobDigest, ExecutionId, ToolCallId

@@ -1,4 +1,7 @@
-"""A language model, or what stands in for one. Implemented by `models`."""
+"""The interface of language models: a prompt, and the signals of a reply.
+
+Implemented in `models`.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,9 @@ from ..log.events import Event
 class Prompt(Struct, frozen=True, kw_only=True):
     """One model call: stable instructions, the View's events, and the tail block that is never stored.
 
-    `statements` says whether the reply may ask for one; a summary may not. With `calls_tools` a model asks by calling
-    the tool `python`; without, no tool is mentioned to it, and statements and results are text. `typed` is the text of
-    the user's message that is last, as it was typed: what runs it as it is must not run what redaction has made of it.
-    It is for no provider.
+    `statements`: the reply may ask for one; a summary may not. With `calls_tools` a model asks by calling the tool
+    `python`; without, the prompt mentions no tool, and statements and results are text. `typed` is the last user
+    message as it was typed: a model that runs it must not run its redacted text. Providers never get it.
     """
 
     instructions: str
@@ -34,7 +36,7 @@ class TextDelta(Struct, frozen=True):
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """A piece of reasoning. A `signature` is `provider`'s, and worth something to that provider alone."""
+    """A piece of reasoning. Only its `provider` can use a `signature`."""
 
     text: str
     signature: str | None = None
@@ -42,10 +44,10 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class StatementAsked(Struct, frozen=True):
-    """The model wants one cell of Python to be run; of several in a reply the first counts.
+    """The model asks to run a cell of Python; the first one of a reply counts.
 
-    What the user `typed` is never asked. `rest_left_out`: the reply held more than its text before this, and that is
-    not recorded.
+    Statements that the user `typed` run without a question. `rest_left_out`: the reply had more than its text and this,
+    which is not recorded.
     """
 
     source: str
@@ -55,15 +57,17 @@ class StatementAsked(Struct, frozen=True):
 
 
 class ReplyEnded(Struct, frozen=True):
-    """The reply is complete, was cut for its length, or was refused."""
+    """The reply is complete, was truncated for its length, or was refused."""
 
     cause: Literal["end", "length", "refusal"] = "end"
 
 
 class TokensUsed(Struct, frozen=True):
-    """What the provider counted for this call, in its own tokens; the last word of a reply counts.
+    """The provider's count for this call, in its own tokens.
 
-    Of `input_tokens` so many are `cached_tokens`, which it had seen before; None where it does not say.
+    The last signal of a reply counts.
+
+    `cached_tokens` of the `input_tokens` came from its cache; None if it does not say.
     """
 
     input_tokens: int
@@ -72,7 +76,7 @@ class TokensUsed(Struct, frozen=True):
 
 
 class CallRetried(Struct, frozen=True):
-    """The call failed before it streamed anything, and is made again: attempt 2 of 5, after a pause of `seconds`."""
+    """The call failed before it streamed anything, and is repeated: attempt 2 of 5, after a pause of `seconds`."""
 
     attempt: int
     attempts: int
@@ -81,36 +85,42 @@ class CallRetried(Struct, frozen=True):
 
 
 ModelSignal = TextDelta | ReasoningDelta | StatementAsked | TokensUsed | CallRetried | ReplyEnded
-"""What a model's reply consists of, in the order in which it comes."""
+"""The parts of a reply, in order."""
 
 
 class Model(Protocol):
-    """Streams one reply. Cancelled by closing the generator, at any point; a failure is raised as ModelError."""
+    """Streams replies.
+
+    Closing the generator cancels a reply at any point; failures are ModelError.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def summarizes(self) -> bool:
-        """Whether it can be asked to sum up a conversation; where it cannot, the host does."""
+        """Whether it can summarize a conversation; if not, the host does."""
         ...
 
     def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        """One reply, as it comes. Raises ModelError, ContextTooLongError."""
+        """Stream one reply. Raises ModelError, ContextTooLongError."""
         ...
 
     async def aclose(self) -> None:
-        """Closes what replies have opened, such as connections; called when the session that has it is closed."""
+        """Close connections and the like; called when the session is closed."""
         ...
 
 
 class ModelError(Exception):
-    """Raised by a model for what its provider or its script did wrong; shown to the user as it is."""
+    """Raised for a failure of the provider or script.
+
+    Shown to the user unchanged.
+    """
 
 
 class ModelUnusableError(ModelError):
-    """The model cannot be used before the user changes something: no key or one that is refused, no such provider."""
+    """Raised if the user must change something first: a missing or refused key, an unknown provider."""
 
 
 class ContextTooLongError(ModelError):
-    """The provider takes no prompt of this length."""
+    """Raised if the prompt is too long for the provider."""

@@ -1,11 +1,21 @@
-"""What an editor's text means for a file: whether it is what is on disk, and if not, the bytes that saving would make.
+"""Texts of the user's editor in front of the disk: when the editor is asked, and which text is unsaved.
 
-Owns the rule. Pure. Used by `buffers`, for what views show, and by the tools that read and change files.
+Used by looks, for views, and by the tools that read and change files (`if_saved`). Must not know who answers, nor what
+is recorded; a replay never gets here. Until the first call of `forget` no editor is followed, and a look costs one
+comparison more.
 
-An editor holds text, and a file is bytes. Between the two an editor may drop the byte order mark, turn every line end
-into a newline, and show what is no UTF-8 as U+FFFD; some clients also lose the newline at the end. None of that is a
-change of the user's. So the two are compared without it, and a text that does differ becomes bytes as the file has its
-own: encoding, mark and line ends. A diff between the two then shows what the user changed and nothing else.
+An editor has text, and a file has bytes. An editor may drop the byte order mark, turn every line end into a newline,
+show what is not UTF-8 as U+FFFD, and lose the newline at the end. None of that is a change by the user. So texts are
+compared without these, and an unsaved text is encoded like the file: encoding, mark and line ends. A diff of the two
+then shows the user's changes and nothing else.
+
+A text is cached until `forget` says that it may have changed. A tick relies on that: it asks for unknown texts, in one
+question (`expect`), and for nothing else. A look of a statement is a wish to see the file, so the first look at a path
+in each statement asks again, because editors need not report changes.
+
+An editor may lag behind the disk. After a program has changed a file, an editor keeps the old text until it notices,
+which looks like an unsaved text. So a text that the disk had before its last change counts as old while that change is
+recent.
 """
 
 from __future__ import annotations
@@ -19,22 +29,25 @@ import xxhash
 
 from ..core.encodings import UTF_8, Decoded, Encoding, decode, line_ends, with_line_ends
 from ..core.text import valid_text
-from .revision import LARGEST, Found, decoded, digest_of, is_glob, recorded_path
+from .manifest import is_glob
+from .revision import LARGEST, Found, decoded, digest_of, recorded_path
 from .sources import Files
 
 UNSAVED: Final = "(unsaved: the text of the editor; the file on disk is another)"
 ONLY_IN_EDITOR: Final = "(unsaved: in the editor only, there is no such file on disk)"
 NOTICES: Final = (UNSAVED, ONLY_IN_EDITOR)
-"""What stands above a text that is no file's yet; the notice of its revision, so that the log has it."""
+"""The notices of unsaved texts, by which the log recognizes them."""
 _MARK: Final = "\ufeff"
 
 
 def if_saved(text: str, on_disk: bytes | None) -> bytes | None:
-    """What the file would hold if the editor saved this text; None where it holds that already, or is binary.
+    """Return the file's content if the editor saved this text.
+
+    Returns None if it is the same, or binary.
 
     Args:
-        text: what the editor holds of it.
-        on_disk: what the file holds; None where there is none, which an editor may know as an empty text.
+        text: the editor's text.
+        on_disk: the file's content; None without a file, which an editor may show as an empty text.
     """
     text = valid_text(text).removeprefix(_MARK)
     if on_disk is None:
@@ -46,12 +59,12 @@ def if_saved(text: str, on_disk: bytes | None) -> bytes | None:
 
 
 def mark_of(text: str) -> str:
-    """xxh3 hex of what two texts have in common that an editor may hold of one content."""
+    """Return the xxh3 hex of a text, equal for all texts that an editor may have of one content."""
     return xxhash.xxh3_64_hexdigest(_plain(valid_text(text).removeprefix(_MARK)).encode())
 
 
 def _readings(on_disk: bytes, found: Decoded) -> tuple[str, ...]:
-    """How an editor may hold what is on disk."""
+    """Return the texts that an editor may have of this content."""
     if found.encoding.codec == UTF_8.codec:
         return (_plain(found.text),)
     return _plain(found.text), _plain(on_disk.decode("utf-8", "replace"))
@@ -68,46 +81,35 @@ def _encoded(text: str, encoding: Encoding) -> bytes:
         return text.encode()
 
 
-# buffers:
-# What the user's editor holds of files, in front of the disk: a view shows the unsaved text.
-#
-# Owns when the editor is asked, and what its texts mean beside what is on disk (`unsaved` has the rule). Must not
-# know who answers, nor what is recorded: `live` records what it gets from here, and a replay never comes here. Until
-# `forget` is called first, nobody's editor is followed, and a look costs one comparison more.
-#
-# A text is asked for once and then known until `forget` says that it may be another. That is all a tick goes by, so
-# it asks for what it does not know, in one question (`expect`), and for nothing else. A look of a statement is
-# somebody's wish to see the file, so the first one at a path in each statement asks again: editors need not say what
-# changes.
-#
-# An editor may lag behind the disk. When a program has changed a file, an editor that had it open goes on with the
-# text of before until it notices; asked meanwhile, it gives what looks like an unsaved text. So a text that the disk
-# was seen to hold before its last change counts as old while that change is young.
+# --- buffers ---------------------------------------------------------------------------------------------------------
+
 
 _LAG_SECONDS: Final = 10.0
 _EARLIER: Final = 8
-"""Contents that the disk was seen to hold, of each path."""
+"""Number of earlier contents that are remembered for each path."""
 
 LookAtDisk = Callable[[Found | None], Found]
-"""A look at one file on disk, with what the look before it found."""
+"""Looks at one file on disk, given the result of the look before."""
 AskEditor = Callable[[Sequence[str]], Mapping[str, str | None]]
-"""The texts that the editor holds of files, by absolute path; None where it holds none, nothing where it is not known.
+"""Returns the editor's texts by absolute path: None for no text, no entry for unknown.
 
-Blocks until they are there; raises nothing but what interrupts the statement.
+Blocks until they are there; raises only what interrupts the statement.
 """
 
 
 def nobody(paths: Sequence[str]) -> Mapping[str, str | None]:
-    """An `AskEditor` without an editor."""
+    """Answer for no editor."""
     del paths
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the editor said of one path, in the statement of that number. `found` is None where the disk counts.
+    """The editor's answer about a path, in a statement.
 
-    `is_old`: it may hold another text by now.
+    `found` is None if the disk counts.
+
+    `is_old`: the text may have changed since.
     """
 
     statement: int
@@ -116,7 +118,10 @@ class _Known:
 
 
 class Buffers:
-    """The files of one board as the editor holds them; `now` is in seconds since the epoch."""
+    """The editor's texts for the files of one board.
+
+    `now` is in seconds since the epoch.
+    """
 
     __slots__ = ("_ask", "_earlier", "_files", "_follows", "_known", "_now", "_statement", "_texts", "_ticks")
 
@@ -135,28 +140,31 @@ class Buffers:
     # --- what is known ------------------------------------------------------------------------------------------------
 
     def forget(self, paths: Collection[str] | None) -> None:
-        """The editor may hold another text of these files, or of all; from the first call on it is followed."""
+        """Note that texts of these files, or all, may have changed.
+
+        The first call starts following the editor.
+        """
         self._follows = True
         for path in list(self._known) if paths is None else self._known.keys() & paths:
-            # Kept for the case that the editor does not answer.
+            # Kept in case the editor does not answer.
             self._known[path] = replace(self._known[path], is_old=True)
 
     def begin(self) -> None:
-        """A statement begins."""
+        """Begin a statement."""
         self._statement += 1
         self._texts.clear()
 
     def begin_tick(self) -> None:
-        """A tick begins; within a statement, perhaps."""
+        """Begin a tick, perhaps within a statement."""
         self._ticks += 1
 
     def end_tick(self) -> None:
-        """The tick has ended."""
+        """End the tick."""
         self._ticks -= 1
         self._texts.clear()
 
     def expect(self, paths: Callable[[], Iterable[str]]) -> None:
-        """A tick is about to look at these: what is not known of them is asked for at once."""
+        """Ask once for all unknown texts that a tick is about to need."""
         if self._follows:
             wanted = [path for path in dict.fromkeys(paths()) if self._is_wanted(path)]
             if wanted:
@@ -169,7 +177,7 @@ class Buffers:
     # --- looks --------------------------------------------------------------------------------------------------------
 
     def look(self, path: str, last: Found | None, on_disk: LookAtDisk) -> Found:
-        """What there is at a path: the unsaved text, where there is one, else what `on_disk` finds."""
+        """Return the unsaved text at a path, if there is one, else the result of `on_disk`."""
         if not self._follows or not _may_be_asked(path):
             return on_disk(last)
         known = self._known.get(path)
@@ -178,7 +186,7 @@ class Buffers:
         return self._asked(path, last, on_disk)
 
     def unsaved(self, path: str) -> Found | None:
-        """The unsaved text of the file, where there is one and it is known."""
+        """Return the unsaved text of a file, if one is known."""
         known = self._known.get(path)
         return None if known is None else known.found
 
@@ -188,14 +196,17 @@ class Buffers:
             return file
         if path not in self._texts:
             self._texts.update(self._ask((path,)))
-        if path not in self._texts:  # so nobody could be asked now, or did not answer
+        if path not in self._texts:  # there is no editor now, or no answer
             return self._remembered(path, last) or file
         found = self._over(path, self._texts.pop(path), file)
         self._known[path] = _Known(self._statement, found)
         return file if found is None else _kept(found, last)
 
     def _remembered(self, path: str, last: Found | None) -> Found | None:
-        """The unsaved text that was known before, perhaps to another worker; None where there was none."""
+        """Return the last known unsaved text, perhaps from another worker.
+
+        Returns None without one.
+        """
         if path not in self._known:
             return last if _is_unsaved(last) else None
         found = self._known[path].found
@@ -209,7 +220,7 @@ class Buffers:
             try:
                 held = self._files.read(path, LARGEST + 1)
             except OSError:
-                return None  # gone since it was looked at, and the next look says so
+                return None  # the file is gone, and the next look reports that
         data = if_saved(text, held)
         if data is None or len(data) > LARGEST or self._is_late(path, data):
             return None
@@ -219,8 +230,8 @@ class Buffers:
         return Found(replace(revision, notice=UNSAVED if held is not None else ONLY_IN_EDITOR), data=data)
 
     def _on_disk(self, path: str, last: Found | None, on_disk: LookAtDisk) -> Found:
-        """What `on_disk` finds; what the disk held before is remembered where it holds something else now."""
-        # The disk would give a text that is saved now for the same as it was.
+        """Look at the disk; remember the earlier content if it changed."""
+        # Otherwise the disk would report a text that was just saved as unchanged.
         before = None if _is_unsaved(last) else last
         found = on_disk(before)
         if before is not None and before.revision.digest and before.revision.digest != found.revision.digest:
@@ -238,7 +249,7 @@ class Buffers:
 
 
 def _may_be_asked(path: str) -> bool:
-    """Whether it is a file's path, in its normal form, and one that is text."""
+    """Return whether a path is a file's, normalized, and valid text."""
     return not is_glob(path) and "/../" not in path and recorded_path(path) == path
 
 
@@ -247,5 +258,5 @@ def _is_unsaved(found: Found | None) -> bool:
 
 
 def _kept(found: Found, last: Found | None) -> Found:
-    """The find, or the object that stands for the same already."""
+    """Return the result, or the earlier object if it is the same."""
     return last if last is not None and last.revision.same_as(found.revision) else found

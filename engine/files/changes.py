@@ -1,6 +1,7 @@
-"""Says how a document changed: one line, and a unified diff as far as a token budget goes.
+"""Changes of a document in words: a line, and a unified diff within a token budget.
 
-Text in, text out; knows no node and no file. Called by handles when a tick brings new content.
+Text in, text out; knows no node and no file. Called by ViewHandle when a tick brings new content; levels of detail and
+groups use some of the words.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from .ticks import SourceChange, TickResult
 
 _CONTEXT: Final = 1
 _LONGEST_LINE: Final = 200
-"""Characters of a changed line that a delta shows."""
+"""Characters of a changed line in a delta."""
 
 
 def describe(
     title: str, before: Sequence[str], after: Sequence[str], count: Callable[[str], int], budget: int, form: str = ""
 ) -> tuple[str, str]:
-    """The summary line, and the summary with as much of the diff as `budget` tokens hold. Neither ends in a newline.
+    """Return a summary line, and the summary with as much of the diff as `budget` tokens hold.
 
-    The summary itself is never cut: it is short but for the title. `form` says what changed besides the lines, where
-    that is known.
+    Neither ends in a newline. The summary is never truncated: it is short except for the title. `form` names changes
+    besides the lines, if known.
     """
-    # Without carriage returns, so that a change of all line ends is one sentence and no line is shown twice alike.
+    # Without carriage returns, so that a change of all line ends is one sentence and not a diff of equal lines.
     before, after = (tuple(line.rstrip("\r") for line in lines) for lines in (before, after))
     codes = opcodes(before, after)
     changed = [code for code in codes if code.tag != "equal"]
@@ -46,12 +47,15 @@ def describe(
 
 
 def with_added(summary: str, added: Iterable[str], count: Callable[[str], int], budget: int) -> str:
-    """The summary, and as many of the lines that were added as `budget` tokens hold."""
+    """Return the summary, and as many of the added lines as `budget` tokens hold."""
     return _within(summary, (cut_line("+" + line.rstrip("\r"), _LONGEST_LINE) for line in added), count, budget)
 
 
 def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budget: int) -> str:
-    """As many whole diff lines as fit; a last line says that some are left out, if it fits too."""
+    """Keep the diff lines that fit.
+
+    A last line marks the truncation, if it fits too.
+    """
     kept = [summary]
     used = count(summary + "\n")
     is_cut = False
@@ -62,7 +66,7 @@ def _within(summary: str, diff: Iterator[str], count: Callable[[str], int], budg
             break
         kept.append(line)
     text = "\n".join(kept)
-    # Counted as a whole, because a blank context line may join its neighbours and so make the sum above too low.
+    # Count the whole, because a blank context line may merge with its neighbours, and then the sum is too low.
     while len(kept) > 1 and count(text + (f"\n{DOTS}\n" if is_cut else "\n")) > budget:
         kept.pop()
         is_cut = True
@@ -75,39 +79,40 @@ def _unified(codes: Sequence[Opcode], before: Sequence[str], after: Sequence[str
         yield from hunk_lines(hunk, before, after, _LONGEST_LINE)
 
 
-# paged change:
-# How a text that is read by pages became another, in words: where it begins to differ, or what was added at its end.
-#
-# Which pages are equal is known without reading any. That nothing but the end is new, as in a log, takes the last
-# page of the old text, which the file still holds then. Used by the levels and by what ticks tell.
+# --- large texts -----------------------------------------------------------------------------------------------------
+
 
 _LONGEST: Final = 400
-"""Characters of an added line that anybody is told."""
+"""Characters of an added line in a report."""
 
 
 class Change(NamedTuple):
-    """`said` is a clause, `added` are the lines that were added at the end, long ones in part; empty for others."""
+    """How a text that is read by pages changed: where it begins to differ, or what was added at its end."""
 
-    said: str
+    summary: str
     added: Iterable[str] = ()
 
 
 def size_of(revision: Revision) -> str:
-    """How large a text is, in a few words."""
+    """Describe the size of a text in a few words."""
     lines = len(revision.lines)
     return f"{lines:,} {plural(lines, 'line')}, {revision.size:,} bytes"
 
 
 def change_between(before: Revision, after: Revision) -> Change:
-    """How a text became another, of which one at least is read by pages."""
+    """Compare two texts, at least one of which is read by pages.
+
+    Equal pages are known without reading. To see that only the end is new, as in a log, the last page of the old text
+    is read, which the file then still has.
+    """
     old, new = before.lines, after.lines
     sizes = f"{len(old):,} {plural(len(old), 'line')} became {len(new):,}"
     if not isinstance(old, PagedLines) or not isinstance(new, PagedLines):
         return Change(sizes)
     if _is_grown(old, new):
         begins, number = len(old) - (not old.pages.final_newline), len(new) - len(old)
-        said = f"{number:,} {plural(number, 'line')} added at the end, from line {begins + 1:,} on"
-        return Change(said, _lines(new, begins))
+        summary = f"{number:,} {plural(number, 'line')} added at the end, from line {begins + 1:,} on"
+        return Change(summary, _lines(new, begins))
     first = old.pages.lines[old.pages.common(new.pages)] + 1
     return Change(f"{sizes}, the first change at or after line {first:,}")
 
@@ -115,7 +120,7 @@ def change_between(before: Revision, after: Revision) -> Change:
 def _is_grown(old: PagedLines, new: PagedLines) -> bool:
     last = old.pages.number - 1
     first = min(old.pages.common(new.pages), last)
-    # The last page is another where more follows, and so is the one before it where a line was not ended.
+    # Appended text changes the last page, and the one before it if its line had no end.
     if new.pages.codec != old.pages.codec or first < last - 1 or len(new) < len(old):
         return False
     *whole, end = range(old.pages.lines[first], len(old))
@@ -124,7 +129,7 @@ def _is_grown(old: PagedLines, new: PagedLines) -> bool:
             return False
         return new[end] == old[end] if old.pages.final_newline else new[end].startswith(old[end])
     except ValueError:
-        return False  # because a page is lost, or the line too long to be compared
+        return False  # a page is lost, or the line is too long to compare
 
 
 def _lines(new: PagedLines, begins: int) -> Iterator[str]:
@@ -135,23 +140,24 @@ def _lines(new: PagedLines, begins: int) -> Iterator[str]:
             return
 
 
-# changes:
-# What a tick brought a view, in words: the kind of the change, one line on it, and a short diff.
-#
-# Pure. Called by ViewHandle; the levels and groups take words from here.
+# --- reports of ticks ------------------------------------------------------------------------------------------------
+
 
 _DELTA_TOKENS: Final = 300
-"""Budget of the diff that one tick reports of one view."""
+"""Budget of the diff in a tick's report about a view."""
 _NAMED: Final = 8
-"""Entries of a directory that are named of each kind."""
+"""Number of directory entries named for each kind of change."""
 _SAVED: Final = "is on disk now as the editor had it"
 _UNSAVED: Final = "is another file on disk now, and unsaved in the editor"
 
 
-def told(
+def report(
     title: str, path: str, before: Revision, after: Revision, count: Callable[[str], int], note: str = ""
 ) -> TickResult:
-    """How a document changed. `note` is a clause on the view, which follows the first line."""
+    """Report a change of a document.
+
+    `note` is a clause about the view, after the first line.
+    """
     if before.digest and before.digest == after.digest:
         summary = delta = f"{title} {_SAVED if before.notice in NOTICES else _UNSAVED}"
     elif before.state == after.state == "text":
@@ -161,7 +167,7 @@ def told(
         summary = delta = f"entries of {title}: {_of_listings(before, after)}"
     elif {before.state, after.state} <= {"text", "paged"}:
         change = change_between(before, after)
-        summary = f"{title} changed: {change.said}"
+        summary = f"{title} changed: {change.summary}"
         delta = with_added(summary, change.added, count, _DELTA_TOKENS)
     else:
         summary = delta = _sentence(title, before, after)
@@ -173,33 +179,39 @@ def told(
 
 
 def counted(changes: Iterable[tuple[str, Sequence[str]]], most: int = _NAMED) -> str:
-    """What became of how many, with the names of the first of them: `2 changed (a.py, b.py), 1 gone (c.py)`.
+    """Count changes, with the first names of each kind: `2 changed (a.py, b.py), 1 gone (c.py)`.
 
     Args:
-        changes: what became of them, and their names; left out where there are none.
-        most: names of each that are said.
+        changes: kinds of change with their names; kinds without names are omitted.
+        most: number of names for each kind.
     """
-    said: list[str] = []
+    parts: list[str] = []
     for what, names in changes:
         rest = f" and {len(names) - most:,} more" if len(names) > most else ""
         if names:
-            said.append(f"{len(names):,} {what} ({', '.join(names[:most])}{rest})")
-    return ", ".join(said)
+            parts.append(f"{len(names):,} {what} ({', '.join(names[:most])}{rest})")
+    return ", ".join(parts)
 
 
 def changed_form(before: Revision, after: Revision) -> str:
-    """In what two texts differ besides their lines: `LF became CRLF`; empty for nothing, or where one has no line."""
+    """Describe a change besides the lines, such as `LF became CRLF`.
+
+    Returns "" for none, or an empty text.
+    """
     if not before.lines or not after.lines:
         return ""
     facts = ((before.line_ends, after.line_ends), (before.encoding, after.encoding))
-    said = [f"{was} became {now}" for was, now in facts if was != now and not {was, now} & {"", "text"}]
+    parts = [f"{was} became {now}" for was, now in facts if was != now and not {was, now} & {"", "text"}]
     if before.final_newline != after.final_newline:
-        said.append("a newline was added at the end" if after.final_newline else "the newline at the end was removed")
-    return ", ".join(said)
+        parts.append("a newline was added at the end" if after.final_newline else "the newline at the end was removed")
+    return ", ".join(parts)
 
 
 def content_of(revision: Revision) -> str:
-    """How much there is, to follow a title; empty where there is nothing, which a line of its own explains."""
+    """Describe the size of a content, to follow a title.
+
+    Returns "" without content, which has its own notice.
+    """
     if revision.state == "text":
         return f": {_amount(revision)}"
     if revision.state == "paged":
@@ -216,7 +228,7 @@ def _sentence(title: str, before: Revision, after: Revision) -> str:
     if after.state == "missing":
         return f"{title} was deleted"
     if not after.has_content:
-        return _inner(after.notice)  # a sentence by itself
+        return _inner(after.notice)  # a whole sentence
     if before.state == "missing":
         return f"{title} is there now{content_of(after)}"
     if before.state == after.state:

@@ -1,8 +1,8 @@
-"""What files hold now: stamps decide what is read again, and each failure of reading becomes a revision that says so.
+"""Files on disk: what is read again, and failures of reading as revisions that say so.
 
-Owns the bounds: up to which size a file is held, up to which it is streamed once and then read by pages, and above
-which it is not read. Knows the Files port. Must not know documents, nor what is recorded. Used by the sources of looks,
-`live` and `recorded`, and by what prepares for ticks.
+Owns the limits: up to which size a file is held in memory, up to which it is streamed once and then read by pages, and
+above which it is not read. Knows `Files`. Must not know documents, nor what is recorded. Used by looks, and by the
+preparation of payloads.
 """
 
 from __future__ import annotations
@@ -11,29 +11,17 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..core.text import printable
+from .manifest import ManifestRevision, is_glob, place_of
 from .paging import PAGE, PagedLines, Read, ReadPage, Scanned, is_page, page_place, page_revision, paged_revision, scan
-from .revision import (
-    LARGEST,
-    MOST_ENTRIES,
-    Found,
-    ManifestRevision,
-    Revision,
-    binary,
-    decoded,
-    digest_of,
-    is_glob,
-    listing,
-    place_of,
-    without_content,
-)
+from .revision import LARGEST, MOST_ENTRIES, Found, Revision, binary, decoded, digest_of, listing, without_content
 from .sources import Files, FileStamp, Trees
 
 _RACY_SECONDS: Final = 0.05
-"""A file this young may change again without a new time stamp, because kernels stamp in ticks of up to 10 ms."""
+"""A younger file may change again under the same time stamp, because kernels stamp in ticks of up to 10 ms."""
 
 
 class Sizes(NamedTuple):
-    """In bytes: of the largest file that is held, of the largest that is read by pages, and of a page."""
+    """Limits in bytes: the largest file held in memory, the largest read by pages, and a page."""
 
     held: int = LARGEST
     paged: int = 1 << 30
@@ -41,7 +29,7 @@ class Sizes(NamedTuple):
 
 
 class _TooSlowError(Exception):
-    """There is no more time to read a file."""
+    """The time for reading a file is up."""
 
 
 class _Asked(NamedTuple):
@@ -55,7 +43,7 @@ class _Asked(NamedTuple):
 
 
 class Disk:
-    """Files, as `files` reads them; `now` is in seconds since the epoch."""
+    """Files as `files` reads them; `now` is in seconds since the epoch."""
 
     __slots__ = ("_files", "_now", "_sizes", "_trees")
 
@@ -68,14 +56,16 @@ class Disk:
     def look(
         self, path: str, title: str, last: Found | None, pages: ReadPage | None = None, until: float | None = None
     ) -> Found:
-        """What the file holds now; `last` itself where nothing has changed. Never raises OSError.
+        """Return the file's content; `last` itself if nothing changed.
+
+        Never raises OSError.
 
         Args:
-            path: absolute, or what stands for a glob or a page.
-            title: how sentences name it.
-            last: what was found before; None for nothing.
-            pages: reads pages of a text that is too large to be held; without it such a text is not read.
-            until: in seconds since the epoch, when indexing such a text is given up; None for never.
+            path: absolute, or the path of a glob or a page.
+            title: its name in messages.
+            last: the earlier result, or None.
+            pages: reads pages of a text that is too large for memory; without it such a text is not read.
+            until: in seconds since the epoch, when to give up indexing such a text; None for never.
         """
         try:
             if is_page(path):
@@ -83,7 +73,7 @@ class Disk:
             if is_glob(path):
                 return self._listed(path, last)
             stamp = self._files.stamp(path)
-            # What a tick has given up is read where there is time for it.
+            # A file that took too long for a tick is read by a look without a limit.
             is_settled = until is not None or last is None or last.revision.state != "unreadable"
             if last is not None and is_settled and _same(stamp, last.stamp):
                 return last
@@ -94,12 +84,12 @@ class Disk:
             return _unless_same(_failure(error, title), None, last)
 
     def content(self, path: str, digest: str) -> bytes | None:
-        """The content of that digest, as it is recorded, if the file holds it now."""
+        """Return the content with this recorded digest, if the file has it now."""
         found = self.look(path, "", None, _no_page)
         return found.data if found.revision.digest == digest else None
 
     def _listing(self, path: str, title: str, last: Found | None) -> Found:
-        """A directory, whose names are its content."""
+        """Read a directory; its content is the names."""
         try:
             stamp = self._files.stamp(path)
             data = self._names(path)
@@ -111,7 +101,7 @@ class Disk:
         return Found(listing(data), kept, data=data)
 
     def _names(self, path: str) -> bytes:
-        """The names in a directory, one on each line, in order."""
+        """Return the names in a directory, sorted, one on each line."""
         names = sorted(map(printable, self._files.entries(path, MOST_ENTRIES)))
         return "".join(f"{name}\n" for name in names).encode()
 
@@ -127,7 +117,10 @@ class Disk:
         return Found(revision, data=data)
 
     def _kept(self, stamp: FileStamp) -> FileStamp | None:
-        """The stamp; None where it is racy, so that the next look reads again and the digest decides."""
+        """Return the stamp.
+
+        Returns None for a racy one, so that the next look reads again and the digest decides.
+        """
         return None if abs(self._now() - stamp.mtime_ns / 1e9) < _RACY_SECONDS else stamp
 
     def _read(self, asked: _Asked, stamp: FileStamp) -> Found:
@@ -136,18 +129,18 @@ class Disk:
         kept, last = self._kept(stamp), asked.last
         data = self._files.read(asked.path, self._sizes.held + 1)
         if len(data) > self._sizes.held:
-            return self._large(asked, self._files.stamp(asked.path))  # because it has grown meanwhile
+            return self._large(asked, self._files.stamp(asked.path))  # the file has grown
         if last is not None and last.revision.digest and digest_of(data) == last.revision.digest:
             return Found(last.revision, kept, last.recorded, data)
         return Found(decoded(data), kept, data=data)
 
-    # --- what is too large to be held --------------------------------------------------------------------------------
+    # --- large files -------------------------------------------------------------------------------------------------
 
     def _large(self, asked: _Asked, stamp: FileStamp) -> Found:
         if asked.pages is None or stamp.size > self._sizes.paged:
             return _unless_same(self._too_large(asked.title, stamp.size), self._kept(stamp), asked.last)
         with self._files.opened(asked.path) as file:
-            # Of the file that is open, and from before it is read: a change meanwhile leaves it out of date.
+            # The stamp of the open file, before it is read: a change during the read makes it stale.
             stamp = file.stamp()
             kept = self._kept(stamp)
             if stamp.size > self._sizes.paged:
@@ -167,7 +160,7 @@ class Disk:
         return read if until is None else reading
 
     def _page(self, path: str, title: str) -> Found:
-        """The page as it was indexed, or why it cannot be had."""
+        """Read a page as it was indexed, or return why not."""
         try:
             place = page_place(path)
             with self._files.opened(place.path) as file:
@@ -189,7 +182,7 @@ class Disk:
 
 
 def _found_in(scanned: Scanned, asked: _Asked, read: ReadPage, stamp: FileStamp | None) -> Found:
-    """What streaming the file came to."""
+    """Make the result of streaming a file."""
     pages, digest, size, beginning = scanned
     last = asked.last
     if last is not None and digest == last.revision.digest:
@@ -197,20 +190,20 @@ def _found_in(scanned: Scanned, asked: _Asked, read: ReadPage, stamp: FileStamp 
     if pages is None:
         return Found(binary(digest, size, beginning), stamp)
     if not pages.number:
-        return Found(decoded(beginning), stamp, data=beginning)  # because it has been emptied meanwhile
+        return Found(decoded(beginning), stamp, data=beginning)  # the file was emptied meanwhile
     lines = PagedLines(pages, asked.path, asked.title, read)
     return Found(paged_revision(digest, size, lines), stamp, data=pages.packed())
 
 
 def _unless_same(revision: Revision, stamp: FileStamp | None, last: Found | None) -> Found:
-    """The revision, or the object that stands for the same already."""
+    """Return the revision, or the earlier object if it is the same."""
     if last is None or not revision.same_as(last.revision):
         return Found(revision, stamp)
     return last if stamp is None is last.stamp else Found(last.revision, stamp, last.recorded)
 
 
 def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
-    # By field, because `==` of dataclasses costs a third of the stat call, for each of a thousand views at each tick.
+    # By field, because `==` of Structs costs a third of the stat call, for a thousand views at each tick.
     return (
         known is not None
         and stamp.mtime_ns == known.mtime_ns
@@ -221,7 +214,7 @@ def _same(stamp: FileStamp, known: FileStamp | None) -> bool:
 
 
 def _no_page(path: str, title: str) -> bytes:
-    raise NotImplementedError(path, title)  # because whoever looks for a content reads no line of it
+    raise NotImplementedError(path, title)  # because no line is read to find a content
 
 
 def _lost(title: str, reason: str) -> Revision:

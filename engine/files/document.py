@@ -1,7 +1,7 @@
-"""Documents: what views are windows on. One per path, shared by all its views, which looks at its file when asked.
+"""Documents, the content of views: what may be viewed, where it is, and positions in it.
 
-Owns the newest revision seen of a path. Knows who answers looks, no node. Called by handles when content is wanted, and
-at ticks.
+There is one document for each path, shared by its views. It holds the newest revision, and looks at its file when it is
+asked to. Must not know nodes, nor who answers looks. Called by handles, at ticks, and by the Board.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .revision import Found, Revision, from_text, without_content
 
 
 class Document:
-    """The content at one path, or a fixed text where `path` is None.
+    """The content at one path, or a fixed text if `path` is None.
 
-    With both, it is that text until somebody looks at the file: what an editor holds, which may be on no disk yet.
-    `current` is the newest revision seen; `outside` says that the path is in no directory of the workspace.
+    With both, it is the text until the first look at the file: an editor's text may not be on disk yet. `current` is
+    the newest revision; `outside`: the path is in no directory of the workspace.
     """
 
     __slots__ = ("__weakref__", "_checked", "_found", "_looks", "current", "outside", "path", "title")
@@ -49,15 +49,15 @@ class Document:
         self.current = current
 
     def refresh(self) -> Revision:
-        """Looks at the file now and returns what is current. Never raises OSError."""
+        """Look at the file and return the current revision. Never raises OSError."""
         if self.path is None:
             return self.current
         return self._hold(self._looks.look(self.path, self.title, self._found))
 
     def peek(self) -> Revision:
-        """What the file holds now, for whoever only looks: what is current stays so, and nothing is recorded.
+        """Return the file's revision now, without adopting or recording it.
 
-        A large text is not read for this. Where its stamp may not last, only another size counts.
+        A large text is not read for this. If its stamp is unreliable, only a new size counts as a change.
         """
         if self.path is None:
             return self.current
@@ -68,7 +68,7 @@ class Document:
         return found
 
     def bring(self, data: bytes) -> Revision:
-        """Takes what somebody else has read of the file for its content now, and returns what is current."""
+        """Adopt content that another process has read, and return the current revision."""
         if self.path is None:
             return self.current
         return self._hold(self._looks.bring(self.path, self.title, self._found, data))
@@ -81,7 +81,7 @@ class Document:
         return self.current
 
     def refresh_at_tick(self) -> Revision:
-        """`refresh`, but at most once per tick, so that many views of a document cost one look."""
+        """Like `refresh`, but once per tick, so that many views of a document cost one look."""
         tick = self._looks.tick
         if self._checked == tick:
             return self.current
@@ -95,20 +95,26 @@ _UNSEEN = without_content("missing", "")
 
 
 class Documents:
-    """All documents that some handle holds, by absolute path. A document is dropped with its last handle."""
+    """All documents that a handle uses, by absolute path.
+
+    A document is dropped with its last handle.
+    """
 
     def __init__(self, looks: Looks) -> None:
         self._looks = looks
         self._by_path: WeakValueDictionary[str, Document] = WeakValueDictionary()
 
     def at(self, path: str, title: str, *, outside: bool) -> Document:
-        """The document at an absolute path, looked at just now."""
+        """Return the document at an absolute path, after a look at it."""
         document = self.held(path, title, _UNSEEN, outside=outside)
         document.refresh()
         return document
 
     def held(self, path: str, title: str, current: Revision, *, outside: bool) -> Document:
-        """The document at an absolute path, as it is known; without looking at it, one at `current` where none is."""
+        """Return the document at an absolute path without a look.
+
+        A new one has the revision `current`.
+        """
         known = self._by_path.get(path)
         if known is None:
             known = self._by_path[path] = Document(path, title, self._looks, current, outside=outside)
@@ -117,29 +123,30 @@ class Documents:
     def of_text(
         self, text: str, title: str, path: str | None = None, *, first_line: int = 1, outside: bool = False
     ) -> Document:
-        """A document that is this text: for good, or where it has a path until the file there is looked at.
+        """Make a document of a text.
 
-        Not shared with other views of that path, which show what is on disk. `first_line` is the number of its first
-        line, where it is a part of the file.
+        One with a path is the text until the first look at the file.
+
+        It is not shared with other views of that path, which show the file. `first_line` is the number of its first
+        line, if it is a part of a file.
         """
         return Document(path, title, self._looks, from_text(text, first_line), outside=outside)
 
 
-# source:
-# What may be viewed: a path, a Path, an open file or a `file:` URI, and how its title reads.
-#
-# Pure string work: `~` is expanded, relative paths are taken from the session's working directory. Called by the
-# Board.
+# --- paths and titles ------------------------------------------------------------------------------------------------
+
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 def path_of(source: object, cwd: str) -> str:
-    """The absolute path that `source` names.
+    """Return the absolute path of a source: a path, a Path, an open file or a `file:` URI.
+
+    `~` is expanded, and a relative path starts at `cwd`. Pure string work.
 
     Raises:
-        TypeError: it is none of the forms above.
-        ValueError: it has one of them, but names no file: another scheme or host, a file without a name, a NUL.
+        TypeError: the source is of another type.
+        ValueError: it names no file: another scheme or host, a file without a name, a NUL.
     """
     path = os.path.expanduser(_spelling(source))
     if not path or "\0" in path:
@@ -171,27 +178,28 @@ def _from_uri(uri: str) -> str:
 
 
 def title_of(path: str, cwd: str) -> str:
-    """The path as titles show it: relative to `cwd` where inside it, and printable whatever the file is called."""
+    """Return the path for titles: relative to `cwd` if it is inside, and printable."""
     root = cwd.rstrip("/") + "/"
     shown = path[len(root) :] if path.startswith(root) and len(path) > len(root) else path
     return printable(shown)
 
 
-# position:
-# Where in a document a view stands: the forms of `pos`, and what they mean in given content.
-#
-# `"line:col"` and `"line"` count lines from 1 (0 means 1) and columns from 0 in characters; an int is a character
-# offset in the decoded text; any other text names a symbol. A position past the end means the last line. A symbol is
-# followed: in other content its line is where it is then. Where it is gone, the view stays at the line that it had,
-# and says so. Pure. Called by ViewHandle and the renderers.
+# --- positions -------------------------------------------------------------------------------------------------------
+
 
 Pos = str | int
+"""A position: `"line:col"` or `"line"` (lines from 1, 0 means 1; columns from 0, in characters), an int (a character
+offset in the decoded text), or the name of a symbol.
+
+A position past the end means the last line. A symbol is followed: in other content the view moves to its new line. If
+the symbol is gone, the view stays where it was.
+"""
 _LINE_COLUMN: Final = re.compile(r"([0-9]{1,12})(?::([0-9]{1,12}))?")
 _NUMBERS: Final = re.compile(r"[\d:.,+-]+")
-"""What somebody writes who means no name."""
+"""Text that is meant as numbers, not as a name."""
 _FORMS: Final = 'give "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar"'
 _LONGEST: Final = 400
-"""Characters of the name of a symbol."""
+"""Characters of a symbol's name."""
 _SHOWN: Final = 60
 
 
@@ -203,10 +211,10 @@ class Place(NamedTuple):
 
 
 def checked_pos(pos: object) -> Pos:
-    """`pos` if it has one of the forms above.
+    """Validate a position.
 
     Raises:
-        ValueError: it has not; the message says which forms there are.
+        ValueError: it has no known form; the message lists the forms.
     """
     if isinstance(pos, int) and not isinstance(pos, bool) and pos >= 0:
         return int(pos)
@@ -222,28 +230,32 @@ def _is_form(pos: str) -> bool:
 
 
 def is_symbol(pos: Pos) -> bool:
-    """Whether a checked `pos` names a symbol."""
+    """Return whether a validated position names a symbol."""
     return isinstance(pos, str) and _LINE_COLUMN.fullmatch(pos) is None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A checked `pos`, and of a symbol its line, counted from 0. `is_gone`: it was there and is no more."""
+class Position:
+    """A validated position, with the line of a symbol, counted from 0.
+
+    `is_gone`: the symbol disappeared.
+    """
 
     pos: Pos
     line: int = 0
     is_gone: bool = False
 
     def place(self, revision: Revision) -> Place:
-        """What it means in that content."""
+        """Resolve the position in this content."""
         if is_symbol(self.pos):
             return Place(min(self.line, max(len(revision.lines) - 1, 0)), 0)
         return resolve(self.pos, revision.lines, revision.first_line)
 
-    def followed(self, revision: Revision, outline: Callable[[Revision], Outline]) -> Standing:
-        """The same position in other content; where that is no text, it is not looked for.
+    def followed(self, revision: Revision, outline: Callable[[Revision], Outline]) -> Position:
+        """Return the position in other content, with the symbol's new line.
 
-        In a text that is read by pages only lines are found, so there a symbol is given up for the line it was at.
+        Content that is not text keeps the position. In a text that is read by pages symbols are not searched, so there
+        the symbol becomes its last line.
         """
         if isinstance(revision.lines, PagedLines):
             return self._in_pages(revision.lines)
@@ -252,30 +264,30 @@ class Standing:
         found = outline(revision)
         symbol = find_symbol(found, str(self.pos)).symbol
         if symbol is None and found.is_provisional:
-            return self  # because nobody knows yet whether it is gone
-        return Standing(self.pos, self.line, True) if symbol is None else Standing(self.pos, symbol.first_line - 1)
+            return self  # because it may be in the part that is not outlined yet
+        return Position(self.pos, self.line, True) if symbol is None else Position(self.pos, symbol.first_line - 1)
 
-    def _in_pages(self, lines: PagedLines) -> Standing:
+    def _in_pages(self, lines: PagedLines) -> Position:
         try:
-            return Standing(_by_line(self.pos, lines, self.line))
+            return Position(_by_line(self.pos, lines, self.line))
         except PageLostError:
-            return Standing("1:0")  # because the file is being changed, and the next look brings another content
+            return Position("1:0")  # because the file is being changed, and the next look finds new content
 
     @property
     def note(self) -> str:
-        """What a title says of it besides the line: the symbol, and whether it is gone. Empty for none."""
+        """The part of a title about the symbol, "" for none."""
         if not is_symbol(self.pos):
             return ""
         name = cut_line(str(self.pos), _SHOWN)
         return f" ({name} is gone)" if self.is_gone else f" ({name})"
 
 
-def standing(pos: object, revision: Revision, outline: Callable[[Revision], Outline], title: str) -> Standing:
-    """Where `pos` is in that content; `title` names it.
+def position_at(pos: object, revision: Revision, outline: Callable[[Revision], Outline], title: str) -> Position:
+    """Resolve a position in this content; `title` names the content.
 
     Raises:
-        ValueError: it has none of the forms, or names a symbol that the text does not declare; the message has those
-            that come nearest. Or the text is read by pages, where no symbol is found, nor an offset in a lost page.
+        ValueError: the form is unknown, or the text does not declare this symbol; the message has the nearest names. Or
+            the text is read by pages: it has no symbols, and the page of an offset may be lost.
     """
     checked = checked_pos(pos)
     if isinstance(revision.lines, PagedLines):
@@ -284,21 +296,23 @@ def standing(pos: object, revision: Revision, outline: Callable[[Revision], Outl
                 f"pos={cut_line(repr(checked), _SHOWN)}: {title} has {revision.size:,} bytes, too many to look for "
                 f'symbols; give "line:col", "line" or a character offset'
             )
-        return Standing(_by_line(checked, revision.lines))
+        return Position(_by_line(checked, revision.lines))
     if not is_symbol(checked) or revision.state != "text":
-        return Standing(checked)
+        return Position(checked)
     found = find_symbol(outline(revision), str(checked))
     if found.symbol is not None:
-        return Standing(checked, found.symbol.first_line - 1)
-    said = f"pos={cut_line(repr(checked), _SHOWN)}: {title} declares nothing of that name"
+        return Position(checked, found.symbol.first_line - 1)
+    message = f"pos={cut_line(repr(checked), _SHOWN)}: {title} declares nothing of that name"
     nearest = ", ".join(f'"{cut_line(printable(name), _SHOWN)}"' for name in found.nearest)
-    raise ValueError(f"{said}; nearest: {nearest}" if nearest else f"{said}; {_FORMS}")
+    raise ValueError(f"{message}; nearest: {nearest}" if nearest else f"{message}; {_FORMS}")
 
 
 def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
-    """The place of a checked `pos` that is no symbol, in `lines`, which carry no newline. Without lines it is 0, 0.
+    """Resolve a validated position that is not a symbol.
 
-    `first_line` is the number of the first of them; a position before it means it.
+    Without lines it is 0, 0.
+
+    Lines have no newline. `first_line` is the number of the first one; a position before it means it.
     """
     if isinstance(pos, int):
         return _at_offset(pos, lines)
@@ -306,12 +320,12 @@ def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
     if match is None or not lines:
         return Place(0, 0)
     line, column = min(max(int(match[1]) - first_line, 0), len(lines) - 1), int(match[2] or 0)
-    # What is read by pages is not read for this: whoever shows a part of the line bounds the column.
+    # No page is read for this; the code that shows a part of the line limits the column.
     return Place(line, column if isinstance(lines, PagedLines) else min(column, len(lines[line])))
 
 
 def _by_line(pos: Pos, lines: PagedLines, line: int = 0) -> Pos:
-    """The position without need of a page: a symbol is at that line, and of an offset the place is looked up.
+    """Return the position in a form that needs no page later: a line.
 
     Raises PageLostError.
     """

@@ -1,6 +1,9 @@
-"""What may be in a group, and what it may not: the errors, and how a member is known by.
+"""The group handle: a summary of its members within one budget.
 
-Used by GroupHandle.
+Made by the Board's `group`. A running group summarizes the current content of its members. A paused one keeps the parts
+that it was made of, so its content stays the same, at another budget or level too. A group keeps its members alive. It
+looks for files of globs, and reads them, in methods and at ticks, never in a render. 560 lines, because all methods
+keep members, parts and changed members in step.
 """
 
 from __future__ import annotations
@@ -26,19 +29,19 @@ Member = NodeBase | Glob
 
 
 class GroupCycleError(ValueError):
-    """Raised where a group would come to hold itself, directly or in one of its members."""
+    """Raised if a group would contain itself, directly or through a member."""
 
 
 class ForeignMemberError(TypeError):
-    """Raised for a member that is no node of this session."""
+    """Raised for a member that is not a node of this session."""
 
 
 def member_of(context: NodeContext, member: object) -> Member:
-    """What a group holds for what a statement gave it.
+    """Return the member for an argument of a statement.
 
     Raises:
-        ForeignMemberError: it is no node of this session, and no text.
-        ValueError: the text is no path or glob of the workspace.
+        ForeignMemberError: it is neither a node of this session nor a text.
+        ValueError: the text is not a path or glob of the workspace.
     """
     if isinstance(member, str):
         return context.glob(member)
@@ -51,17 +54,20 @@ def member_of(context: NodeContext, member: object) -> Member:
 
 
 def key_of(member: Member) -> str:
-    """By what a group knows a member, so that none is in it twice."""
+    """Return the key of a member, so that a group has no member twice."""
     return member.key if isinstance(member, Glob) else member.obj_id
 
 
 def identity_of(member: Member) -> str:
-    """What a digest has of a member: of a glob also which files there are."""
+    """Return a member's part of the digest.
+
+    For a glob it depends on which files there are.
+    """
     return f"{member.text} {member.manifest.digest}" if isinstance(member, Glob) else member.obj_id
 
 
 def below(holder: NodeBase) -> list[NodeBase]:
-    """All nodes that it holds, directly or in one of its members, each once."""
+    """Return all nodes in a group, directly or through a member, each once."""
     found: dict[int, NodeBase] = {}
     waiting = [holder]
     while waiting:
@@ -72,19 +78,19 @@ def below(holder: NodeBase) -> list[NodeBase]:
 
 
 def holds(holder: NodeBase, node: NodeBase) -> bool:
-    """Whether `node` is below `holder`."""
+    """Return whether `node` is below `holder`."""
     return any(each is node for each in below(holder))
 
 
-# group state:
-# The states of groups and of their globs as plain data, which outlive the process of the handle.
-#
-# Its members are not in it but beside it, as the nodes that they are, each with a state of its own. Called by
-# GroupHandle and by who keeps handles.
+# --- the state as plain data -----------------------------------------------------------------------------------------
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
-    """A group. `tokens` of None are All. The others are as the handle's attributes of that name."""
+    """The state of a group as plain data; it outlives the handle's process.
+
+    Members are not part of it: each has a state of its own. `tokens` of None are All. The others are the handle's
+    attributes of that name.
+    """
 
     type: Literal["group"] = "group"
     tokens: int | None
@@ -101,7 +107,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_state(plain: object) -> GroupState:
-    """The state that is this plain data. Raises ValueError for anything else."""
+    """Convert plain data to a state. Raises ValueError for anything else."""
     try:
         return msgspec.convert(plain, GroupState)
     except msgspec.ValidationError as error:
@@ -109,7 +115,10 @@ def group_state(plain: object) -> GroupState:
 
 
 class SeenState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a glob has seen of a file, with its `path` and `mark` in the manifest, or of the manifest itself."""
+    """What a glob saw of a file, with its `path` and `mark` in the manifest.
+
+    Or the manifest.
+    """
 
     path: str = ""
     mark: str = ""
@@ -120,19 +129,19 @@ class SeenState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> str:
-        """As `SeenRevision` has it: why a content cannot be had is not known here."""
+        """Empty, because a state does not know why a content is lost (see `SeenRevision`)."""
         return ""
 
 
 class ShownFileState(SeenState, frozen=True, kw_only=True):
-    """What was displayed of a file by the statement of that index, and whether a model has read it."""
+    """A display of a file by a statement's result, and whether a model has read it."""
 
     statement: int
     is_read: bool
 
 
 class GlobState(msgspec.Struct, frozen=True, kw_only=True):
-    """A glob that is a member of a group. What its files held is named by digests."""
+    """A glob in a group. The contents of its files are named by digests."""
 
     type: Literal["glob"] = "glob"
     root: str
@@ -144,7 +153,7 @@ class GlobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def glob_state(glob: Glob) -> GlobState:
-    """The state of a glob that has been looked at."""
+    """Return the state of a glob that has looked for its files."""
     contents = [_seen(revision, path, mark) for path, (mark, revision) in glob.contents.items()]
     manifest = _seen(glob.revision or without_content("missing", ""))
     shown = [state for path, revisions in glob.shown.items() for state in _shown(path, revisions)]
@@ -161,7 +170,10 @@ def _shown(path: str, shown: ShownRevisions) -> Iterator[ShownFileState]:
 
 
 def glob_state_from(plain: object) -> GlobState:
-    """The state that is this plain data. Raises ValueError for anything else."""
+    """Convert plain data to a glob's state.
+
+    Raises ValueError for anything else.
+    """
     try:
         return msgspec.convert(plain, GlobState)
     except msgspec.ValidationError as error:
@@ -179,18 +191,13 @@ def _seen(revision: Revision, path: str = "", mark: str = "") -> SeenState:
     )
 
 
-# group handle:
-# The group handle: a summary of its members within one budget, made anew whenever one of them changes.
-#
-# A running group is always a summary of what its members are now; a paused one keeps the parts that it was made of,
-# and so shows what it showed, also at another budget or level. Members live as long as the group holds them. Files of
-# globs are looked for and read in methods and at ticks, and never by a mere render. Made by `group`. One file in
-# spite of its length, because every method keeps members, parts and what has moved in step.
+# --- the handle ------------------------------------------------------------------------------------------------------
+
 
 _NAMED: Final = 3
-"""Members that a title or a delta names."""
+"""Number of members that a title or a delta names."""
 INDEX: Final = "index"
-"""The work that ranks the files of a glob, and the kind of its payloads."""
+"""Work: rank the files of a glob; also the kind of its payloads."""
 
 
 class GroupHandle(NodeBase):
@@ -232,7 +239,7 @@ class GroupHandle(NodeBase):
         return tuple(member for member in self.held() if not isinstance(member, Glob))
 
     def held(self) -> tuple[Member, ...]:
-        """The nodes and the globs that it holds, in order."""
+        """Return the nodes and globs in the group, in order."""
         return tuple(self._members.values())
 
     def _globs(self) -> list[Glob]:
@@ -262,7 +269,10 @@ class GroupHandle(NodeBase):
         return self._rendered
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
-        """As for all nodes, of the files of its globs: of a node a group shows what that showed by itself."""
+        """Note a display of the files of globs.
+
+        Displays of a node count for the node alone.
+        """
         level = self._lod if lod is None else lod
         if rendered.whole or level != DIFFERENCES:
             for glob in self._globs():
@@ -270,7 +280,7 @@ class GroupHandle(NodeBase):
             self._forget_differences()
 
     def mark_projected(self) -> None:
-        """The model has read the present state."""
+        """Note that the model has read the current state."""
         super().mark_projected()
         marked = [glob.mark_projected() for glob in self._globs()]
         if any(marked):
@@ -279,7 +289,7 @@ class GroupHandle(NodeBase):
 
     def _forget_differences(self) -> None:
         if self.on_member_shown():
-            self._tell_of_showing()
+            self._notify_of_display()
 
     def _clean(self) -> None:
         self._dirty = False
@@ -298,16 +308,19 @@ class GroupHandle(NodeBase):
 
     @mutating
     def Add(self, *members: NodeBase | str) -> None:
-        """Takes nodes, paths and globs into the group; those that it has already stay where they are."""
+        """Add nodes, paths and globs to the group.
+
+        Members that it has keep their places.
+        """
         self._take_in([self.check(member) for member in members])
         self._touch("source")
 
     @mutating
     def Remove(self, *members: NodeBase | str) -> None:
-        """Takes nodes, paths and globs out of the group.
+        """Remove nodes, paths and globs from the group.
 
         Raises:
-            ValueError: one is no member; the group is as it was.
+            ValueError: one is not a member; the group is unchanged.
         """
         keys = [self._key_of(member) for member in members]
         for key in keys:
@@ -316,10 +329,10 @@ class GroupHandle(NodeBase):
 
     @mutating
     def Replace(self, member: NodeBase | str, other: NodeBase | str) -> None:
-        """Has another node, path or glob in a member's place.
+        """Put another node, path or glob in the place of a member.
 
         Raises:
-            ValueError: the first is no member; the group is as it was.
+            ValueError: the first is not a member; the group is unchanged.
         """
         old, held = self._key_of(member), self.check(other)
         new = key_of(held)
@@ -339,12 +352,12 @@ class GroupHandle(NodeBase):
         raise ValueError(f"{member!r} is no member of {self._context.name(self)}; its .members are those it has")
 
     def check(self, member: object) -> Member:
-        """What may be a member, as the group holds it.
+        """Validate a member.
 
         Raises:
-            ForeignMemberError: it is no node of this session, and no text.
-            GroupCycleError: it is this group, or holds it.
-            ValueError: the text is no path or glob of the workspace.
+            ForeignMemberError: it is neither a node of this session nor a text.
+            GroupCycleError: it is this group, or contains it.
+            ValueError: the text is not a path or glob of the workspace.
         """
         node = member_of(self._context, member)
         if isinstance(node, NodeBase) and (node is self or holds(node, self)):
@@ -363,22 +376,22 @@ class GroupHandle(NodeBase):
             self._stale = True
         if self._stale:
             self._take_parts()
-        said = {glob.key: glob.said(change) for glob, change in changes if change}
-        changed = tuple(key for key in self._members if key in moved or key in said)
+        descriptions = {glob.key: glob.describe(change) for glob, change in changes if change}
+        changed = tuple(key for key in self._members if key in moved or key in descriptions)
         if not changed:
             return UNCHANGED
         self._changed = True
         if not self._context.tells():
             return UNCHANGED
-        # A group that holds this one comes after it, and shows it as it is now.
-        self._tell_holders()
-        files = "; ".join(said.values())
+        # A group that contains this one is ticked later, and then shows the new content.
+        self._notify_holders()
+        files = "; ".join(descriptions.values())
         summary = "; ".join(filter(None, (*self._said(moved), files)))
         return TickResult(summary=summary, delta=summary, members=changed, files=files)
 
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]
-        return "; ".join(glob.said(change) for glob, change in changes if change)
+        return "; ".join(glob.describe(change) for glob, change in changes if change)
 
     def _said(self, moved: dict[str, NodeBase]) -> list[str]:
         if not moved:
@@ -387,17 +400,17 @@ class GroupHandle(NodeBase):
         named = self._named([node for key, node in self._members.items() if key in moved])
         return [f"{len(moved)} of {count} {plural(count, 'member')} changed: {named}"]
 
-    # --- what is prepared beside -------------------------------------------------------------------------------------
+    # --- payloads ----------------------------------------------------------------------------------------------------
 
     def wants(self) -> Iterator[Want]:
-        """An overview of the files of its first large glob, where it shows one."""
+        """Ask for an overview of the first large glob, if the group shows one."""
         glob = self._ranking()
         basis = None if glob is None else glob.basis()
         if glob is not None and basis is not None:
             yield Want(obj_id=self._obj_id, work=INDEX, payload_kind=INDEX, basis=basis, path=glob.key, title=glob.text)
 
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
-        """As for all nodes: an overview that was prepared."""
+        """Apply a prepared overview."""
         self.admit("take_payload")
         glob = self._ranking()
         if payload.payload_kind != INDEX or glob is None:
@@ -410,8 +423,8 @@ class GroupHandle(NodeBase):
             return "unusable"
         self._stale = True
         self._touch("source")
-        said = f"files of {glob.text}: an overview is ready, the files first that others refer to most"
-        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+        summary = f"files of {glob.text}: an overview is ready, the files first that others refer to most"
+        return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     def _ranking(self) -> Glob | None:
         if not self._running or self._lod > OVERVIEW:
@@ -421,7 +434,10 @@ class GroupHandle(NodeBase):
     # --- members -----------------------------------------------------------------------------------------------------
 
     def OnMemberChanged(self, member: NodeBase) -> bool:
-        """As for all nodes. It is no change of its own: the group phase says what has become of it."""
+        """Note a changed member.
+
+        This is not a change yet: the group phase of the tick reports it.
+        """
         self._moved[member.obj_id] = member
         self._stale = True
         if self._follows():
@@ -436,17 +452,17 @@ class GroupHandle(NodeBase):
         return self._follows()
 
     def _follows(self) -> bool:
-        """Whether it changes with its members, and not at some ticks alone."""
+        """Return whether the group changes whenever a member does, and not only at some ticks."""
         return self._running and self._freq == "Sync" and self._min_turn_interval == 1
 
     @property
     def idle(self) -> bool:
-        """Whether it runs and nothing below it does, so that no tick changes it."""
+        """Whether it runs and no node below it does, so that no tick changes it."""
         seen: set[int] = set()
         waiting: list[NodeBase] = [self]
         while waiting:
             node = waiting.pop()
-            if id(node) in seen or not node.running:  # what a paused group holds does not reach this one
+            if id(node) in seen or not node.running:  # changes below a paused group do not reach this one
                 continue
             if not isinstance(node, GroupHandle) or node._globs():
                 return False
@@ -478,12 +494,12 @@ class GroupHandle(NodeBase):
         self._read_files()
 
     def _read_files(self) -> None:
-        """Reads what a summary at the group's own budget shows of globs."""
+        """Read the files of globs that a summary at the group's own budget shows."""
         for glob in self._globs():
             glob.read_files(limit_of(self._tokens))
 
     def _catch_up(self) -> None:
-        """Takes the parts that its members are now, if it is to; inner groups first, so that none asks its own."""
+        """Take the current parts of members if the group follows them, inner groups first."""
         if self._is_behind():
             for group in bottom_up([self, *(each for each in below(self) if isinstance(each, GroupHandle))]):
                 if group._is_behind():
@@ -544,10 +560,10 @@ class GroupHandle(NodeBase):
         )
 
     def restore(self, state: GroupState, members: Sequence[Member]) -> None:
-        """Takes a state over, with the members that belong to it; says nothing about it.
+        """Apply a state, with its members; emits no event.
 
         Raises:
-            ValueError: no group can be in that state; nothing was changed.
+            ValueError: the state is impossible; nothing was changed.
         """
         tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
         for member in members:
@@ -562,7 +578,7 @@ class GroupHandle(NodeBase):
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
-        # Taken when they are first asked for: by then the names that are being set are there, too.
+        # Parts are taken on first use, because not all names may have been restored yet.
         self._moved, self._parts, self._stale, self._rendered = {}, {}, True, None
         self._changed, self._dirty, self._last_touched = state.changed, state.dirty, state.last_touched
         self.favour(state.pinned)

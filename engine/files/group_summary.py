@@ -1,7 +1,10 @@
-"""What a group's summary is made of: one immutable value for each member, taken when the summary is made anew.
+"""The summary of a group: a line for each member, and below it as much of the member as fits.
 
-A paused group keeps its parts, so it shows what it showed, whatever becomes of its members. Must not know nodes. Made
-by nodes; divided by `group_shares`, written out by `group_summary`.
+`summarize` is called by GroupHandle. A summary is a pure function of parts, one immutable value for each member; a
+paused group keeps its parts, so its summary stays the same whatever its members do. Members keep the group's order,
+whatever their salience, so a change of one member changes a summary in one place. Each text starts with a visible
+character and ends with a newline, so the counts of the texts add up; the whole is counted once more, because a renderer
+may break that. Must not know nodes.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from .rendered import RenderedView
 
 _TOP: Final = -1
 _MARKS: Final = 6
-"""Tokens of a member's line besides its name and title, at most."""
+"""Most tokens of a member's line besides its name and title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Salience:
-    """What makes a part worth more tokens than another: its pin, a change that no model has read, its last use."""
+    """Facts that make a part worth more tokens: a pin, a change that no model has read, its last use."""
 
     pinned: bool = False
     changed: bool = False
@@ -30,12 +33,12 @@ class Salience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One member, as it is now.
+    """One member with its current content.
 
-    `key` says which member it is, so that one that is met twice counts once. `name` is what statements call it, and
-    `title` what it is about; both are on one line. `lod` is the finest level that it asks for by itself. `need` is at
-    least as many tokens as it could use. `render` gives its text for a level and a budget, at least 1, in tokens; where
-    it is None the part is a group, and `parts` are its own.
+    `key` identifies the member, so that one that occurs twice counts once. `name` is its name in statements, and
+    `title` its subject; both are one line. `lod` is the finest level of its own policy. `need` is an upper bound of the
+    tokens that it could use. `render` returns its text for a level and a budget, at least 1, in tokens; if it is None
+    the part is a group, with its own `parts`.
     """
 
     key: str
@@ -49,17 +52,17 @@ class Part:
 
 
 def need_of(parts: Sequence[Part]) -> int:
-    """At least as many tokens as a group of these could use: each has a line of its own."""
+    """Return an upper bound of the tokens that a group of these parts could use; each has a line."""
     return sum(part.need + len(f"{part.name}{part.title}".encode("utf-8", "replace")) + _MARKS for part in parts)
 
 
 def distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Each member once in the whole tree: at the place that is nearest to the top, and of those the first."""
+    """Keep each member once in the whole tree: at the place nearest to the top, there the first."""
     found: list[tuple[int, Part]] = []
     seen: set[str] = set()
     level = [(_TOP, part) for part in parts]
     while level:
-        # By level, so that what is nearer to the top comes first; and not by recursion, because nothing bounds depth.
+        # By level, so that places nearer to the top come first. No recursion, because depth has no limit.
         first = len(found)
         for holder, part in level:
             if part.key not in seen:
@@ -74,11 +77,95 @@ def distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(reversed(held.get(_TOP, ())))
 
 
-# group shares:
-# How a budget is divided among the parts of a group. Pure arithmetic; knows neither text nor nodes.
-#
-# Each part gets tokens in proportion to its weight, but no more than it can use; what one does not use, the others
-# get. So nothing is left over while anybody could use it. Called by `group_summary`.
+# --- the text --------------------------------------------------------------------------------------------------------
+
+
+EMPTY: Final = "(empty group: nothing was added yet)"
+
+
+def summarize(
+    parts: Sequence[Part], budget: int, lod: int, levels: Sequence[int], count: Callable[[str], int]
+) -> RenderedView:
+    """Write the summary, at most `budget` tokens.
+
+    Empty if not even "..." fits.
+
+    Args:
+        parts: the members, in order; one that occurs twice counts once.
+        budget: in tokens, at least 1.
+        lod: the finest level for a member.
+        levels: the existing levels.
+        count: exact tokens.
+    """
+    if not parts:
+        return _first((EMPTY, "(empty)", DOTS), budget, count)
+    sheet = laid_out(distinct(parts), budget, lod, Measure(levels, count))
+    if not any(entry.is_listed for entry in sheet.entries):
+        return _first((f"{DOTS} {members(len(sheet.entries))}", DOTS), budget, count, whole=False)
+    return _written(sheet, budget, count)
+
+
+def _first(candidates: Sequence[str], budget: int, count: Callable[[str], int], *, whole: bool = True) -> RenderedView:
+    """Return the first of the lines that fits."""
+    for candidate in candidates:
+        tokens = count(candidate + "\n")
+        if tokens <= budget:
+            return RenderedView(text=candidate + "\n", tokens=tokens, whole=whole)
+    return RenderedView(text="", tokens=0, whole=False)
+
+
+def _written(sheet: Sheet, budget: int, count: Callable[[str], int]) -> RenderedView:
+    """Write the text.
+
+    Bodies are dropped, the least salient first, until its exact tokens fit.
+    """
+    bare: set[int] = set()
+    for entry in [*reversed(sheet.by_salience), None]:
+        text, is_whole = _text(sheet, bare)
+        tokens = count(text)
+        if tokens <= budget:
+            return RenderedView(text=text, tokens=tokens, whole=is_whole)
+        bare.add(id(entry))
+    return _first((DOTS,), budget, count, whole=False)
+
+
+def _text(sheet: Sheet, bare: set[int]) -> tuple[str, bool]:
+    """Return the text without the bodies of the entries in `bare` (by identity), and whether it is complete."""
+    texts: list[str] = []
+    is_whole = True
+    waiting: list[Entry | str] = _reversed(sheet)
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, str):
+            texts.append(entry)
+            is_whole = is_whole and not entry
+            continue
+        texts.append(entry.line)
+        if id(entry) in bare:
+            is_whole = False
+        elif entry.part.render is None:
+            is_whole = is_whole and _is_listed(entry)
+            waiting += _reversed(entry.inner) if entry.inner is not None else []
+        else:
+            texts.append(entry.body)
+            is_whole = is_whole and entry.is_whole
+    return "".join(texts), is_whole
+
+
+def _is_listed(group: Entry) -> bool:
+    """Return whether all members of the group are listed."""
+    if group.inner is None:
+        return not group.part.parts
+    return all(entry.is_listed for entry in group.inner.entries)
+
+
+def _reversed(sheet: Sheet) -> list[Entry | str]:
+    """Return the contents of a group, last first."""
+    return [sheet.note, *(entry for entry in reversed(sheet.entries) if entry.is_listed)]
+
+
+# --- dividing a budget -----------------------------------------------------------------------------------------------
+
 
 _PINNED: Final = 8.0
 _CHANGED: Final = 4.0
@@ -88,9 +175,11 @@ _SIZE_UNIT: Final = 64
 
 
 def weights(saliences: Sequence[Salience], needs: Sequence[int]) -> list[float]:
-    """What each part weighs, above 0. Of two that are alike in all else, the one that needs more weighs a little more.
+    """Return the weight of each part, above 0.
 
-    `touched` counts by rank: who was used last, who before that.
+    Of two equal ones, the larger weighs a little more.
+
+    `touched` counts by rank: the last used, the one before it, and so on.
     """
     ranks = {number: rank for rank, number in enumerate(sorted({each.touched for each in saliences}, reverse=True))}
     return [
@@ -101,9 +190,10 @@ def weights(saliences: Sequence[Salience], needs: Sequence[int]) -> list[float]:
 
 
 def divide(budget: int, needs: Sequence[int], weights: Sequence[float]) -> list[int]:
-    """The share of each, 0 to its need, in whole tokens. They come to `budget`, or to all needs where that is less.
+    """Return the share of each part, 0 to its need, in whole tokens.
 
-    Where whole tokens do not divide, the heavier part gets the odd one, and of equal ones the earlier.
+    Shares are proportional to the weights, but never exceed the need; the others get what is left. They add up to
+    `budget`, or to all needs if these are less. An odd token goes to the heavier part, among equals to the earlier.
     """
     shares = [0] * len(needs)
     open_parts: list[int] = [index for index, need in enumerate(needs) if need > 0]
@@ -122,7 +212,7 @@ def divide(budget: int, needs: Sequence[int], weights: Sequence[float]) -> list[
 
 
 def _round(shares: list[int], parts: Sequence[int], room: int, weights: Sequence[float], needs: Sequence[int]) -> None:
-    """Proportional shares of `room` in whole tokens, for parts of which each needs more than that."""
+    """Return proportional shares of `room` in whole tokens, for parts that each need more than that."""
     total = sum(weights[index] for index in parts)
     for index in parts:
         shares[index] = min(int(room * weights[index] / total), needs[index])
@@ -133,32 +223,21 @@ def _round(shares: list[int], parts: Sequence[int], room: int, weights: Sequence
         left -= extra
 
 
-# group layout:
-# How the budget of a group goes through the tree of its members: who gets a line, and what stands below it.
-#
-# Two passes over the tree. The first fills each group: its members get their lines, the salient ones where not all
-# fit, and what is left is divided by salience; a member takes the finest level that its share holds as a whole, and
-# what it does not use goes on to the next. The second gives what is left of it all to those that would have taken
-# more: members without a line get one, the others their finest level as far as it goes. So a member is rendered once
-# for each level and once more, however deep it is. To lay out an inner group anew for every room that it might get
-# would double the time with each level.
-#
-# The passes are written as recursions and run without Python's stack (`_run`), because groups nest as deep as
-# statements have them, and a summary is also made where no statement could be told of a stack that came to its end.
-# Called by `group_summary`.
+# --- the layout ------------------------------------------------------------------------------------------------------
+
 
 _COARSEST: Final = 2
-"""The level below which nothing is left but a member's line; the one above it is no coarser one, but shows changes."""
+"""Beyond this level there is only the member's line. Level 3 is not coarser; it shows changes."""
 _SMALLEST: Final = 8
-"""Tokens below which a body says nothing that its line does not."""
+"""Tokens below which a body adds nothing to its line."""
 
 _Pass: TypeAlias = Generator["_Pass", Any, int]
-"""Yields the same pass over a group within this one, is sent what that left over, and returns what it left itself."""
+"""Yields the same pass over an inner group, receives what that left, and returns what is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is the same in the whole tree: the levels that there are, and exact tokens."""
+    """The levels, and exact tokens."""
 
     levels: Sequence[int]
     count: Callable[[str], int]
@@ -166,10 +245,10 @@ class Measure:
 
 @dataclass(slots=True)
 class Entry:
-    """A member as far as it is laid out.
+    """A member in the layout.
 
-    `line` stands for it, at a cost in tokens, where it `is_listed`. Below it stands `body`, of so many `tokens`, or for
-    a group `inner`, None where there is no room for any of it. `is_finest`: the body is at the finest level it may be.
+    `line` is its line, with a cost in tokens, if it `is_listed`. Below the line is `body`, with its `tokens`; for a
+    group `inner`, None if nothing of it fits. `is_finest`: the body is at the finest level allowed.
     """
 
     part: Part
@@ -189,10 +268,10 @@ class Entry:
 
 @dataclass(slots=True)
 class Sheet:
-    """A group as far as it is laid out: its members in their order and by salience.
+    """A group in the layout: its members in their order and by salience.
 
-    `lod` is the finest level that they may get; `limit` are the most tokens that all that stands below the group's line
-    may take, and `used` those that it does. `note` counts the members that are not listed.
+    `lod` is the finest level for them. `limit` are the most tokens below the group's line, and `used` those in use.
+    `note` counts the members that are not listed.
     """
 
     entries: Sequence[Entry]
@@ -204,7 +283,18 @@ class Sheet:
 
 
 def laid_out(parts: Sequence[Part], budget: int, lod: int, measure: Measure) -> Sheet:
-    """The parts, each of which is in the tree once, with what of them fits into `budget` tokens."""
+    """Lay out the parts, each once in the tree, within `budget` tokens.
+
+    This takes two passes over the tree. The first fills each group: members get their lines, salient ones first if not
+    all fit, and the rest of the budget is divided by salience. A member takes the finest level that fits its share as a
+    whole, and leaves the remainder to the next. The second pass gives the remainder of the whole to members that would
+    have taken more: those without a line get one, the others as much of their finest level as fits. So a member is
+    rendered once for each level and once more, at any depth. Laying out an inner group for each possible room would
+    double the time with each level.
+
+    The passes are written as recursions but run without Python's stack (`_run`). Groups nest as deep as statements make
+    them, and a summary is also made in places where a stack overflow could not be reported to a statement.
+    """
     sheet = _sheet(parts, lod, budget, measure)
     left = _run(_fill(sheet, budget, measure))
     _run(_grow(sheet, left, measure))
@@ -232,7 +322,7 @@ def _weights(entries: Sequence[Entry]) -> list[float]:
 
 
 def members(number: int) -> str:
-    """So many members."""
+    """Write a number of members."""
     return f"{number:,} {'member' if number == 1 else 'members'}"
 
 
@@ -240,7 +330,7 @@ def members(number: int) -> str:
 
 
 def _run(first: _Pass) -> int:
-    """What a pass returns, with those that it yields run in their turn."""
+    """Run a pass, and the ones that it yields, and return its result."""
     under_way, result = [first], None
     while under_way:
         try:
@@ -255,7 +345,7 @@ def _run(first: _Pass) -> int:
 
 
 def _fill(sheet: Sheet, room: int, measure: Measure) -> _Pass:
-    """Lists as many more members as fit into `room` tokens, and gives those their bodies."""
+    """List as many more members as fit into `room` tokens, and give them bodies."""
     fresh, cost = _list(sheet, room, measure.count)
     shares = divide(room - cost, [entry.part.need for entry in fresh], _weights(fresh))
     spare = room - cost - sum(shares)
@@ -264,7 +354,7 @@ def _fill(sheet: Sheet, room: int, measure: Measure) -> _Pass:
         if entry.part.render is not None:
             spare -= _take_whole(entry, spare, sheet.lod, measure)
         elif spare >= _SMALLEST:
-            # Not before there is room, so that what a summary takes of a large tree depends on its budget.
+            # Only if there is room, so that the time for a large tree depends on the budget.
             entry.inner = _inner(entry.part, sheet.lod, measure)
             granted = min(spare, entry.inner.limit)
             spare += (yield _fill(entry.inner, granted, measure)) - granted
@@ -273,7 +363,7 @@ def _fill(sheet: Sheet, room: int, measure: Measure) -> _Pass:
 
 
 def _grow(sheet: Sheet, room: int, measure: Measure) -> _Pass:
-    """Gives what is left, as far as anybody within the group can use it: nobody else can."""
+    """Use up what is left within the group; no other group can use it."""
     spare: int = yield _fill(sheet, room, measure)
     before = spare
     for entry in sheet.by_salience:
@@ -290,7 +380,10 @@ def _grow(sheet: Sheet, room: int, measure: Measure) -> _Pass:
 
 
 def _list(sheet: Sheet, room: int, count: Callable[[str], int]) -> tuple[Sequence[Entry], int]:
-    """Lists the most salient of the members that are not listed, as many as fit; returns them, and what that takes."""
+    """List the most salient unlisted members that fit.
+
+    Return them and their cost.
+    """
     waiting = [entry for entry in sheet.by_salience if not entry.is_listed]
     if not waiting:
         return (), 0
@@ -306,7 +399,7 @@ def _list(sheet: Sheet, room: int, count: Callable[[str], int]) -> tuple[Sequenc
 
 
 def _fitting(waiting: Sequence[Entry], room: int, count: Callable[[str], int]) -> Sequence[Entry]:
-    """The first of the entries whose lines fit, with one that counts the others."""
+    """Return the first entries whose lines fit, with a line that counts the others."""
     if sum(entry.cost for entry in waiting) <= room:
         return waiting
     room -= count(_note(len(waiting), len(waiting) + 1))
@@ -318,7 +411,10 @@ def _fitting(waiting: Sequence[Entry], room: int, count: Callable[[str], int]) -
 
 
 def _note(missing: int, number: int) -> str:
-    """The line that counts the members of `number` that are not listed; empty where all are."""
+    """Write the line that counts the unlisted members of `number`.
+
+    Returns "" for none.
+    """
     if not missing:
         return ""
     return f"{DOTS} {members(missing)} more\n" if missing < number else f"{DOTS} {members(missing)}\n"
@@ -328,7 +424,7 @@ def _note(missing: int, number: int) -> str:
 
 
 def _take_whole(entry: Entry, room: int, lod: int, measure: Measure) -> int:
-    """Takes the finest level that is whole within the room, else what the coarsest says; returns what that takes."""
+    """Take the finest level that fits `room` as a whole, else part of the coarsest; return the cost."""
     for place, level in enumerate(_ladder(entry.part, lod, measure) if room >= _SMALLEST else ()):
         entry.take(_rendered(entry.part, level, room), is_finest=place == 0)
         if entry.is_whole:
@@ -337,7 +433,7 @@ def _take_whole(entry: Entry, room: int, lod: int, measure: Measure) -> int:
 
 
 def _take_more(entry: Entry, spare: int, lod: int, measure: Measure) -> int:
-    """Takes the finest level as far as it goes, if that is more; returns how much more."""
+    """Take more of the finest level, if that is longer; return the extra cost."""
     before, room = entry.tokens, entry.tokens + spare
     ladder = _ladder(entry.part, lod, measure)
     has_all = entry.is_whole and entry.is_finest
@@ -350,7 +446,7 @@ def _take_more(entry: Entry, spare: int, lod: int, measure: Measure) -> int:
 
 
 def _ladder(part: Part, lod: int, measure: Measure) -> Sequence[int]:
-    """The levels that a member may get, finest first."""
+    """Return the levels that a member may get, finest first."""
     finest = max(lod, part.lod)
     return [level for level in measure.levels if finest <= level <= max(finest, _COARSEST)]
 
@@ -358,90 +454,3 @@ def _ladder(part: Part, lod: int, measure: Measure) -> Sequence[int]:
 def _rendered(part: Part, level: int, room: int) -> RenderedView:
     assert part.render is not None
     return part.render(level, room)
-
-
-# group summary:
-# The summary of a group: a line for each member, and below it as much of the member as its share of the budget holds.
-#
-# Pure over the parts: the same parts, budget, level and counter give the same text. Members stand in the order in
-# which the group has them, whatever their salience, so that a summary changes in one place where one member changes.
-# Who gets how much is decided by `group_layout`. Each text starts with a visible character and ends with a newline,
-# so that counts add up; the whole is counted once more, because a renderer may break that. Called by GroupHandle.
-
-EMPTY: Final = "(empty group: nothing was added yet)"
-
-
-def summarize(
-    parts: Sequence[Part], budget: int, lod: int, levels: Sequence[int], count: Callable[[str], int]
-) -> RenderedView:
-    """The summary, never over `budget` tokens; empty where not even "..." fits.
-
-    Args:
-        parts: the members, in their order; one that is there twice counts once.
-        budget: in tokens, at least 1.
-        lod: the finest level that a member may get.
-        levels: those that there are.
-        count: exact tokens.
-    """
-    if not parts:
-        return _first((EMPTY, "(empty)", DOTS), budget, count)
-    sheet = laid_out(distinct(parts), budget, lod, Measure(levels, count))
-    if not any(entry.is_listed for entry in sheet.entries):
-        return _first((f"{DOTS} {members(len(sheet.entries))}", DOTS), budget, count, whole=False)
-    return _written(sheet, budget, count)
-
-
-def _first(candidates: Sequence[str], budget: int, count: Callable[[str], int], *, whole: bool = True) -> RenderedView:
-    """The first of the lines that fits."""
-    for candidate in candidates:
-        tokens = count(candidate + "\n")
-        if tokens <= budget:
-            return RenderedView(text=candidate + "\n", tokens=tokens, whole=whole)
-    return RenderedView(text="", tokens=0, whole=False)
-
-
-def _written(sheet: Sheet, budget: int, count: Callable[[str], int]) -> RenderedView:
-    """The text; bodies are left out from the least salient on until its exact tokens fit."""
-    bare: set[int] = set()
-    for entry in [*reversed(sheet.by_salience), None]:
-        text, is_whole = _text(sheet, bare)
-        tokens = count(text)
-        if tokens <= budget:
-            return RenderedView(text=text, tokens=tokens, whole=is_whole)
-        bare.add(id(entry))
-    return _first((DOTS,), budget, count, whole=False)
-
-
-def _text(sheet: Sheet, bare: set[int]) -> tuple[str, bool]:
-    """The text without what stands below the entries in `bare`, by their identity; and whether nothing is left out."""
-    texts: list[str] = []
-    is_whole = True
-    waiting: list[Entry | str] = _reversed(sheet)
-    while waiting:
-        entry = waiting.pop()
-        if isinstance(entry, str):
-            texts.append(entry)
-            is_whole = is_whole and not entry
-            continue
-        texts.append(entry.line)
-        if id(entry) in bare:
-            is_whole = False
-        elif entry.part.render is None:
-            is_whole = is_whole and _is_listed(entry)
-            waiting += _reversed(entry.inner) if entry.inner is not None else []
-        else:
-            texts.append(entry.body)
-            is_whole = is_whole and entry.is_whole
-    return "".join(texts), is_whole
-
-
-def _is_listed(group: Entry) -> bool:
-    """Whether all members of the group have their lines."""
-    if group.inner is None:
-        return not group.part.parts
-    return all(entry.is_listed for entry in group.inner.entries)
-
-
-def _reversed(sheet: Sheet) -> list[Entry | str]:
-    """What stands in a group, the last of it first."""
-    return [sheet.note, *(entry for entry in reversed(sheet.entries) if entry.is_listed)]

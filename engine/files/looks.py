@@ -1,11 +1,13 @@
-"""The source of looks of live steps: the disk behind the editor's buffers, with a record of what they showed.
+"""Looks: each time a document reads its file, numbered by path within a step (a statement, or a tick).
 
-Owns the events of the revisions that were adopted, and which contents the host has been sent. Must not know who asks.
-Made by the Board.
+Owns the numbers, and which source answers: `LiveLooks`, the disk behind the editor's buffers, which records results; or
+in a replay `RecordedLooks`, that record. An event is recorded for each look that finds another revision than the
+document had. A step that runs again gets the same revision for the look with the same path and number, so its inputs
+are the same. Must not know nodes. Made by the Board; called by documents; the interpreter decides which steps run
+again.
 
-The contents of a step travel when the step has ended, so they are in memory until then, besides what the documents
-hold. STEP_CONTENT_BYTES bounds them: what is more is not sent, so its event stays without a content, and a rebuild has
-it only while the file still holds it.
+The contents of a step are sent when it has ended, so they are in memory until then, besides what documents hold.
+STEP_CONTENT_BYTES limits them: beyond it an event has no content, and a rebuild needs the file to still have it.
 """
 
 from __future__ import annotations
@@ -24,13 +26,192 @@ from ..log.statements import STEP_CONTENT_BYTES
 from .buffers import Buffers
 from .disk import Disk
 from .paging import PagedLines, PageLostError, PageRevision, ReadPage, is_page, page_revision, paged_revision, unpacked
-from .revision import Found, LookSource, Revision, binary_as_seen, decoded, listing, recorded_path, without_content
+from .revision import Found, Revision, binary_as_seen, decoded, listing, recorded_path, without_content
+
+_TICK_SECONDS: Final = 10.0
+"""Time for reading large files in one tick. The host considers the worker hung after three times that."""
+_HELD_PAGES: Final = 64
+"""Number of cached pages of large texts, 4 MiB."""
+
+
+class LookSource(Protocol):
+    """A source of looks."""
+
+    def look(
+        self,
+        path: str,
+        title: str,
+        last: Found | None,
+        number: int,
+        *,
+        of_glob: bool = False,
+        until: float | None = None,
+    ) -> Found:
+        """Return the file's revision at an absolute path.
+
+        `last` itself if nothing changed. Never raises OSError.
+
+        Args:
+            path: absolute.
+            title: its name in messages.
+            last: the result of the document's last look; None before the first.
+            number: of this look at the path within its step, from 0.
+            of_glob: whether a glob looks; its looks are recorded together.
+            until: in seconds since the epoch, when to give up reading a large file; None for never.
+        """
+        ...
+
+    def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
+        """Like `look`, for content `data` that another process has read."""
+        ...
+
+
+class Looks:
+    """The looks of a board's documents, step by step.
+
+    `now` is in seconds since the epoch.
+    """
+
+    __slots__ = ("_buffers", "_disk", "_live", "_now", "_numbers", "_pages", "_recorded", "_source", "_until", "tick")
+
+    def __init__(self, disk: Disk, buffers: Buffers, now: Callable[[], float]) -> None:
+        self._disk = disk
+        self._buffers = buffers
+        self._now = now
+        self._live = LiveLooks(disk, buffers, self.page)
+        self._recorded = RecordedLooks(disk, self.page)
+        self._source: LookSource = self._live
+        self._pages: dict[str, bytes] = {}
+        self._until = 0.0
+        self._numbers: dict[str, int] = {}
+        self.tick = 0
+        """Counts the ticks."""
+
+    def begin(self) -> None:
+        """Begin a step: the next look at each path has the number 0."""
+        self._numbers.clear()
+        self._live.begin()
+        self._buffers.begin()
+
+    def begin_tick(self, paths: Callable[[], Iterable[str]]) -> None:
+        """Begin a tick, as a step or within a statement: each document at `paths` looks once more."""
+        self.tick += 1
+        self._until = self._now() + _TICK_SECONDS
+        self._buffers.begin_tick()
+        if self._source is self._live:
+            self._buffers.expect(paths)
+
+    def end_tick(self) -> None:
+        """End the tick."""
+        self._buffers.end_tick()
+
+    def forget_buffers(self, paths: Collection[str] | None) -> None:
+        """See `Buffers.forget`."""
+        self._buffers.forget(paths)
+
+    def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False, at_tick: bool = False) -> Found:
+        """Look with the next number; see `LookSource.look`.
+
+        Looks `at_tick` share the time of the tick.
+        """
+        number = self._numbers.get(path, 0)
+        self._numbers[path] = number + 1
+        until = self._until if at_tick else None
+        return self._source.look(path, title, last, number, of_glob=of_glob, until=until)
+
+    def page(self, path: str, title: str) -> bytes:
+        """Return the page of a path; messages call it `title`.
+
+        Raises:
+            PageLostError: the page is unavailable.
+        """
+        data = self._pages.pop(path, None)
+        if data is None:
+            revision = self.look(path, title, None).revision
+            if not isinstance(revision, PageRevision):
+                raise PageLostError(revision.notice)
+            data = revision.page
+        self._hold(path, data)
+        return data
+
+    def _hold(self, path: str, data: bytes) -> None:
+        # Atomic steps, because threads may read a view, too.
+        for old in list(self._pages)[: 1 - _HELD_PAGES]:
+            self._pages.pop(old, None)
+        self._pages[path] = data
+
+    def peek(self, path: str, title: str, last: Found | None) -> Found:
+        """Return what a live look would find, without a number or a record.
+
+        Not in a replay.
+
+        A large text is not read for this.
+        """
+        return self._live.peek(path, title, last)
+
+    def bring(self, path: str, title: str, last: Found | None, data: bytes) -> Found:
+        """Make a look of content that another process has read, and the host has."""
+        number = self._numbers.get(path, 0)
+        self._numbers[path] = number + 1
+        return self._source.bring(path, title, last, number, data)
+
+    def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
+        """Return the events of live looks since the last call."""
+        return self._live.take()
+
+    def take_contents(self) -> Mapping[str, bytes]:
+        """Return unsent contents of the events of `take`, by digest."""
+        return self._live.take_contents()
+
+    # --- a replay ----------------------------------------------------------------------------------------------------
+
+    def take_content(self, digest: str, data: bytes) -> None:
+        """Add a content of the record before the step that needs it."""
+        self._recorded.take_content(digest, data)
+
+    def know(self, looks: Iterable[RecordedLook]) -> None:
+        """Add the looks of steps that do not run again, in order."""
+        self._recorded.know(looks)
+
+    def replay(self, looks: Sequence[RecordedLook] | None) -> None:
+        """Run the step that begins from the record.
+
+        Returns None if the log does not have its looks.
+        """
+        self._source = self._recorded
+        self._recorded.begin(looks)
+
+    @property
+    def are_as_then(self) -> bool:
+        """Whether the step gets its recorded inputs.
+
+        False if the log of an older version lacks them.
+        """
+        return self._source is self._live or self._recorded.knows_step
+
+    def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
+        """Return a recorded revision."""
+        return self._recorded.revision(path, title, seen)
+
+    def take_phrases(self) -> tuple[str, ...]:
+        """Return phrases about looks that the record did not answer, since the last call."""
+        return self._recorded.take_phrases()
+
+    def settle(self) -> None:
+        """End the replay: looks are live from now on, and the record is dropped."""
+        self._live.host_has(self._recorded.digests)
+        # Keep the recorded pages, so that views show them even if the file has changed.
+        for path, data in self._recorded.pages():
+            self._pages.pop(path, None)
+            self._hold(path, data)
+        self._recorded = RecordedLooks(self._disk, self.page)
+        self._source = self._live
 
 
 class LiveLooks:
-    """Looks at `disk` through `buffers`, and records each revision that is another than the document had.
+    """Looks at `disk` through `buffers`, and records each new revision of a document.
 
-    `pages` reads large texts. Globs are about what is on disk, and look there.
+    `pages` reads large texts. Globs look at the disk directly.
     """
 
     __slots__ = ("_adopted", "_buffers", "_contents", "_disk", "_of_globs", "_pages", "_sent", "_size")
@@ -55,7 +236,10 @@ class LiveLooks:
         of_glob: bool = False,
         until: float | None = None,
     ) -> Found:
-        """As `LookSource.look`. A glob reads no large text: its files are shown in a few lines each."""
+        """See `LookSource.look`.
+
+        A glob reads no large text, because its files are shown in a few lines each.
+        """
 
         def on_disk(last: Found | None) -> Found:
             return self._disk.look(path, title, last, None if of_glob else self._pages, until)
@@ -68,11 +252,14 @@ class LiveLooks:
         return Found(found.revision, found.stamp, recorded=True)
 
     def peek(self, path: str, title: str, last: Found | None) -> Found:
-        """What `look` would find, without a record of it, and without asking an editor."""
+        """Return what `look` would, without a record, and without a question to the editor."""
         return self._buffers.unsaved(path) or self._disk.look(path, title, last)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
-        """As `LookSource.bring`. No stamp goes with it, so the next look of its own reads the file."""
+        """See `LookSource.bring`.
+
+        The result has no stamp, so the next look reads the file.
+        """
         if self._buffers.unsaved(path) is not None:
             return self.look(path, title, last, number)
         revision = decoded(data)
@@ -84,22 +271,28 @@ class LiveLooks:
         return found
 
     def begin(self) -> None:
-        """A step begins. Looks that a thread made since the last one count as made in it, ahead of all others."""
+        """Begin a step.
+
+        Looks by threads since the last step count as its first looks.
+        """
         self._adopted = [with_fields(adopted, look=0) for adopted in self._adopted]
         self._of_globs = [with_fields(adopted, look=0) for adopted in self._of_globs]
 
     def host_has(self, digests: Iterable[str]) -> None:
-        """The contents of these digests need not be sent: they came from the host."""
+        """Do not send the contents of these digests: they came from the host."""
         self._sent.update(digests)
 
     def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
-        """The record of the looks since the last time this was called, in order; those of globs in one event."""
+        """Return the events since the last call, in order.
+
+        Looks of globs are one event.
+        """
         adopted, of_globs = tuple(self._adopted), tuple(self._of_globs)
         del self._adopted[: len(adopted)], self._of_globs[: len(of_globs)]
         return (*adopted, ContentsAdopted(files=of_globs)) if of_globs else adopted
 
     def take_contents(self) -> Mapping[str, bytes]:
-        """What the host has not been sent of the revisions that `take` has told, by digest."""
+        """Return unsent contents of the revisions that `take` returned, by digest."""
         contents, self._contents, self._size = self._contents, {}, 0
         self._sent.update(contents)
         return contents
@@ -128,27 +321,22 @@ class LiveLooks:
             self._size += len(data)
 
 
-# recorded:
-# The source of looks of a replay: what the log says that the same looks found, never what is on disk now.
-#
-# Owns the record, as the host sends it step by step with the contents, and a phrase on each look that it does not
-# answer. Must not know the log, nor how messages travel. Made and filled by `looks`.
-#
-# A look is answered by the recorded one of the same path and number. Where there is none, the look had brought what
-# its document had already: the newest revision recorded for the path until then. Two go to the disk all the same:
-# those of a step of which the log says nothing, because an earlier version wrote it; and one at a content that was
-# not kept, where the file still holds exactly that.
+# --- recorded looks --------------------------------------------------------------------------------------------------
+
 
 _KEPT_PHRASES: Final = 5
-"""Of the looks of one step so many are told in words, and the rest as a number."""
+"""Number of unanswered looks of a step that are described; the rest is counted."""
 _NOTHING: Final = "is not recorded"
 _FORGOTTEN: Final = "was too long ago to be held"
 _HELD_BYTES: Final = 256 << 20
-"""Contents that are held ready, at most: several times what one step needs."""
+"""Largest size of cached contents: several times the need of a step."""
 
 
 class SeenRevision(Protocol):
-    """A revision as the log names it. `lost` says why the content cannot be had; empty where it can, or has none."""
+    """A revision as the log names it.
+
+    `lost` tells why its content is unavailable, or is empty.
+    """
 
     @property
     def state(self) -> RevisionState: ...
@@ -163,7 +351,7 @@ class SeenRevision(Protocol):
 
 
 class RecordedLook(SeenRevision, Protocol):
-    """One look on the log: the one number `look` at a path in its step."""
+    """One look on the log: number `look` at a path in its step."""
 
     @property
     def path(self) -> str: ...
@@ -172,7 +360,18 @@ class RecordedLook(SeenRevision, Protocol):
 
 
 class RecordedLooks:
-    """Answers looks from a record. `digests` are of the contents that the host has sent. `pages` reads large texts."""
+    """Answers looks from a record.
+
+    `digests` are the contents from the host. `pages` reads large texts.
+
+    A look is answered by the recorded one with the same path and number. If there is none, the look had found no
+    change:
+    then the answer is the newest recorded revision of the path. Two kinds of looks go to the disk all the same: those
+    of a
+    step that the log says nothing about, because an earlier version wrote it; and those whose content was not kept, if
+    the
+    file still has exactly that content.
+    """
 
     __slots__ = ("_contents", "_disk", "_lost", "_newest", "_pages", "_phrases", "_size", "_step", "_told", "digests")
 
@@ -189,10 +388,10 @@ class RecordedLooks:
         self._told: set[str] = set()
 
     def take_content(self, digest: str, data: bytes) -> None:
-        """The content of a digest, before the first look that needs it.
+        """Add a content before the first look that needs it.
 
-        A long history has seen more than fits into memory, and its documents hold what they show by themselves. So the
-        contents that came first are let go; a look that needs one of them again is as one whose content is lost.
+        A long history has more contents than fit into memory, and documents hold what they show. So the oldest contents
+        are dropped; if a look needs one again, it counts as lost.
         """
         if digest in self.digests:
             return
@@ -203,35 +402,35 @@ class RecordedLooks:
             self._size -= len(self._contents.pop(next(iter(self._contents))))
 
     def know(self, looks: Iterable[RecordedLook]) -> None:
-        """What was seen in steps that do not run again, in order."""
+        """Add the looks of steps that do not run again, in order."""
         for look in looks:
             self._newest[look.path] = look
             self._note_lost(look)
 
     def begin(self, looks: Sequence[RecordedLook] | None) -> None:
-        """A step begins in which these looks brought a revision; None where the log does not say."""
+        """Begin a step with these recorded looks; None if the log does not say."""
         self.know((self._step or {}).values())
         self._step = None if looks is None else {(look.path, look.look): look for look in looks}
         for look in looks or ():
             self._note_lost(look)
 
     def _note_lost(self, look: RecordedLook) -> None:
-        # What names the content by its digest alone, a state of a handle, does not know why it is lost.
+        # A handle's state has only the digest, so the reason is kept here.
         if look.lost:
             self._lost[look.digest] = look.lost
 
     @property
     def knows_step(self) -> bool:
-        """Whether the log says what the step saw."""
+        """Whether the log has the looks of the step."""
         return self._step is not None
 
     def take_phrases(self) -> tuple[str, ...]:
-        """A phrase on each look that was not answered since this was last called, at most a few and a number."""
+        """Return phrases about unanswered looks since the last call: a few, and a count."""
         if not self._phrases:
             return ()
         phrases, self._phrases = self._phrases, []
         left = len(phrases) - _KEPT_PHRASES
-        rest = [f"{LOOKED} {left:,} more {plural(left, 'file')} of which that is to be said"] if left > 0 else []
+        rest = [f"{LOOKED} {left:,} more {plural(left, 'file')} with no recorded content"] if left > 0 else []
         return (*phrases[:_KEPT_PHRASES], *rest)
 
     def look(
@@ -244,7 +443,7 @@ class RecordedLooks:
         of_glob: bool = False,
         until: float | None = None,
     ) -> Found:
-        """As `LookSource.look`."""
+        """See `LookSource.look`."""
         if self._step is None:
             return self._unrecorded(path, title, last)
         key = recorded_path(path)
@@ -261,7 +460,7 @@ class RecordedLooks:
         return Found(revision, recorded=_is(revision, seen))
 
     def _page(self, path: str, title: str, seen: RecordedLook | None) -> Found:
-        """A page is known by its name, so that the disk may answer where the record does not."""
+        """A page has its digest in its path, so the disk may answer if the record does not."""
         if seen is not None and not seen.digest:
             return Found(without_content(seen.state, seen.notice, seen.size), recorded=True)
         data = None if seen is None else self._contents.get(seen.digest)
@@ -269,12 +468,12 @@ class RecordedLooks:
         return self._disk.look(path, title, None) if revision is None else Found(revision, recorded=True)
 
     def bring(self, path: str, title: str, last: Found | None, number: int, data: bytes) -> Found:
-        """As `LookSource.bring`: the record has it, as what a look of that step brought."""
+        """See `LookSource.bring`: the record has it as a look of that step."""
         del data
         return self.look(path, title, last, number)
 
     def revision(self, path: str, title: str, seen: SeenRevision) -> Revision:
-        """The revision that was seen; where its content cannot be had, one that says so."""
+        """Return the recorded revision; if its content is lost, one that says so."""
         if not seen.digest:
             return without_content(seen.state, seen.notice, seen.size)
         if seen.state == "binary":
@@ -290,11 +489,11 @@ class RecordedLooks:
         return _unknown(title, lost)
 
     def _made(self, path: str, title: str, seen: SeenRevision, data: bytes) -> Revision | None:
-        """The revision with that content; None where it cannot be made of it."""
+        """Make the revision of that content; None if the content does not fit."""
         if seen.state == "directory":
             return listing(data)
         if seen.state != "paged":
-            # With the notice of then, which says more than the content: that a text was not saved.
+            # With the recorded notice, which may say that a text was unsaved.
             return replace(decoded(data), notice=seen.notice)
         try:
             return paged_revision(seen.digest, seen.size, PagedLines(unpacked(data), path, title, self._pages))
@@ -302,7 +501,7 @@ class RecordedLooks:
             return None
 
     def pages(self) -> Iterator[tuple[str, bytes]]:
-        """The pages whose contents are at hand, by their paths, those that were seen last at the end."""
+        """Yield the cached pages by path, last seen last."""
         for path, seen in self._newest.items():
             data = self._contents.get(seen.digest) if is_page(path) else None
             if data is not None and page_revision(path, data) is not None:
@@ -314,11 +513,11 @@ class RecordedLooks:
     def _unrecorded(self, path: str, title: str, last: Found | None) -> Found:
         self._say(f"{LOOKED} {title}, and what it saw then is not recorded: it sees what is there now")
         found = self._disk.look(path, title, last)
-        # Without a stamp, so that the first live look reads the file: what it finds is to be recorded.
+        # Without a stamp, so that the first live look reads the file and records it.
         return replace(found, stamp=None, recorded=False, data=None)
 
     def _say(self, phrase: str) -> None:
-        """Once for each path and reason, however often it is looked at."""
+        """Add a phrase once for each path and reason."""
         if phrase not in self._told:
             self._told.add(phrase)
             self._phrases.append(phrase)
@@ -332,145 +531,3 @@ def _is(revision: Revision, seen: SeenRevision) -> bool:
 
 def _unknown(title: str, lost: str) -> Revision:
     return without_content("unreadable", f"(what {title} held then {lost}; Refresh() takes what is there now)")
-
-
-# looks:
-# Looks: each time a document asks what its file holds now, numbered by path within a step (a statement, or a tick).
-#
-# Owns the numbers, and which source answers: the disk with a record of what it showed (`live`), or in a replay that
-# record (`recorded`). What is recorded is an event for each look that brings another revision than the document had.
-# A step that runs again gets the same revision for the look of the same path and number, so it sees what it saw. Must
-# not know nodes. Made by the Board; asked by documents; `interpreter` says which steps run again.
-
-_TICK_SECONDS: Final = 10.0
-"""In one tick large files are read for so long. Who waits for it takes the worker for lost after three times that."""
-_HELD_PAGES: Final = 64
-"""Pages of large texts that are in memory, 4 MiB."""
-
-
-class Looks:
-    """The looks of one board's documents, one step after the other. `now` is in seconds since the epoch."""
-
-    __slots__ = ("_buffers", "_disk", "_live", "_now", "_numbers", "_pages", "_recorded", "_source", "_until", "tick")
-
-    def __init__(self, disk: Disk, buffers: Buffers, now: Callable[[], float]) -> None:
-        self._disk = disk
-        self._buffers = buffers
-        self._now = now
-        self._live = LiveLooks(disk, buffers, self.page)
-        self._recorded = RecordedLooks(disk, self.page)
-        self._source: LookSource = self._live
-        self._pages: dict[str, bytes] = {}
-        self._until = 0.0
-        self._numbers: dict[str, int] = {}
-        self.tick = 0
-        """Counts the ticks."""
-
-    def begin(self) -> None:
-        """A step begins: the next look at each path has the number 0."""
-        self._numbers.clear()
-        self._live.begin()
-        self._buffers.begin()
-
-    def begin_tick(self, paths: Callable[[], Iterable[str]]) -> None:
-        """A tick begins, as a step or within a statement: each document, those at `paths`, looks once more."""
-        self.tick += 1
-        self._until = self._now() + _TICK_SECONDS
-        self._buffers.begin_tick()
-        if self._source is self._live:
-            self._buffers.expect(paths)
-
-    def end_tick(self) -> None:
-        """The tick has ended."""
-        self._buffers.end_tick()
-
-    def forget_buffers(self, paths: Collection[str] | None) -> None:
-        """As `Buffers.forget`."""
-        self._buffers.forget(paths)
-
-    def look(self, path: str, title: str, last: Found | None, *, of_glob: bool = False, at_tick: bool = False) -> Found:
-        """As `LookSource.look`, with the number that is due. What looks `at_tick` has the time of a tick."""
-        number = self._numbers.get(path, 0)
-        self._numbers[path] = number + 1
-        until = self._until if at_tick else None
-        return self._source.look(path, title, last, number, of_glob=of_glob, until=until)
-
-    def page(self, path: str, title: str) -> bytes:
-        """The page that `path` stands for, which sentences call `title`.
-
-        Raises:
-            PageLostError: it cannot be had.
-        """
-        data = self._pages.pop(path, None)
-        if data is None:
-            revision = self.look(path, title, None).revision
-            if not isinstance(revision, PageRevision):
-                raise PageLostError(revision.notice)
-            data = revision.page
-        self._hold(path, data)
-        return data
-
-    def _hold(self, path: str, data: bytes) -> None:
-        # In one step each, because threads may look at a view, too.
-        for old in list(self._pages)[: 1 - _HELD_PAGES]:
-            self._pages.pop(old, None)
-        self._pages[path] = data
-
-    def peek(self, path: str, title: str, last: Found | None) -> Found:
-        """What a live look would find, for whoever only wants to know. Not in a replay.
-
-        It has no number, because nothing comes of it that a re-run would repeat. A large text is not read for it.
-        """
-        return self._live.peek(path, title, last)
-
-    def bring(self, path: str, title: str, last: Found | None, data: bytes) -> Found:
-        """A look that somebody else has made: the file at `path` held `data`, which the host has."""
-        number = self._numbers.get(path, 0)
-        self._numbers[path] = number + 1
-        return self._source.bring(path, title, last, number, data)
-
-    def take(self) -> tuple[RevisionAdopted | ContentsAdopted, ...]:
-        """The record of the live looks since the last time this was called."""
-        return self._live.take()
-
-    def take_contents(self) -> Mapping[str, bytes]:
-        """Contents of what `take` has told that the host has not been sent, by digest."""
-        return self._live.take_contents()
-
-    # --- a replay ----------------------------------------------------------------------------------------------------
-
-    def take_content(self, digest: str, data: bytes) -> None:
-        """A content of the record, ahead of the step that needs it."""
-        self._recorded.take_content(digest, data)
-
-    def know(self, looks: Iterable[RecordedLook]) -> None:
-        """What was seen in steps that do not run again, in order."""
-        self._recorded.know(looks)
-
-    def replay(self, looks: Sequence[RecordedLook] | None) -> None:
-        """The step that begins runs again, and saw these; None where the log does not say."""
-        self._source = self._recorded
-        self._recorded.begin(looks)
-
-    @property
-    def are_as_then(self) -> bool:
-        """Whether the step sees what it saw when it ran first; False where the log, of an older version, says not."""
-        return self._source is self._live or self._recorded.knows_step
-
-    def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
-        """A revision of the record."""
-        return self._recorded.revision(path, title, seen)
-
-    def take_phrases(self) -> tuple[str, ...]:
-        """A phrase on each look that the record did not answer, since the last time this was called."""
-        return self._recorded.take_phrases()
-
-    def settle(self) -> None:
-        """The history has run again: looks are live from now on, and the record is let go."""
-        self._live.host_has(self._recorded.digests)
-        # What was seen is shown again, also where the file has changed since.
-        for path, data in self._recorded.pages():
-            self._pages.pop(path, None)
-            self._hold(path, data)
-        self._recorded = RecordedLooks(self._disk, self.page)
-        self._source = self._live

@@ -1,8 +1,8 @@
-"""What all nodes have in common: identity, schedule, policy, and the events of the methods that change them.
+"""The common part of all nodes: identity, schedule, policy, events.
 
-Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls chain.
-State can be read but only methods change it. Must not know the Board, which gives each a `NodeContext`.
-One file in spite of its length, because it is the one surface that all nodes have.
+Methods marked `mutating` emit MethodCalled with the digests before and after, and return the node, so that calls can be
+chained. State is read by properties, and only methods change it. Must not know the Board, which gives each node a
+`NodeContext`. Base of `view` and `group`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .ticks import Frequency, TickResult
 
 Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
-"""The parts of a node that can change."""
+"""Parts of a node that can change."""
 _LONGEST_REPR: Final = 80
 _FREQUENCIES: Final = (
     '"Sync" (before each model call), "Async" (when prepared) or ("Periodic", seconds) with seconds above 0'
@@ -42,15 +42,28 @@ _P = ParamSpec("_P")
 _N = TypeVar("_N", bound="NodeBase")
 
 
+class NodeChangeError(RuntimeError):
+    """Raised to a statement if a thread, or code outside a statement, would change a node.
+
+    A re-run could not repeat such a change.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}() was called from a thread, or when no statement runs: nodes change in statements and ticks only."
+            " Call it from the statement itself"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What a node needs from its board: a new id for its type, where events go, how tokens are counted.
+    """What a node needs from its board.
 
-    `outline` gives what a revision declares, by a path that tells its language. `tells` says whether anybody is told of
-    what a tick changes. `statement` gives the number of the one that runs, or ran last; `name` what a node is called in
-    the namespace, its id where it has no name; `knows` whether it is one of the board's; `admit` raises
-    NodeChangeError, with the name of what was called, where the calling thread may not change nodes now; `glob` gives
-    the files that such a text stands for, or raises ValueError.
+    `mint` makes an id for a type; `emit` takes events; `count` counts tokens. `outline` outlines a revision; the path
+    tells its language. `tells` is False if changes need not be reported. `statement` returns the number of the running
+    statement, or the last one. `name` returns the node's name in the namespace, or its id; `knows` whether a node is
+    the board's. `admit` raises NodeChangeError, with the name of the call, if the current thread may not change nodes.
+    `glob` returns the files that a text matches, or raises ValueError.
     """
 
     mint: Callable[[str], ObjId]
@@ -66,10 +79,10 @@ class NodeContext:
 
 
 def checked_freq(freq: object) -> Frequency:
-    """`freq`, if nodes can be ticked so; an interval as a float.
+    """Validate a frequency; an interval becomes a float.
 
     Raises:
-        ValueError: it does not.
+        ValueError: nodes cannot be ticked so.
     """
     match freq:
         case "Sync":
@@ -90,9 +103,10 @@ def _is_interval(seconds: float) -> bool:
 
 
 def mutating(method: Callable[Concatenate[_N, _P], None]) -> Callable[Concatenate[_N, _P], _N]:
-    """Makes a method emit MethodCalled and return its node. One that raises has changed nothing and emits nothing.
+    """Make a method emit MethodCalled and return its node.
 
-    From any thread but that of the statement or the tick it raises NodeChangeError.
+    A method that raises must have changed nothing, and emits nothing. Outside the thread of the statement or tick it
+    raises NodeChangeError.
     """
 
     @wraps(method)
@@ -107,13 +121,14 @@ def mutating(method: Callable[Concatenate[_N, _P], None]) -> Callable[Concatenat
 
 
 class NodeBase(ABC):
-    """A context object. `tokens` and `lod` are its policy; `mode`, `freq` and `min_turn_interval` its schedule.
+    """A context object.
 
-    `last_tick_turn` is the Round of the last tick (-1: none yet), `last_tick_time` its time in seconds since the
-    epoch (0.0: none yet). `dirty` says that the last render is out of date. `changed` says that the node shows
-    something else than at the last projection, or than when it was made after that. `pinned` is the reason for which
-    the session holds and favours the node, None where it does not; `last_touched` the number of the statement that last
-    called one of its methods.
+    `tokens` and `lod` are its policy; `mode`, `freq` and `min_turn_interval` its schedule.
+
+    `last_tick_turn` is the Round of the last tick (-1: none yet), `last_tick_time` its time in seconds since the epoch
+    (0.0: none yet). `dirty`: the last render is out of date. `changed`: the node's content differs from the last
+    projection. `pinned` is the reason why the session keeps and favours the node, or None. `last_touched` is the number
+    of the last statement that called one of its methods.
     """
 
     __slots__ = (
@@ -171,7 +186,7 @@ class NodeBase(ABC):
 
     @property
     def freq(self) -> Frequency | None:
-        """How often ticks come while running; None before the first Run."""
+        """When it is ticked while running; None before the first Run."""
         return self._freq
 
     @property
@@ -221,18 +236,21 @@ class NodeBase(ABC):
         return self._last_touched
 
     def is_stale(self) -> bool:
-        """Whether a tick would find a change of what it follows; nothing is adopted. Asks the disk."""
+        """Return whether a tick would find a change.
+
+        Looks at the disk, but adopts nothing.
+        """
         return self._running and bool(self.foresee())
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:  # noqa: B027 - most nodes keep no note of it
-        """The result of statement number `statement`, or the tail after it, shows `rendered` at `lod` or its own."""
+        """Note that the result of a statement, or the tail after it, shows `rendered` at `lod` or its own level."""
 
     def mark_changed(self) -> None:
-        """It shows something else than the model has read."""
+        """Note that the content differs from what the model has read."""
         self._changed = True
 
     def mark_projected(self) -> None:
-        """The model has read the present state, and all that was displayed until now."""
+        """Note that the model has read the current state, and all displays so far."""
         self._changed = False
 
     @property
@@ -242,94 +260,109 @@ class NodeBase(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What the node is about, on one line: for a view, where it stands in which document."""
+        """The node's subject in one line: for a view, the document and the position in it."""
 
     @property
     def path(self) -> str | None:
-        """Absolute path of the one file that it is about; None where there is no such file."""
+        """Absolute path of the node's file; None if it is not about one file."""
         return None
 
     @property
     def line_count(self) -> int:
-        """The number of the last line of the document that it is about; 0 where there is none."""
+        """Number of the last line of the node's document; 0 without a document."""
         return 0
 
     @property
     def document_state(self) -> RevisionState | Literal[""]:
-        """What the document that it is about is found to be; empty where there is none."""
+        """State of the node's document; empty without a document."""
         return ""
 
     @property
     def fingerprint(self) -> str:
-        """xxh3 hex of the content that it shows; empty where that is not one document's."""
+        """xxh3 hex of the content; empty if it is not one document's."""
         return ""
 
     @property
     def members(self) -> tuple[object, ...]:
-        """What it was made to hold, in order; empty for a node that holds nothing."""
+        """The members of a group, as the statement gave them.
+
+        Empty for other nodes.
+        """
         return ()
 
     def children(self) -> tuple[NodeBase, ...]:
-        """The nodes among its members."""
+        """Return the members that are nodes."""
         return ()
 
     def holders(self) -> tuple[NodeBase, ...]:
-        """The nodes that have it as a member."""
+        """Return the groups that have this node as a member."""
         return tuple(holder for each in self._holders if (holder := each()) is not None)
 
     @property
     def rendered(self) -> RenderedView:
-        """The render at the node's own policy. Whoever asks for it has it: the node is dirty no more."""
+        """The render at the node's own policy; reading it makes the node clean."""
         rendered = self.measure()
         self._clean()
         return rendered
 
     @abstractmethod
     def measure(self) -> RenderedView:
-        """The same, for whoever only looks. Kept until something it depends on changes."""
+        """Like `rendered`, but the node stays dirty.
+
+        Cached until something it depends on changes.
+        """
 
     @abstractmethod
     def state(self) -> Struct:
-        """All that there is to the node but its id and its members."""
+        """Return the node's state without its id and its members."""
 
     @abstractmethod
     def part(self) -> Part:
-        """The node as it is now, for the summary of a group that holds it."""
+        """Return the node's current content for the summary of a group."""
 
     def salience(self) -> Salience:
-        """What it has for itself when a group divides its budget."""
+        """Return the facts that decide the node's share of a group's budget."""
         return Salience(pinned=self._pinned is not None, changed=self._changed, touched=self._last_touched)
 
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def GetDigest(self) -> dict[str, object]:
-        """The node's state as a small dict of plain data."""
+        """Return the node's state as a small dict of plain data."""
 
     @abstractmethod
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
-        """The node's text within its own policy or the given one; changes nothing."""
+        """Render within the node's own policy or the given one; changes nothing."""
 
     @abstractmethod
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
-        """Adopts what changed since the last tick and says how. Called by the tick's phases."""
+        """Adopt changes since the last tick and describe them.
+
+        Called by the phases of a tick.
+        """
 
     def foresee(self) -> str:
-        """What a tick would bring now, in one line; empty for nothing. Nothing changes, and nothing counts as told."""
+        """Describe, in one line, the change that a tick would report now.
+
+        Returns "" for none. Changes nothing.
+        """
         return ""
 
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
-        """Applies what was prepared for this node, or says why not; called by the tick's phases. None is by default."""
+        """Apply a payload, or return the reason why not.
+
+        Called by the async phase.
+        """
         del payload, now, turn_id
         return "unusable"
 
     def wants(self) -> Iterable[Want]:
-        """What could be prepared for this node, for ticks to come. Nothing, by default."""
+        """Return the work that would be useful for later ticks."""
         return ()
 
     @mutating
     def SetTokens(self, tokens: Budget) -> None:
-        """Sets the budget: a number of tokens, or All."""
+        """Set the budget: a number of tokens, or All."""
         checked = checked_budget(tokens)
         if checked != self._tokens:
             self._tokens = checked
@@ -337,7 +370,7 @@ class NodeBase(ABC):
 
     @mutating
     def SetLod(self, lod: int) -> None:
-        """Sets the level of detail."""
+        """Set the level of detail."""
         checked = checked_lod(lod)
         if checked != self._lod:
             self._lod = checked
@@ -345,80 +378,86 @@ class NodeBase(ABC):
 
     @mutating
     def Run(self, freq: Frequency = "Sync") -> None:
-        """Adopts the present content, then follows it at ticks."""
+        """Adopt the current content, then follow it at ticks."""
         self._freq = checked_freq(freq)
         self._running = True
         self._adopt()
 
     @mutating
     def Pause(self) -> None:
-        """Keeps the present content until Refresh or Run."""
+        """Keep the current content until Refresh or Run."""
         self._changed = self._changed or self._running
         self._running = False
 
     @mutating
     def Refresh(self) -> None:
-        """Adopts the present content now."""
+        """Adopt the current content."""
         self._adopt()
 
     # --- members, holders, pins ----------------------------------------------------------------------------------
 
     def OnMemberChanged(self, member: NodeBase) -> bool:
-        """A member shows something else now. Called on its behalf; returns whether this node does so too, with that."""
+        """Handle a change of a member.
+
+        Return whether this node's content changes with it at once.
+        """
         del member
         return False
 
     def on_member_shown(self) -> bool:
-        """As `OnMemberChanged`, where what was shown last of a member is another now."""
+        """Like `OnMemberChanged`, for a member with another revision to compare with, or another pin."""
         return False
 
     def note_holder(self, holder: NodeBase, *, held: bool) -> None:
-        """A node holds this one from now on, or no longer does. Who holds it is not kept alive by it."""
+        """Add or remove a group that has this node. The reference is weak."""
         others = [each for each in self._holders if each() not in (None, holder)]
         self._holders = (*others, ref(holder)) if held else tuple(others)
 
     def favour(self, reason: str | None) -> None:
-        """Pins the node for that reason, or ends it with None. Called by the Board, which holds what is pinned."""
+        """Pin the node for a reason, or unpin it with None.
+
+        Called by the Board, which keeps pinned nodes alive.
+        """
         if reason != self._pinned:
             self._pinned = reason
-            self._tell_of_showing()
+            self._notify_of_display()
 
     # --- for subclasses ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _adopt(self) -> None:
-        """Takes over what the source holds now."""
+        """Adopt the current content of the source."""
 
     @abstractmethod
     def _clean(self) -> None:
-        """The present render has been seen."""
+        """Note that the current render was seen."""
 
     def _touch(self, what: Aspect) -> None:
-        """Notes that `what` changed."""
+        """Note a change of this aspect."""
         self._changed = True
-        self._tell_holders()
+        self._notify_holders()
 
-    def _tell_holders(self) -> None:
-        """It shows something else now."""
-        self._tell(lambda holder, member: holder.OnMemberChanged(member))
+    def _notify_holders(self) -> None:
+        """Tell groups that the content changed."""
+        self._notify(lambda holder, member: holder.OnMemberChanged(member))
 
-    def _tell_of_showing(self) -> None:
-        """It is what it was, and a group may show it otherwise: another text of it was shown last, or it is pinned."""
-        self._tell(lambda holder, _: holder.on_member_shown())
+    def _notify_of_display(self) -> None:
+        """Tell groups that the unchanged node may look different: after a display, or a pin."""
+        self._notify(lambda holder, _: holder.on_member_shown())
 
-    def _tell(self, tell: Callable[[NodeBase, NodeBase], bool]) -> None:
-        """Tells those that hold it, and as far as that changes them, those that hold them; each of these once."""
+    def _notify(self, notify: Callable[[NodeBase, NodeBase], bool]) -> None:
+        """Tell the groups around the node, and as far as they change the groups around them, each once."""
         waiting: list[NodeBase] = [self]
-        told = {id(self)}
+        notified = {id(self)}
         while waiting:
             member = waiting.pop()
             for holder in member.holders():
-                if tell(holder, member) and id(holder) not in told:
-                    told.add(id(holder))
+                if notify(holder, member) and id(holder) not in notified:
+                    notified.add(id(holder))
                     waiting.append(holder)
 
     def admit(self, what: str) -> None:
-        """Raises NodeChangeError where the calling thread may not change nodes now."""
+        """Raise NodeChangeError if the current thread may not change nodes now."""
         self._context.admit(what)
 
     def digest(self) -> str:
@@ -426,7 +465,7 @@ class NodeBase(ABC):
         return xxhash.xxh3_64_hexdigest(msgspec.json.encode(self.GetDigest()))
 
     def note_call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], before: str) -> None:
-        """Emits MethodCalled for a call that has just taken effect."""
+        """Emit MethodCalled for a call that has taken effect."""
         self._last_touched = self._context.statement()
         self._context.emit(
             MethodCalled(
@@ -441,7 +480,7 @@ class NodeBase(ABC):
         )
 
     def _schedule_digest(self) -> dict[str, object]:
-        """The part of `GetDigest` that all nodes share."""
+        """Return the part of `GetDigest` that all nodes share."""
         return {
             "obj_id": self._obj_id,
             "type": self.obj_type,
@@ -454,7 +493,7 @@ class NodeBase(ABC):
         }
 
     def __copy__(self) -> NoReturn:
-        # Because a copy would have the same id, and the log would take its calls for those of this one.
+        # A copy would have the same id, so the log would confuse the calls of both.
         raise TypeError(f"a handle cannot be copied; {self.obj_type}() makes another")
 
     def __deepcopy__(self, memo: object) -> NoReturn:

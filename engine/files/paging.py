@@ -1,7 +1,17 @@
-"""A page of a text that is read page by page: what stands for it where looks are recorded by path, and its revision.
+"""Large texts that are read by pages: the index, pages, and lines.
 
-It has its place in the file and its digest in its name, so what a look at it brings is that page or a reason why not,
-whoever answers: the disk, or a record. Pure. Used by `paged_lines`, which asks for pages, and by those who answer.
+A file is streamed once, in pieces of a page, and only an index of it is kept (`PageIndex`): 16 bytes for each KiB.
+`PagedLines` reads a page when a line is needed. Must not know who reads, nor whether that is recorded: a page has its
+position and digest in its path (`page_path`), so a look at it returns that page or a reason, from the disk or a record.
+
+A page ends after its last newline. So a line either begins in the page in which it ends, or it begins a page and fills
+it: only a line longer than a page is split. It is split between characters, never between a carriage return and a
+newline. So each page can be decoded alone, is valid if the whole text is, and the characters and newlines of pages add
+up to those of the text.
+
+Each page is compared with its digest when it is read again. So a view on a file that changes meanwhile shows the
+indexed content or nothing. Time stamps could not promise that, because some file systems set them late; and pages can
+still be read while a program appends to the file.
 """
 
 from __future__ import annotations
@@ -23,11 +33,11 @@ from .revision import Revision, digest_of
 
 _BETWEEN: Final = "/../"
 _PLACE: Final = re.compile(r"([0-9]{1,15})\+([0-9]{1,6}):([0-9a-f]{16})")
-"""No page has a million bytes."""
+"""A page has less than a million bytes."""
 
 
 class PagePlace(NamedTuple):
-    """`size` bytes from `start` on of the file at an absolute path, and the xxh3 hex of them."""
+    """A page: `size` bytes from `start` of the file at an absolute path, and their xxh3 hex."""
 
     path: str
     start: int
@@ -36,17 +46,20 @@ class PagePlace(NamedTuple):
 
 
 def page_path(path: str, start: int, size: int, digest: int) -> str:
-    """What stands for a page of the file at `path`; no path that was normalized has two dots alone."""
+    """Return the path under which looks at a page are recorded.
+
+    No normalized path has two dots as a part, so it cannot be a file's.
+    """
     return f"{path}{_BETWEEN}{start}+{size}:{digest:016x}"
 
 
 def is_page(path: str) -> bool:
-    """Whether it stands for a page."""
+    """Return whether a path stands for a page."""
     return _BETWEEN in path
 
 
 def page_place(path: str) -> PagePlace:
-    """The page that it stands for. Raises ValueError where it stands for none."""
+    """Parse the path of a page. Raises ValueError for another path."""
     file, _, place = path.partition(_BETWEEN)
     found = _PLACE.fullmatch(place)
     if found is None:
@@ -56,13 +69,16 @@ def page_place(path: str) -> PagePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRevision(Revision):
-    """The revision of a page: its bytes, because a page by itself is no text that anybody sees."""
+    """The revision of a page. It has bytes, because a page alone is not shown."""
 
     page: bytes = b""
 
 
 def page_revision(path: str, data: bytes) -> PageRevision | None:
-    """The revision of the page that `path` stands for; None where it stands for none, or these bytes are another."""
+    """Make the revision of a page's path.
+
+    Returns None for another path or other bytes.
+    """
     found = _PLACE.fullmatch(path.partition(_BETWEEN)[2])
     digest = digest_of(data)
     if found is None or found[3] != digest:
@@ -70,27 +86,15 @@ def page_revision(path: str, data: bytes) -> PageRevision | None:
     return PageRevision(state="paged", digest=digest, size=len(data), page=data)
 
 
-# page index:
-# Where the lines of a large text are: its pages, of 64 KiB at most, each with its place, its lines and its digest.
-#
-# The file is streamed once, in pieces of a page, and no more of it is held than this index: 16 bytes for each KiB.
-# Pure but for the function that reads. Made by `disk`, asked by `paged_lines`, kept on the log in packed form.
-#
-# A page ends behind its last newline. So a line begins in the page in which it ends, or it begins at the start of a
-# page and fills that: only such a line, which is longer than a page, is cut. It is cut between characters, and never
-# between a carriage return and a newline. Each page can therefore be decoded by itself, is valid if the whole text
-# is, and the characters and newlines of pages add up to those of the text.
-#
-# The digest of a page is compared whenever it is read again, so what is shown of a file that changes meanwhile is
-# what it held when it was indexed, or nothing. That is more than time stamps could promise, which some file systems
-# are late to set; and it lets pages be read of a file to which somebody only appends.
+# --- the index -------------------------------------------------------------------------------------------------------
+
 
 PAGE: Final = 64 << 10
-"""Bytes of a page, at most."""
+"""Largest page in bytes."""
 Read = Callable[[int, int], bytes]
-"""The bytes at an offset, fewer than asked for only at the end of the file."""
+"""Returns the bytes at an offset; fewer than asked for only at the end of the file."""
 _BEGINNING: Final = 8 << 10
-"""Bytes that are looked at for the encoding."""
+"""Bytes that decide about the encoding."""
 _NUMBERS: Final = "Q"
 _DECODERS: Final[dict[str, Callable[[bytes, str, bool], tuple[str, int]]]] = {
     "utf-8": codecs.utf_8_decode,
@@ -102,9 +106,11 @@ _DECODERS: Final[dict[str, Callable[[bytes, str, bool], tuple[str, int]]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageIndex:
-    """The pages of one text. `starts`, `lines` and `chars` have one entry more than there are pages.
+    """The pages of a text.
 
-    Of page i they say at which byte it starts, and how many newlines and characters are before it.
+    `starts`, `lines` and `chars` have one entry more than there are pages.
+
+    Entry i is the byte at which page i starts, and the number of newlines and characters before it.
     """
 
     codec: str
@@ -118,7 +124,7 @@ class PageIndex:
 
     @property
     def number(self) -> int:
-        """How many pages there are."""
+        """Number of pages."""
         return len(self.digests)
 
     @property
@@ -126,23 +132,26 @@ class PageIndex:
         return self.lines[-1] + (not self.final_newline)
 
     def pages_of(self, line: int) -> tuple[int, int]:
-        """The first and the last page with a part of a line that there is, counted from 0."""
+        """Return the first and the last page with a part of a line, counted from 0."""
         first = bisect_left(self.lines, line, 0, self.number)
         if first == self.number or self.lines[first] > line:
             return first - 1, first - 1
         return first, bisect_right(self.lines, line, first, self.number) - 1
 
     def page_at(self, char: int) -> int:
-        """The page with the character that has so many before it; the last one for what is beyond."""
+        """Return the page with the character at an offset.
+
+        The last page beyond the end.
+        """
         return bisect_right(self.chars, char, 0, self.number) - 1
 
     def common(self, other: PageIndex) -> int:
-        """How many pages both begin with."""
+        """Count the pages that both begin with."""
         pairs = zip(self.starts, self.digests, other.starts, other.digests, strict=False)
         return next((n for n, (s, d, t, e) in enumerate(pairs) if (s, d) != (t, e)), min(self.number, other.number))
 
     def packed(self) -> bytes:
-        """All of it as the log keeps it: about 12 bytes for each page."""
+        """Encode the index for the log: about 12 bytes for each page."""
         return msgspec.msgpack.encode(
             _Packed(
                 self.codec,
@@ -169,7 +178,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unpacked(data: bytes) -> PageIndex:
-    """What was packed. Raises ValueError for anything else."""
+    """Decode a packed index. Raises ValueError for anything else."""
     try:
         packed = msgspec.msgpack.decode(data, type=_Packed)
         sizes, lines, chars = packed.sizes, [0, *packed.lines], [0, *packed.chars]
@@ -196,7 +205,10 @@ def _steps(sums: Iterable[int]) -> list[int]:
 
 
 class Scanned(NamedTuple):
-    """What streaming a file came to. `pages` are None where it is binary; `digest` is the xxh3 of its `size` bytes."""
+    """The result of streaming a file.
+
+    `pages` is None for binary content; `digest` is the xxh3 of `size` bytes.
+    """
 
     pages: PageIndex | None
     digest: str
@@ -205,10 +217,10 @@ class Scanned(NamedTuple):
 
 
 def scan(read: Read, size: int, page: int = PAGE) -> Scanned:
-    """Streams the first `size` bytes of a file, or as many as there are.
+    """Stream the first `size` bytes of a file, or as many as there are.
 
-    What is appended meanwhile is left for the next time. May be interrupted at any point, and holds nothing then. An
-    encoding that turns out to be another one than it seemed costs another pass.
+    Bytes that are appended meanwhile are left for the next scan. May be interrupted at any point, and then keeps
+    nothing. If the encoding differs from the first guess, there is another pass.
     """
     beginning = read(0, min(_BEGINNING, size))
     encoding = expected(beginning)
@@ -230,7 +242,10 @@ def _hashed(read: Read, size: int, page: int, beginning: bytes) -> Scanned:
 
 
 def _paged(read: Read, size: int, page: int, encoding: Encoding, beginning: bytes) -> Scanned:
-    """Raises UnicodeDecodeError where the file is in another encoding."""
+    """Index a file in this encoding.
+
+    Raises UnicodeDecodeError if it is in another.
+    """
     digest = xxhash.xxh3_64(encoding.mark)
     offset = len(encoding.mark)
     pairs, is_ended = 0, True
@@ -251,7 +266,7 @@ def _paged(read: Read, size: int, page: int, encoding: Encoding, beginning: byte
 
 
 class _Part(NamedTuple):
-    """A page: its bytes, and what is in them. `is_ended`: the last byte belongs to a newline."""
+    """A page and its counts. `is_ended`: the last byte belongs to a newline."""
 
     data: bytes
     newlines: int
@@ -261,7 +276,7 @@ class _Part(NamedTuple):
 
 
 class _Cut:
-    """Cuts what was read in one encoding into a page and what is left for the next."""
+    """Splits data of one encoding into a page and the remainder."""
 
     __slots__ = ("_decode", "_is_wide", "_newline")
 
@@ -271,7 +286,10 @@ class _Cut:
         self._is_wide = len(self._newline) > 1
 
     def __call__(self, data: bytes, *, is_last: bool) -> _Part:
-        """The page that `data` begins with; never empty. Raises UnicodeDecodeError where it is in another encoding."""
+        """Return the first page of `data`, never empty.
+
+        Raises UnicodeDecodeError for another encoding.
+        """
         end = self._after_last_newline(data)
         if end:
             data = data[:end]
@@ -286,31 +304,30 @@ class _Cut:
         return _Part(data[:size], 0, 0, len(text), False)
 
     def _after_last_newline(self, data: bytes) -> int:
-        """Where the last newline ends; 0 where there is none."""
+        """Return the offset after the last newline; 0 without one."""
         width = len(self._newline)
         at = data.rfind(self._newline)
         while at > 0 and at % width:
-            at = data.rfind(self._newline, 0, at + width - 1)  # because it was made of halves of two characters
+            at = data.rfind(self._newline, 0, at + width - 1)  # because the match spans two characters
         return at + width if at >= 0 else 0
 
 
-# paged lines:
-# The lines of a text that is too large to be held: each is read from its page when somebody asks for it.
-#
-# Owns which pages are held decoded, and how lines are found in them. Must not know where a page comes from, nor
-# whether that is recorded. A line that fills pages is never put together: what is asked for of it is its length, and
-# parts of it.
+# --- lines -----------------------------------------------------------------------------------------------------------
+
 
 ReadPage = Callable[[str, str], bytes]
-"""The page that a path stands for (see `page`); the second text names it. Raises PageLostError."""
+"""Reads the page of a path; the second text names it in messages. Raises PageLostError."""
 _HELD: Final = 8
-"""Pages that are held decoded."""
+"""Number of decoded pages in the cache."""
 _LONGEST: Final = 1 << 20
-"""Characters of a line that is given in one piece."""
+"""Characters of the longest line that is returned in one piece."""
 
 
 class PageLostError(ValueError):
-    """A page is not to be had any more, or not at present. Its text is a sentence that says so, in brackets."""
+    """Raised if a page cannot be read (now).
+
+    The message is a sentence in brackets, to be shown.
+    """
 
 
 class Point(NamedTuple):
@@ -321,7 +338,12 @@ class Point(NamedTuple):
 
 
 class PagedLines(Sequence[str]):
-    """The lines as `Revision.lines` has them, of the file at `path`, an absolute one, which sentences call `title`."""
+    """The lines of the file at `path`, absolute, for `Revision.lines`.
+
+    Messages call it `title`.
+
+    A line that fills pages is never joined: callers ask for its length and parts of it.
+    """
 
     __slots__ = ("_held", "_path", "_read", "_title", "pages")
 
@@ -340,7 +362,10 @@ class PagedLines(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Raises PageLostError; and ValueError for a line that is longer than anybody may want in one piece."""
+        """Return a line.
+
+        Raises PageLostError, and ValueError for a line that is too long.
+        """
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         line = range(len(self))[index]
@@ -352,14 +377,17 @@ class PagedLines(Sequence[str]):
         return "".join(self._lines(page)[0] for page in range(first, last + 1))
 
     def length(self, line: int) -> int:
-        """Characters of the line. Raises PageLostError."""
+        """Return the characters of a line. Raises PageLostError."""
         first, last = self.pages.pages_of(line)
         if first == last:
             return len(self[line])
         return self.pages.chars[last] - self.pages.chars[first] + len(self._lines(last)[0])
 
     def part(self, line: int, start: int, size: int) -> str:
-        """Up to `size` characters of the line from `start` on. Raises PageLostError."""
+        """Return up to `size` characters of a line from `start` on.
+
+        Raises PageLostError.
+        """
         first, last = self.pages.pages_of(line)
         if first == last:
             return self[line][start : start + size]
@@ -370,9 +398,11 @@ class PagedLines(Sequence[str]):
         return text[begin - chars[pages[0]] :][:size]
 
     def point(self, char: int) -> Point:
-        """Where the character is that has so many before it; beyond the end the last line's end. Raises PageLostError.
+        """Return the position of the character at an offset.
 
-        The newline counts as a character of the line that it ends.
+        The end of the text beyond it.
+
+        A newline counts as a character of its line. Raises PageLostError.
         """
         page = self.pages.page_at(char)
         line, column = self.pages.lines[page], char - self.pages.chars[page]
@@ -388,11 +418,11 @@ class PagedLines(Sequence[str]):
         return Point(line, column)
 
     def _lines(self, page: int) -> list[str]:
-        """The lines of a page, and parts of lines."""
+        """Return the lines, and parts of lines, of a page."""
         lines = self._held.pop(page, None)
         if lines is None:
             lines = self._decoded(page)
-            # In one step each, because threads may look at a view, too.
+            # Atomic steps, because threads may read a view, too.
             for old in list(self._held)[: 1 - _HELD]:
                 self._held.pop(old, None)
         self._held[page] = lines
@@ -409,12 +439,12 @@ class PagedLines(Sequence[str]):
         if not lines[-1]:
             lines.pop()
         if len(lines) != number:
-            raise PageLostError(f"({title} of {self._title} cannot be told; Refresh() reads the file anew)")
+            raise PageLostError(f"({title} of {self._title} cannot be shown; Refresh() reads the file again)")
         return lines
 
 
 def paged_revision(digest: str, size: int, lines: PagedLines) -> Revision:
-    """The revision of a text of `size` bytes with these lines."""
+    """Make the revision of a text of `size` bytes with these lines."""
     index = lines.pages
     return Revision(
         state="paged",

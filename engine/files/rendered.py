@@ -1,4 +1,7 @@
-"""What rendering a node gives: text within a budget, and what of the document it shows."""
+"""Renders and their budgets, and the revisions that renders showed.
+
+Plain values, which nodes and levels of detail share. Must not know nodes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from .revision import Revision
 class RenderedView:
     """A render. Non-empty `text` ends with a newline; `tokens` are exact.
 
-    `first_line` and `last_line` count from 1 and are None where no line of the document is shown. `whole` is False
-    where something was left out for want of tokens.
+    `first_line` and `last_line` count from 1; None if no line of the document is shown. `whole` is False if something
+    was omitted for lack of tokens.
     """
 
     text: str
@@ -33,17 +36,15 @@ class RenderedView:
         return self.text
 
 
-# budget:
-# What a `tokens=` argument may be: a positive number of tokens, or `All`.
-#
-# Owns the value `All` and the check. Called by the nodes' methods and by the Board's injected functions.
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
 
 UNBOUNDED: Final = 1 << 40
-"""The budget that `All` stands for: more tokens than any document read has."""
+"""The limit of `All`: more tokens than any document has."""
 
 
 class AllTokens:
-    """The type of `All`; there is one."""
+    """The type of `All`; it has one instance."""
 
     __slots__ = ()
 
@@ -52,13 +53,13 @@ class AllTokens:
 
 
 All: Final = AllTokens()
-"""As a budget: whatever the whole document takes."""
+"""A budget without a limit."""
 
 Budget = int | AllTokens
 
 
 def checked_budget(tokens: object) -> Budget:
-    """`tokens` if it is a budget.
+    """Validate a `tokens=` argument.
 
     Raises:
         ValueError: it is neither an int of at least 1 nor `All`.
@@ -71,40 +72,24 @@ def checked_budget(tokens: object) -> Budget:
 
 
 def limit_of(tokens: Budget) -> int:
-    """The budget as a number of tokens."""
+    """Return the budget as a number of tokens."""
     return UNBOUNDED if isinstance(tokens, AllTokens) else min(tokens, UNBOUNDED)
 
 
-# changing:
-# The error of a node that is asked to change at a moment that no re-run could repeat.
-
-
-class NodeChangeError(RuntimeError):
-    """Raised in statements' code where a thread, or anything else outside of a statement, would change a node."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}() was called from a thread, or when no statement runs: nodes change in statements and ticks only."
-            " Call it from the statement itself"
-        )
-
-
-# shown revisions:
-# What of a view was displayed, and what of that a model has read: the revision that differences are told against.
-#
-# A result or a tail displays a revision; once a call that carried it began to answer, a model has read it. Where
-# nobody ever reads, differences are told against what was displayed first. Made and asked by ViewHandle.
-
-
 class ShownRevision(NamedTuple):
-    """A revision that was displayed, and the index of the statement whose result or tail did, 0 where not known."""
+    """A displayed revision, and the index of the statement whose result or tail showed it, 0 if unknown."""
 
     revision: Revision
     statement: int
 
 
 class ShownRevisions:
-    """`read` is what a model read last; `unread` are the first and the last of what was displayed since."""
+    """The revisions of a view that were displayed, to compare later content with.
+
+    A result or a tail displays a revision; a model has read it once the call with it began to answer. `read` is the one
+    that a model read last; `unread` are the first and the last that were displayed since. If no model reads,
+    differences are relative to the first display.
+    """
 
     __slots__ = ("read", "unread")
 
@@ -114,15 +99,18 @@ class ShownRevisions:
 
     @property
     def last(self) -> ShownRevision | None:
-        """What differences are told against; None where nothing was displayed."""
+        """The revision that differences are relative to.
+
+        Returns None if nothing was displayed.
+        """
         return self.read or next(iter(self.unread), None)
 
     def displayed(self, shown: ShownRevision) -> None:
-        """A revision was displayed."""
+        """Note that a revision was displayed."""
         self.unread = (*self.unread[:1], shown)
 
     def mark_read(self) -> bool:
-        """A model has read all that was displayed; False where it had before."""
+        """Note that a model has read all displays; return False if it already had."""
         if not self.unread:
             return False
         self.read, self.unread = self.unread[-1], ()

@@ -1,4 +1,7 @@
-"""Files as nodes and tools see them: on disk, and as the user's editor holds them."""
+"""Protocols for reading files: on disk, and as the user's editor has them.
+
+Implemented by the worker, the host and adapters; used by nodes and tools.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from msgspec import Struct
 
 
 class FileStamp(Struct, frozen=True):
-    """What decides whether a file has to be read again; equal stamps mean equal content."""
+    """The facts that decide whether to read a file again.
+
+    Equal stamps mean equal content.
+    """
 
     mtime_ns: int
     ctime_ns: int
@@ -19,14 +25,17 @@ class FileStamp(Struct, frozen=True):
 
 
 class OpenFile(Protocol):
-    """A regular file that is open for reading, whatever is put in its place meanwhile. Errors are OSError."""
+    """A regular file open for reading; replacing its path does not affect it.
+
+    Errors are OSError.
+    """
 
     def stamp(self) -> FileStamp:
-        """As the file is now."""
+        """Return the file's current stamp."""
         ...
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` on; fewer only at the end of the file."""
+        """Return `size` bytes from `offset` on; fewer only at the end of the file."""
         ...
 
 
@@ -36,93 +45,110 @@ class Files(Protocol):
     def stamp(self, path: str) -> FileStamp: ...
 
     def read(self, path: str, limit: int) -> bytes:
-        """The first `limit` bytes of a regular file. Raises OSError for anything else, IsADirectoryError for those."""
+        """Return the first `limit` bytes of a regular file.
+
+        Raises OSError for anything else, IsADirectoryError for
+
+        directories.
+        """
         ...
 
     def opened(self, path: str) -> AbstractContextManager[OpenFile]:
-        """The file, to be read in parts. Raises as `read`."""
+        """Open a file to read parts of it. Raises like `read`."""
         ...
 
     def entries(self, path: str, limit: int) -> list[str]:
-        """The names in a directory, in any order, those of directories with a slash; at most `limit` of them."""
+        """Return at most `limit` names in a directory, in any order.
+
+        Those of directories end in a slash.
+        """
         ...
 
 
 class Buffers(Protocol):
-    """What the user's editor holds of files, saved or not, for the views of one session."""
+    """The editor's texts of files, saved or not, for the views of one session."""
 
     @property
     def offers(self) -> bool:
-        """Whether there is an editor that says anything; where there is none, nothing else is called."""
+        """Whether an editor offers texts; if not, no other method is called."""
         ...
 
     async def take_moved(self) -> Collection[str] | None:
-        """The absolute paths of which the texts may be others since the last call; None for all, as at the first.
+        """Return the absolute paths whose texts may have changed since the last call; None for all.
 
-        Where it is cancelled, nothing was taken.
+        The first call returns None. A cancelled call takes nothing.
         """
         ...
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """What it holds of the files at these absolute paths, within seconds; None where it has no text of one.
+        """Return the editor's texts at these absolute paths, within seconds.
 
-        A path of which that is not to be learned is missing. Raises nothing.
+        Returns None for no text.
+
+        A path is missing if its text is unknown. Raises nothing.
         """
         ...
 
 
 class Editor(Protocol):
-    """The files of one session as a user's editor offers them; who is attached to a session may have one.
+    """The files of a session as a user's editor offers them, from a client of the session.
 
-    A text has no byte order mark, and ends its lines as the editor likes.
+    A text has no byte order mark, and any line ends.
     """
 
     @property
     def offers(self) -> bool:
-        """Whether `read` has anything to say."""
+        """Whether `read` has texts."""
         ...
 
     @property
     def writes(self) -> bool:
-        """Whether `write` can be asked for."""
+        """Whether `write` works."""
         ...
 
     @property
     def opened(self) -> Collection[str]:
-        """The absolute paths of the documents that it says it has open, as it spells them, links in them included."""
+        """The absolute paths of open documents, as the editor spells them, links included."""
         ...
 
     def take_moved(self) -> Collection[str] | None:
-        """The paths that may have another text since the last call, as in `opened` and as `read` was asked for them.
+        """Return the paths whose texts may have changed since the last call.
 
-        None for all.
+        Returns None for all.
+
+        They are spelled as in `opened` or as given to `read`.
         """
         ...
 
     async def read(self, path: str) -> str | None:
-        """The text that it holds of the file at an absolute path, unsaved or not; None where it has none, or says none.
+        """Return the editor's text of a file, saved or not; None without one.
 
         Raises:
-            TimeoutError: it has not answered in time.
-            LookupError: it has the file open, and what it holds of it is not to be learned.
+            TimeoutError: the editor did not answer in time.
+            LookupError: the file is open in the editor, but its text is unavailable.
         """
         ...
 
     async def write(self, path: str, text: str) -> None:
-        """Has it put that text into the file, and into what it holds of it. Raises OSError where it does not."""
+        """Write a text to the file and to the editor's buffer.
+
+        Raises OSError on failure.
+        """
         ...
 
 
 class Trees(Protocol):
-    """Listing the files that a glob matches, for groups. Errors are OSError."""
+    """Listing the files of globs, for groups. Errors are OSError."""
 
     def listing(self, root: str, pattern: str) -> str:
-        """The manifest, as `files.manifest` has it; the same object as the last time where nothing has changed.
+        """Return a manifest (see `files.manifest`).
 
-        Files that ignore files leave out are not in it, links and what is no regular file neither; at most 100,000.
+        The same object as before if nothing changed.
+
+        It omits ignored files, links and everything but regular files, and has at most 100,000 files.
 
         Args:
             root: an absolute directory of the workspace.
-            pattern: as `find` takes it, from there.
+            pattern: as for `find`, from there.
         """
         ...

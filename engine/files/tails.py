@@ -1,4 +1,7 @@
-"""What the tail block of a prompt is made from: handles as they are, and the news of the log."""
+"""The input of a prompt's tail: the handles, and the news of the log.
+
+Plain data that crosses processes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from ..core.text import Exact
 
 
 class HandleRow(Struct, frozen=True, kw_only=True):
-    """One handle as the handle table and `/views` show it. `children` are the ids of the nodes that a group holds.
+    """A row of the handle table and `/views`.
 
-    `idle`: a running group that nothing changes until a member runs.
+    `children` are the ids of a group's nodes.
+
+    `idle`: a running group that cannot change until a member runs.
     """
 
     name: Exact
@@ -30,10 +35,10 @@ class HandleRow(Struct, frozen=True, kw_only=True):
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """Handles as they are: a row of each, in the order of creation, and what each that was asked for shows.
+    """The handles: a row for each, in the order of creation, and the renders that were asked for.
 
-    That is by the name or the id that was asked for; one that no handle has is not in `shown`. `stale` are the ids of
-    those that a tick would find changed.
+    `shown` is by the requested name or id; unknown ones are missing. `stale` are the ids of handles that a tick would
+    change.
     """
 
     rows: tuple[HandleRow, ...] = ()
@@ -42,7 +47,7 @@ class Looked(Struct, frozen=True, kw_only=True):
 
 
 class FeedItem(Struct, frozen=True):
-    """Something that happened by itself: of a node, or with an empty `obj_id` of the namespace.
+    """A change of a node, or of the namespace if `obj_id` is empty, that no statement caused.
 
     `text` is one line, or more with a diff, without a newline at its end.
     """
@@ -52,10 +57,10 @@ class FeedItem(Struct, frozen=True):
 
 
 class MadeHandle(Struct, frozen=True, kw_only=True):
-    """A handle that a statement made: in which line of it, from 1, 0 for not known; and what it was called then.
+    """A handle that a statement made: the line in it, from 1 (0: unknown), and the handle's name then.
 
-    `changed_by` are the methods that have changed what the handle shows since; `until` is the number of the first
-    statement that called one of them, 0 for none.
+    `changed_by` are the methods that have changed its content since; `until` is the number of the first statement that
+    called one of them, 0 for none.
     """
 
     obj_id: str
@@ -66,9 +71,9 @@ class MadeHandle(Struct, frozen=True, kw_only=True):
 
 
 class PastStatement(Struct, frozen=True, kw_only=True):
-    """A statement that a condensation took from the View, by its number.
+    """A statement that a condensation removed from the View, by its number.
 
-    Of a long source the end is missing: `lines_left_out`. `ended` is empty where it ended well, else what became of it.
+    `lines_left_out` counts missing lines at the end of a long source. `ended` is empty for success, else the failure.
     `files` are paths that it looked at and that its source does not name.
     """
 
@@ -81,9 +86,9 @@ class PastStatement(Struct, frozen=True, kw_only=True):
 
 
 class StandingRender(Struct, frozen=True, kw_only=True):
-    """The last render of a handle that a result in the View holds: in that of which statement, and its exact tokens.
+    """The last render of a handle in a result of the View: the statement, and exact tokens.
 
-    `digest` is the xxh3 hex of its text. `is_old_policy`: the handle has another policy since, and the same content.
+    `digest` is the xxh3 hex of its text. `is_old_policy`: the handle's policy changed since, and its content did not.
     """
 
     obj_id: str
@@ -94,13 +99,12 @@ class StandingRender(Struct, frozen=True, kw_only=True):
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """What the log has for a tail: what is new to the model, oldest first, and how many older items are not among it.
+    """The log's input of a tail: news for the model, oldest first, and the number of older items.
 
-    `earlier` are changes of nodes that it has read since it was last given the content of those. `expansions` are
-    renders that statements from outside its turns asked for, and `expansions_left_out` is the number of older ones.
-    `statements` are those that condensations took from the View, oldest first, and `statements_left_out` is the number
-    of older ones. `standing` are the renders that the View holds of handles. `diverged` has, by the ids of handles, the
-    numbers of statements of theirs that came out differently when they ran again.
+    `earlier` are changes that the model has read since it last got the content of their nodes. `expansions` are renders
+    that statements from outside its turns asked for, with `expansions_left_out` older ones. `statements` are those that
+    condensations removed from the View, oldest first, with `statements_left_out` older ones. `standing` are the renders
+    in the View. `diverged` has the numbers of statements that diverged when they ran again, by handle id.
     """
 
     items: tuple[FeedItem, ...] = ()
@@ -115,9 +119,9 @@ class News(Struct, frozen=True, kw_only=True):
 
 
 class ProjectionPart(Struct, frozen=True, kw_only=True):
-    """The worker's share of a projection: the tail block, and exact token counts of the texts it was asked about.
+    """The worker's share of a projection: the tail block, and exact tokens of the texts that it was given.
 
-    `sections` and `nodes` say what of the tail's tokens each section, and what is about each handle, takes.
+    `sections` and `nodes` are the tail's tokens for each section and for each handle.
     """
 
     tail: str

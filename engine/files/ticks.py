@@ -1,9 +1,12 @@
-"""Which of the payloads that are ready a tick takes: of each node and kind the newest, and not too many.
+"""Ticks: running nodes look at their sources, in four phases, and report what changed as events.
 
-Pure, and asked twice: by the host, which sends no more, and by the async phase, which takes no more. What is left over
-waits for the next tick, in its order, so that no payload waits for ever. A payload for which there is a newer one is
-given up together with the tick that takes the newer one, not before: so the same choice comes of what the tick ended
-alone, which is what a re-run is given.
+The Board calls `phases_of` for each tick. Phases see nodes only through the Protocol `Ticking`, and change nothing but
+nodes. Payloads prepared between ticks come first, so that no node reads what another process has read already; groups
+come last, because they summarize changes of the earlier phases.
+
+Which payloads a tick takes (`chosen`) is decided twice: by the host, which sends no others, and by the async phase,
+which applies no others. The rest waits, in order, so no payload waits forever. A payload is superseded in the tick that
+takes the newer one and not before. So a re-run, which gets the payloads of that tick alone, makes the same choice.
 """
 
 from __future__ import annotations
@@ -30,49 +33,19 @@ from ..log.events.nodes import (
 from ..log.statements import PAYLOAD_BYTES, UpdatePayload, Want
 
 MOST: Final = 32
-"""Payloads that one tick applies."""
+"""Largest number of payloads that a tick applies."""
 
 
-class Payload(Protocol):
-    """As much of a payload as decides."""
+# --- what a node offers ----------------------------------------------------------------------------------------------
 
-    @property
-    def obj_id(self) -> ObjId: ...
-
-    @property
-    def payload_kind(self) -> PayloadKind: ...
-
-
-P = TypeVar("P", bound=Payload)
-
-
-def chosen(waiting: Iterable[P]) -> tuple[Sequence[P], Sequence[P]]:
-    """What a tick takes of the waiting, given oldest first, and what is superseded by that; both in their order."""
-    newest: dict[tuple[ObjId, PayloadKind], P] = {}
-    superseded: list[P] = []
-    for payload in waiting:
-        key = (payload.obj_id, payload.payload_kind)
-        older = newest.get(key)
-        if older is not None:
-            superseded.append(older)
-        elif len(newest) == MOST:
-            continue
-        newest[key] = payload
-    return tuple(newest.values()), tuple(superseded)
-
-
-# result:
-# What a node must offer to be ticked, and what it answers.
-#
-# Plain values and one Protocol, so that phases and nodes need not know each other.
 
 Frequency = Literal["Sync", "Async"] | tuple[Literal["Periodic"], float]
-"""When a running node is ticked: once per Round; when something was prepared for it; every so many seconds."""
+"""When a running node is ticked: once a Round, when a payload is ready, or after a number of seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """How the file behind a node changed: absolute path, kind, xxh3 before and after (empty: no content)."""
+    """A change of the file behind a node: absolute path, kind, xxh3 before and after (empty: no content)."""
 
     path: str
     change: FileChangeKind
@@ -82,10 +55,10 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickResult:
-    """`summary` is one line; `delta` is it and, where there is one, a short diff. Both empty: nothing changed.
+    """The change of a node: `summary` is one line, `delta` adds a short diff if there is one. Empty: no change.
 
-    `members` are those of a group that have changed: the ids of nodes, and what stands for globs. `files` is the part
-    of `summary` about files of globs.
+    `members` are the changed members of a group: node ids, and paths of globs. `files` is the part of `summary` about
+    the files of globs.
     """
 
     summary: str = ""
@@ -108,7 +81,7 @@ class Ticking(Protocol):
 
     @property
     def called(self) -> str:
-        """What the namespace calls it; its id where it has no name."""
+        """The node's name in the namespace, or its id."""
         ...
 
     @property
@@ -129,42 +102,41 @@ class Ticking(Protocol):
 
     @property
     def last_tick_time(self) -> float:
-        """The time of the last tick in seconds since the epoch; 0.0 before the first."""
+        """The time of the last tick in seconds since the epoch.
+
+        0.0 before the first.
+        """
         ...
 
     def children(self) -> Sequence[Ticking]:
-        """The nodes that it holds as a group."""
+        """Return the members of a group that are nodes."""
         ...
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult: ...
 
     def foresee(self) -> str:
-        """What a tick would bring now by what its source holds, in one line, empty for nothing; changes nothing."""
+        """Describe, in one line, the change that a tick would report now.
+
+        Returns "" for none. Changes nothing.
+        """
         ...
 
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
-        """Applies what was prepared for this node; or the reason why it does not, with nothing changed."""
+        """Apply a payload, or return the reason why not; then nothing has changed."""
         ...
 
     def wants(self) -> Iterable[Want]:
-        """What could be prepared for ticks to come."""
+        """Return the work that would be useful for later ticks."""
         ...
-
-
-# context:
-# What a phase of a tick is given: all nodes, the moment, and what was prepared for them.
-#
-# A plain value. Made by the Board; a phase must change nothing but nodes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickContext:
-    """One tick.
+    """The input of one tick.
 
-    `nodes` and the `groups` of such are in the order of their creation; `round_id` is the Round, `now` in seconds since
-    the epoch. `payloads` were prepared for it, oldest first. `asked`: a statement asked for it, so nodes look that did
-    so in this Round already. `told` are the changes of files, by path and digest, of which an event of this tick says
-    so.
+    `nodes` and `groups` are in the order of creation; `round_id` is the Round, `now` is in seconds since the epoch.
+    `payloads` are sorted oldest first. `asked`: a statement called for this tick, so nodes look again even if they did
+    in this Round. `reported` are the file changes, by path and digest, that events of this tick have reported.
     """
 
     nodes: Sequence[Ticking]
@@ -173,17 +145,11 @@ class TickContext:
     now: float
     payloads: Sequence[UpdatePayload] = ()
     asked: bool = False
-    told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-
-
-# told:
-# The events of nodes that a phase has ticked: FileChanged (once per file), NodeChanged, TickApplied.
-#
-# Used by the phases.
+    reported: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
 
 def ticked(nodes: Iterable[Ticking], context: TickContext, kind: TickKind) -> Iterator[Event]:
-    """Ticks these nodes, and says of each that changed how, in their order; of a file once in a tick."""
+    """Tick these nodes in order, and report the ones that changed."""
     for node in nodes:
         result = node.Tick(context.now, context.round_id, kind)
         if result is UNCHANGED:
@@ -192,10 +158,10 @@ def ticked(nodes: Iterable[Ticking], context: TickContext, kind: TickKind) -> It
 
 
 def changed(node: Ticking, result: TickResult, context: TickContext, kind: TickKind) -> Iterator[Event]:
-    """Says how one node changed."""
+    """Report the change of a node; the change of a file only once in a tick."""
     source = result.source
-    if source is not None and (source.path, source.after_digest) not in context.told:
-        context.told.add((source.path, source.after_digest))
+    if source is not None and (source.path, source.after_digest) not in context.reported:
+        context.reported.add((source.path, source.after_digest))
         yield _file_changed(source, result.summary)
     yield NodeChanged(obj_id=node.obj_id, obj_type=node.obj_type, delta=result.delta)
     yield TickApplied(obj_id=node.obj_id, tick_kind=kind, turn_id=context.round_id, delta=result.summary)
@@ -211,17 +177,45 @@ def _file_changed(source: SourceChange, summary: str) -> FileChanged:
     )
 
 
-# asynchronous:
-# The async phase: what was prepared beside statements and ticks is applied to its nodes, or dropped with the reason.
-#
-# A payload holds of one state of its node, its basis; the node says whether that is still its own. For each one that
-# is applied: AsyncPayloadApplied, and where the node changed by it FileChanged (once per file), NodeChanged,
-# TickApplied. Called by `phases`, ahead of what looks at sources, so that nothing is read again that somebody has
-# read already.
+# --- the async phase -------------------------------------------------------------------------------------------------
+
+
+class Payload(Protocol):
+    """The part of a payload that the choice depends on."""
+
+    @property
+    def obj_id(self) -> ObjId: ...
+
+    @property
+    def payload_kind(self) -> PayloadKind: ...
+
+
+P = TypeVar("P", bound=Payload)
+
+
+def chosen(waiting: Iterable[P]) -> tuple[Sequence[P], Sequence[P]]:
+    """Choose the newest payload of each node and kind, at most `MOST`.
+
+    Returns the chosen and the superseded ones of `waiting`, which is sorted oldest first; both keep that order.
+    """
+    newest: dict[tuple[ObjId, PayloadKind], P] = {}
+    superseded: list[P] = []
+    for payload in waiting:
+        key = (payload.obj_id, payload.payload_kind)
+        older = newest.get(key)
+        if older is not None:
+            superseded.append(older)
+        elif len(newest) == MOST:
+            continue
+        newest[key] = payload
+    return tuple(newest.values()), tuple(superseded)
 
 
 def asynchronous(context: TickContext) -> Iterator[Event]:
-    """Applies the payloads of this tick, in the order in which they were prepared."""
+    """Apply the payloads of this tick, oldest first, or drop them with the reason.
+
+    A payload is valid for one state of its node, its basis; the node decides whether it still is in that state.
+    """
     if not context.payloads:
         return
     taken, superseded = chosen(context.payloads)
@@ -263,21 +257,22 @@ def _dropped(payload: UpdatePayload, reason: DropReason, context: TickContext) -
     )
 
 
-# periodic:
-# The periodic phase: running nodes with freq ("Periodic", seconds) look at their sources when that time has passed.
-#
-# Due is what the clock of the tick says, counted from the last look. So intervals that were missed run once, and a
-# clock that was set back neither stops a node for as long as it was ahead nor has it look twice: a last look that
-# lies in the future counts as one that is due. Called by `phases`.
+# --- the periodic phase ----------------------------------------------------------------------------------------------
 
 
 def periodic(context: TickContext) -> Iterator[Event]:
-    """Ticks the nodes that are due now."""
+    """Tick the nodes whose interval has passed by the clock of the tick.
+
+    Intervals are counted from the last look, so missed ones run once.
+    """
     return ticked((node for node in context.nodes if is_time(node, context.now)), context, "periodic")
 
 
 def is_time(node: Ticking, now: float) -> bool:
-    """Whether it runs, and its interval has passed since its last tick."""
+    """Return whether a node runs, and its interval has passed.
+
+    A last tick in the future counts as due: then the clock was set back, and the node would wait for that long.
+    """
     freq = node.freq
     if not node.running or not isinstance(freq, tuple):
         return False
@@ -285,39 +280,39 @@ def is_time(node: Ticking, now: float) -> bool:
     return not last <= now < last + freq[1]
 
 
-# sync:
-# The sync phase: running nodes with freq "Sync" look at their sources, at most once per `min_turn_interval` Rounds.
-#
-# A tick that a statement asks for is one more in its Round, for nodes whose interval is one Round. Called by
-# `phases`.
+# --- the sync phase --------------------------------------------------------------------------------------------------
 
 
 def sync(context: TickContext) -> Iterator[Event]:
-    """Ticks the nodes that are due in this Round."""
+    """Tick the Sync nodes that are due in this Round."""
     return ticked((node for node in context.nodes if node.freq == "Sync" and is_round(node, context)), context, "sync")
 
 
 def is_round(node: Ticking, context: TickContext) -> bool:
-    """Whether it runs, and its `min_turn_interval` of Rounds has passed since its last tick."""
+    """Return whether a node runs, and its `min_turn_interval` of Rounds has passed.
+
+    A tick that a statement calls for is an extra one, for nodes whose interval is one Round.
+    """
     if not node.running:
         return False
     last, interval = node.last_tick_turn, node.min_turn_interval
     return last < 0 or context.round_id - last >= interval or (context.asked and interval == 1)
 
 
-# group:
-# The group phase: groups sum up what the phases before it have made of their members. Bottom-up, once each, last.
-#
-# A group is due as a node of its frequency is. For each whose members have changed: GroupRecomputed, TickApplied. A
-# change in a leaf of nested groups makes all of them anew, and is to be told once. So a group between says nothing:
-# one of which only groups changed, which this tick has made anew, inside of another one that it makes anew. The
-# innermost group has said which member changed, and the outermost says in which group. Called by `phases`.
+# --- the group phase -------------------------------------------------------------------------------------------------
+
 
 _NAMED: Final = 3
+"""Number of inner groups that a line names."""
 
 
 def group(context: TickContext) -> Iterator[Event]:
-    """Ticks the groups that are due."""
+    """Tick the groups that are due, inner ones first.
+
+    A change in a leaf of nested groups recomputes all of them, and should be reported once. So a group reports nothing
+    if only groups changed in it and a group around it is recomputed, too: the innermost group names the changed member,
+    and the outermost names the group.
+    """
     changes = _Changes(context)
     for node in bottom_up(context.groups):
         if is_group_due(node, context):
@@ -328,22 +323,22 @@ def group(context: TickContext) -> Iterator[Event]:
 
 
 class _Changes:
-    """The groups that one tick has made anew, as they are told."""
+    """The groups that a tick has recomputed, and which of them report it."""
 
     def __init__(self, context: TickContext) -> None:
         self._context = context
         self._groups = {group.obj_id: group for group in context.groups}
         self._sources: dict[str, tuple[str, ...]] = {}
-        """Of each group, those in it, or itself, of which more than groups changed."""
+        """For each group, the groups in it (or itself) with changed members that are not groups."""
         self._waiting: dict[str, str] = {}
-        """What the groups would say of which only groups changed, until it is known whether one around them does."""
+        """Lines of groups with only groups changed, until it is known whether a group around them changed."""
 
     def add(self, node: Ticking, result: TickResult) -> Iterator[Event]:
         summary, members = result.summary, result.members
         inner = [member for member in members if member in self._sources]
         for member in inner:
             if self._waiting.pop(member, None) is not None:
-                yield from self._told(member, "")
+                yield from self._reported(member, "")
         sources = dict.fromkeys(source for member in inner for source in self._sources[member])
         deeper = [source for source in sources if source not in members]
         if deeper:
@@ -355,13 +350,13 @@ class _Changes:
             self._waiting[node.obj_id] = summary
         else:
             self._sources[node.obj_id] = (node.obj_id,)
-            yield from self._told(node.obj_id, summary, result.files)
+            yield from self._reported(node.obj_id, summary, result.files)
 
     def rest(self) -> Iterator[Event]:
         for obj_id, summary in self._waiting.items():
-            yield from self._told(obj_id, summary)
+            yield from self._reported(obj_id, summary)
 
-    def _told(self, group: str, delta: str, files: str = "") -> Iterator[Event]:
+    def _reported(self, group: str, delta: str, files: str = "") -> Iterator[Event]:
         obj_id = ObjId(group)
         yield GroupRecomputed(obj_id=obj_id, delta=delta, files=files)
         yield TickApplied(obj_id=obj_id, tick_kind="group", turn_id=self._context.round_id, delta=delta)
@@ -371,7 +366,10 @@ _G = TypeVar("_G", bound=Ticking)
 
 
 def bottom_up(groups: Sequence[_G]) -> list[_G]:
-    """Each group after all that it holds, and otherwise in their order; one that holds another is no member of it."""
+    """Sort groups so that each follows all its members; else in their order.
+
+    Membership has no cycles.
+    """
     known = {group.obj_id: group for group in groups}
     ordered: dict[str, _G] = {}
     waiting = list(reversed(groups))
@@ -386,22 +384,23 @@ def bottom_up(groups: Sequence[_G]) -> list[_G]:
 
 
 def is_group_due(node: Ticking, context: TickContext) -> bool:
-    """Whether it runs, and its interval has passed."""
+    """Return whether a group runs, and its interval has passed."""
     if not node.running:
         return False
-    # What is prepared for an "Async" group was applied by now, and so were the changes of its members.
+    # Payloads of an "Async" group, and the changes of its members, have been applied by now.
     return is_round(node, context) if isinstance(node.freq, str) else is_time(node, context.now)
 
 
-# foreseen:
-# What a tick would find now, for whoever only looks: no node changes, and nothing counts as told.
-#
-# A node that is due says in one line what it would adopt. What is prepared beside ticks (`Async`) is not known before
-# it is there. Called by the Board.
+# --- previews --------------------------------------------------------------------------------------------------------
 
 
 def foreseen(context: TickContext) -> Iterator[tuple[Ticking, str]]:
-    """The nodes that would change in such a tick by what their sources hold now, each with the line."""
+    """Yield the nodes that a tick would change now, with a line on each.
+
+    Nothing changes.
+
+    Payloads that are still being prepared are unknown and not included.
+    """
     for node in context.nodes:
         is_due = is_round(node, context) if node.freq == "Sync" else is_time(node, context.now)
         if is_due and (line := node.foresee()):
@@ -411,10 +410,8 @@ def foreseen(context: TickContext) -> Iterator[tuple[Ticking, str]]:
             yield group, line
 
 
-# phases:
-# The phases of a tick in their declared order. A phase goes from the tick's context to events.
-#
-# Adding one is a file and a row in `PHASES`. Called by the Board.
+# --- all phases ------------------------------------------------------------------------------------------------------
+
 
 Phase = Callable[[TickContext], Iterator[Event]]
 
@@ -424,11 +421,10 @@ PHASES: Final[tuple[tuple[str, Phase], ...]] = (
     ("periodic", periodic),
     ("group", group),
 )
-"""What was prepared comes first, so that nothing is looked at for which it is there; groups last, over what came of it
-all."""
+"""In their order."""
 
 
 def phases_of(context: TickContext) -> Iterator[Event]:
-    """Ticks the nodes once, as far as the events are taken; they come in the order in which things happen."""
+    """Run the phases; nodes are ticked while the caller takes the events."""
     for _, phase in PHASES:
         yield from phase(context)

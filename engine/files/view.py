@@ -1,6 +1,8 @@
-"""What can be prepared for a view, and of which of its states that holds.
+"""The view handle: a window on one document, with a position, a budget and a level of detail.
 
-The names of the work are those of the host's table (`session.preparing`). Pure. Used by ViewHandle.
+Made by the Board's `view`. A paused handle keeps its revision, whatever is set on it; Refresh and Run take the current
+content, and so do ticks while it runs. The module also has the handle's state as plain data, and the work that the host
+can prepare for it. 600 lines, because they are the methods of one object and share its private state.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import xxhash
 from ..core.ids import ObjId
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
-from .changes import content_of, told
+from .changes import content_of, report
 from .detail import DIFFERENCES, OUTLINED, checked_lod, rendered_at
 from .detail.scene import LARGEST_WINDOW, Scene, measured
-from .document import Document, Place, Pos, Standing, checked_pos, is_symbol, standing
+from .document import Document, Place, Pos, Position, checked_pos, is_symbol, position_at
 from .group_summary import Part
 from .node import Aspect, NodeBase, NodeContext, mutating
 from .outline.model import Outline, unpacked
@@ -28,51 +30,50 @@ from .revision import Revision
 from .ticks import UNCHANGED, Frequency, TickResult
 
 CONTENT: Final = "content"
-"""The work of reading the file, where it differs."""
+"""Work: read the file if its content differs. The names are those of the host's table (`session.preparing`)."""
 SUMMARY: Final = "summary"
-"""The work of a model that writes what is in a text."""
+"""Work: let a model summarize the text."""
 SUMMED_UP: Final = 2
 """The level of detail that shows a model's summary."""
 OUTLINE: Final = "outline"
-"""The work of outlining a text that is too large to be outlined at a tick."""
+"""Work: outline a text that is too large to be outlined during a tick."""
 KINDS: Final[frozenset[PayloadKind]] = frozenset({"render", "diff", "parse", "other"})
-"""The file's content; that the file differs; an outline; a summary."""
+"""Payloads of views: the file's content, the fact that it differs, an outline, a summary."""
 
 
 def basis_of(revision: Revision, *policy: object) -> PayloadBasis:
-    """What is prepared from that revision for a view of that policy; once either differs it does not count for it."""
+    """Return the basis of payloads for a view.
+
+    They are stale once its revision or policy differs.
+    """
     policy_hash = xxhash.xxh3_64_hexdigest(msgspec.json.encode(policy))
     return PayloadBasis(obj_digest_hash=revision.mark, policy_hash=policy_hash)
 
 
 def content_wish(obj_id: ObjId, path: str, title: str, basis: PayloadBasis) -> Want:
-    """The wish for the content of the file at `path`, absolute, where it is another than the view shows."""
+    """Ask for the content of the file at `path`, absolute, if it differs from the view's."""
     return Want(obj_id=obj_id, work=CONTENT, payload_kind="render", basis=basis, path=path, title=title)
 
 
 def outline_wish(obj_id: ObjId, path: str, title: str, revision: Revision, basis: PayloadBasis) -> Want:
-    """The wish for the outline of a revision of the file at `path`, absolute."""
+    """Ask for the outline of a revision of the file at `path`, absolute."""
     detail: dict[str, str | int] = {"digest": revision.digest}
     return Want(obj_id=obj_id, work=OUTLINE, payload_kind="parse", basis=basis, path=path, title=title, detail=detail)
 
 
 def summary_wish(obj_id: ObjId, title: str, revision: Revision, basis: PayloadBasis) -> Want:
-    """The wish for a summary of a revision."""
+    """Ask for a summary of a revision."""
     detail: dict[str, str | int] = {"digest": revision.digest}
     return Want(obj_id=obj_id, work=SUMMARY, payload_kind="other", basis=basis, title=title, detail=detail)
 
 
-# view state:
-# The state of a view handle as plain data, which outlives the process of the handle.
-#
-# What a file held is not in it but named by its digest: whoever loads the state finds it on the record. Called by
-# ViewHandle and the Board.
+# --- the state as plain data -----------------------------------------------------------------------------------------
 
 
 class ShownState(msgspec.Struct, frozen=True, kw_only=True):
-    """A revision that was displayed, as plain data; the fields mean what those of `ViewState` do.
+    """A displayed revision as plain data; the fields are those of `ViewState`.
 
-    `is_present`: it is the one that the handle shows, and the other fields are empty.
+    `is_present`: it is the handle's current revision, and the other fields are empty.
     """
 
     statement: int
@@ -86,17 +87,20 @@ class ShownState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> str:
-        """As `ViewState.lost`."""
+        """See `ViewState.lost`."""
         return ""
 
 
 class ViewState(msgspec.Struct, frozen=True, kw_only=True):
-    """A view handle. `text` is what it shows where that is no file's, from `first_line` on, and None for a file.
+    """The state of a view handle as plain data.
 
-    `path`, `title` and `outside` are the document's; `state` to `notice` are the revision shown, as the log has them in
-    a RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last, `unread` the first and
-    the last that were displayed since. `symbol_line` is where the symbol is that `pos` names, counted from 0, and
-    `symbol_gone` says that it is no more. The others are as the handle's attributes of that name.
+    It outlives the handle's process.
+
+    The content of a file is only named by its digest; the loader finds it in the record. `text` is a document that is
+    not a file, from `first_line` on, else None. `path`, `title` and `outside` are the document's; `state` to `notice`
+    are the revision's, as in RevisionAdopted. `tokens` of None are All. `read` is the revision that a model read last,
+    `unread` the first and the last that were displayed since. `symbol_line` is the line of the symbol in `pos`, counted
+    from 0, and `symbol_gone` tells that the symbol is gone. The others are the handle's attributes of that name.
     """
 
     type: Literal["view"] = "view"
@@ -129,17 +133,17 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> str:
-        """As `SeenRevision` has it: why a content cannot be had is not known here."""
+        """Empty, because a state does not know why a content is lost (see `SeenRevision`)."""
         return ""
 
 
 def plain(state: ViewState) -> dict[str, object]:
-    """The state as a dict of plain values."""
+    """Convert a state to a dict of plain values."""
     return msgspec.to_builtins(state)
 
 
 def view_state(plain: object) -> ViewState:
-    """The state that is this plain data. Raises ValueError for anything else."""
+    """Convert plain data to a state. Raises ValueError for anything else."""
     try:
         return msgspec.convert(plain, ViewState)
     except msgspec.ValidationError as error:
@@ -147,7 +151,7 @@ def view_state(plain: object) -> ViewState:
 
 
 def shown_state(shown: ShownRevision, present: Revision) -> ShownState:
-    """What was displayed, as plain data of a handle that shows `present`."""
+    """Convert a displayed revision to plain data, for a handle whose current revision is `present`."""
     revision = shown.revision
     if revision.same_as(present) and revision.first_line == present.first_line:
         return ShownState(statement=shown.statement, is_present=True)
@@ -163,28 +167,26 @@ def shown_state(shown: ShownRevision, present: Revision) -> ShownState:
 
 
 def text_of(revision: Revision) -> str | None:
-    """The text of a revision that is one; None for what was in a file."""
+    """Return the text of a revision that is not a file's; None for a file."""
     if revision.encoding != "text":
         return None
     end = "\n" if revision.final_newline and revision.lines else ""
     return "\n".join(revision.lines) + end
 
 
-# view handle:
-# The view handle: a window on one document, with a position, a budget and a level of detail.
-#
-# A paused handle keeps the revision it knows, whatever is set on it; Refresh and Run adopt what is there now, and so
-# do ticks while it runs. Made by the Board's `view`. One file in spite of its length, because it is the methods of
-# one object, and what they need of its state is nobody else's.
+# --- the handle ------------------------------------------------------------------------------------------------------
+
 
 _LINE_TOKENS: Final = 4
-"""At least as many as the number before a line takes; every byte of a line is one token at most."""
+"""At least the tokens of a line number; every byte of a line is at most one token."""
 
 
 class ViewHandle(NodeBase):
-    """A window on a document. `source_fingerprint` is the xxh3 of the content shown, empty where there is none.
+    """A window on a document.
 
-    `dirty_flags` says which of position, policy and source changed since the last render.
+    `source_fingerprint` is the xxh3 of its content, empty without content.
+
+    `dirty_flags` tells which of position, policy and source changed since the last render.
     """
 
     __slots__ = (
@@ -193,10 +195,10 @@ class ViewHandle(NodeBase):
         "_document",
         "_outlined",
         "_placed",
+        "_position",
         "_rendered",
         "_revision",
         "_shown",
-        "_standing",
         "_summary",
     )
 
@@ -215,16 +217,16 @@ class ViewHandle(NodeBase):
         self._document = document
         self._revision = document.current
         self._context = context
-        self._placed: tuple[Revision, Standing, Place] | None = None
-        """Where it was the last time that somebody asked, of which content, by which position."""
+        self._placed: tuple[Revision, Position, Place] | None = None
+        """The last place, with the revision and position that it is computed from."""
         self._outlined: Outline | None = None
-        """What was prepared beside of what the revision declares."""
+        """A prepared outline, used in place of the context's."""
         self._awaits_outline = False
-        self._standing = standing(pos, self._revision, self._outline_now, document.title)
+        self._position = position_at(pos, self._revision, self._outline_now, document.title)
         self._rendered: RenderedView | None = None
         self._shown = ShownRevisions()
         self._summary = ""
-        """What a model wrote about the revision."""
+        """A model's summary of the revision."""
         self._dirty: dict[Aspect, bool] = {"pos": True, "policy": True, "source": True}
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
@@ -239,7 +241,7 @@ class ViewHandle(NodeBase):
 
     @property
     def pos(self) -> Pos:
-        return self._standing.pos
+        return self._position.pos
 
     @property
     def source_fingerprint(self) -> str:
@@ -267,24 +269,24 @@ class ViewHandle(NodeBase):
 
     @property
     def revision(self) -> Revision:
-        """The content that this handle shows."""
+        """The content that the handle shows."""
         return self._revision
 
     @property
     def place(self) -> Place:
-        """Where the view stands in its revision, line and column counted from 0."""
+        """Line and column of the position in the revision, counted from 0."""
         placed = self._placed
-        if placed is None or placed[0] is not self._revision or placed[1] is not self._standing:
-            place = self._standing.place(self._revision)
-            placed = self._placed = self._revision, self._standing, place
+        if placed is None or placed[0] is not self._revision or placed[1] is not self._position:
+            place = self._position.place(self._revision)
+            placed = self._placed = self._revision, self._position, place
         return placed[2]
 
     @property
     def window_spec(self) -> dict[str, object]:
-        """What of the document it shows, as plain data.
+        """The window as plain data.
 
-        `range_lines` are the first and the last line shown, from 1, None for none; `range_tokens` the tokens used and
-        allowed, the latter None for All; `anchors` the position, and the line where that is.
+        `range_lines` are the first and last line shown, from 1, or None. `range_tokens` are the tokens used and
+        allowed, the latter None for All. `anchors` are the position and its line.
         """
         shown = self.measure()
         lines = None if shown.first_line is None else [shown.first_line, shown.last_line]
@@ -296,47 +298,59 @@ class ViewHandle(NodeBase):
     def title(self) -> str:
         number = self.place.line + self._revision.first_line
         where = f"{self._document.title}:{number}" if number > 1 else self._document.title
-        where += self._standing.note
+        where += self._position.note
         return f"{where} (outside the workspace)" if self._document.outside else where
 
     def measure(self) -> RenderedView:
-        """As `rendered`, for whoever only looks. Kept until something it depends on changes."""
-        # A paused view gets its outline at once, because nobody prepares one for it.
+        """Like `rendered`, but the handle stays dirty.
+
+        Cached until something it depends on changes.
+        """
+        # A paused view is outlined at once, because no outline is prepared for it.
         if self._rendered is None or (self._awaits_outline and not self._running):
             self._rendered = self.Render()
         return self._rendered
 
     @property
     def last_shown(self) -> Revision | None:
-        """What a model read of this handle last; where none ever read, what was displayed first; None for nothing."""
+        """The revision that a model read last, else the first that was displayed.
+
+        Returns None for neither.
+        """
         last = self._shown.last
         return last.revision if last else None
 
     @property
     def shown_in(self) -> int:
-        """The index of the statement that displayed that; 0 for none."""
+        """The index of the statement that displayed `last_shown`; 0 for none."""
         last = self._shown.last
         return last.statement if last else 0
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
-        """As for all nodes. A diff that was cut does not count, so that a larger budget shows what was missing."""
+        """Note a display.
+
+        A truncated diff does not count, so that a larger budget shows the rest of it.
+        """
         level = self._lod if lod is None else lod
         if rendered.whole or level != DIFFERENCES:
             self._shown.displayed(ShownRevision(self._revision, statement))
             self._forget_differences()
 
     def mark_projected(self) -> None:
-        """As for all nodes: differences are told against this revision from now on."""
+        """Note that the model has read the view.
+
+        Later differences start from this revision.
+        """
         super().mark_projected()
         if self._shown.mark_read():
             self._forget_differences()
         self._clean()
 
     def _forget_differences(self) -> None:
-        # Other levels do not depend on what was shown; which one a group has of this view is its own.
+        # Other levels do not depend on earlier displays. A group with this view may use another level, so notify it.
         if self._lod == DIFFERENCES:
             self._rendered = None
-        self._tell_of_showing()
+        self._notify_of_display()
 
     def _clean(self) -> None:
         self._dirty = dict.fromkeys(self._dirty, False)
@@ -363,7 +377,10 @@ class ViewHandle(NodeBase):
         return rendered_at(self._scene(limit), level, self._outlining())
 
     def _outlining(self) -> Callable[[Revision], Outline]:
-        """What gives the outline of a revision, as the handle is now: while it runs nobody waits for a large one."""
+        """Return a function that outlines a revision.
+
+        A running view does not wait for a large outline.
+        """
         known, digest, at_once = self._outlined, self._revision.digest, not self._running or self.path is None
 
         def outline(revision: Revision) -> Outline:
@@ -392,19 +409,19 @@ class ViewHandle(NodeBase):
 
     @mutating
     def SetPos(self, pos: Pos) -> None:
-        """Moves to "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar".
+        """Move to "line:col", "line", a character offset, or a symbol such as "class Foo" or "Foo.bar".
 
         Raises:
-            ValueError: it is none of these, or no such symbol is declared; the message has the nearest names.
+            ValueError: it is none of these, or the symbol is not declared; the message has the nearest names.
         """
-        self._move(standing(pos, self._revision, self._outline_now, self._document.title))
+        self._move(position_at(pos, self._revision, self._outline_now, self._document.title))
 
     @mutating
     def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
-        """Moves by `n` lines, or by as many lines as `tokens` tokens hold (at least one); negative is up.
+        """Move by `n` lines, or by the lines that `tokens` tokens hold (at least one); negative is up.
 
         Raises:
-            ValueError: neither or both were given, or not as an int.
+            ValueError: neither or both were given, or not an int.
         """
         steps = [step for step in (n, tokens) if step is not None]
         if len(steps) != 1 or not isinstance(steps[0], int) or isinstance(steps[0], bool):  # pyright: ignore[reportUnnecessaryIsInstance] - user code
@@ -412,7 +429,7 @@ class ViewHandle(NodeBase):
         line = self.place.line
         target = line + steps[0] if tokens is None else self._line_after(line, tokens)
         last = max(len(self._revision.lines) - 1, 0)
-        self._move(Standing(f"{min(max(target, 0), last) + self._revision.first_line}:0"))
+        self._move(Position(f"{min(max(target, 0), last) + self._revision.first_line}:0"))
 
     def Tick(self, now: float, turn_id: int, tick_kind: TickKind) -> TickResult:
         self.admit("Tick")
@@ -426,23 +443,25 @@ class ViewHandle(NodeBase):
             return ""
         if (before.state, found.state) == ("paged", "too large"):
             return f"{self._document.title} has changed"
-        return told(self._document.title, self.path or "", before, found, self._context.count).summary
+        return report(self._document.title, self.path or "", before, found, self._context.count).summary
 
     def _follow(self, revision: Revision) -> TickResult:
-        before, stood = self._revision, self._standing
+        before, old_position = self._revision, self._position
         if revision is before or revision.same_as(before):
             return UNCHANGED
         self._take(revision)
         if not self._context.tells():
             return UNCHANGED
-        return told(self._document.title, self.path or "", before, revision, self._context.count, self._moved(stood))
+        return report(
+            self._document.title, self.path or "", before, revision, self._context.count, self._moved(old_position)
+        )
 
-    def _moved(self, stood: Standing) -> str:
-        """A clause on where the view stands now, where its symbol went or came back."""
-        if stood.is_gone == self._standing.is_gone or not is_symbol(self.pos):
-            return ""  # also where the symbol was given up for a line, because the text is read by pages now
+    def _moved(self, old_position: Position) -> str:
+        """Describe the new position if its symbol disappeared or came back."""
+        if old_position.is_gone == self._position.is_gone or not is_symbol(self.pos):
+            return ""  # or the symbol was replaced by its line, because the text is read by pages now
         line = self.place.line + self._revision.first_line
-        if self._standing.is_gone:
+        if self._position.is_gone:
             return f"{self.pos} is gone, the view stays at line {line}"
         return f"{self.pos} is back, at line {line}"
 
@@ -459,11 +478,12 @@ class ViewHandle(NodeBase):
             salience=self.salience(),
         )
 
-    # --- what is prepared beside -------------------------------------------------------------------------------------
+    # --- payloads ----------------------------------------------------------------------------------------------------
 
     def wants(self) -> Iterator[Want]:
-        """An outline that it shows only roughly so far; and what an Async view could use: its file's content where that
-        differs, a summary at the level that shows it.
+        """Ask for a missing outline of a large text.
+
+        For an Async view also for content and summary.
         """
         if self._running and self.path is not None and self._lacks_outline():
             yield outline_wish(self._obj_id, self.path, self._document.title, self._revision, self._basis("parse"))
@@ -482,12 +502,12 @@ class ViewHandle(NodeBase):
         return basis_of(self._revision, self._running, self._freq, *level)
 
     def take_payload(self, payload: UpdatePayload, now: float, turn_id: int) -> TickResult | DropReason:
-        """As for all nodes: the file's new content, or that there is some, or a summary of what is shown."""
+        """Apply the file's new content, its change, an outline, or a summary."""
         self.admit("take_payload")
         kind, before = payload.payload_kind, self._revision
         if kind not in KINDS:
             return "unusable"
-        # Another view may have brought newer content of the file than what was prepared.
+        # Another view may have read newer content of the file than the prepared one.
         is_older = kind == "render" and self._document.current.digest not in (before.digest, payload.payload_hash)
         if payload.basis != self._basis(kind) or is_older:
             return "stale"
@@ -501,26 +521,29 @@ class ViewHandle(NodeBase):
         )
 
     def _take_outline(self, data: bytes) -> TickResult | DropReason:
-        """No look at the file: that is still due where the view follows it."""
+        """Apply an outline.
+
+        It is not a look at the file, so the next tick still looks.
+        """
         try:
             self._outlined = unpacked(data)
         except ValueError:
             return "unusable"
-        self._standing = self._standing.followed(self._revision, self._outlining())
+        self._position = self._position.followed(self._revision, self._outlining())
         self._touch("source")
-        said = f"{self._document.title}: its outline is ready, so levels 1 and 2 show what it declares"
-        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+        summary = f"{self._document.title}: its outline is ready; levels 1 and 2 show it"
+        return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     def _take_summary(self, text: str) -> TickResult:
         self._summary = text
         self._touch("source")
-        said = f"{self._document.title}: a model has summed it up"
-        return TickResult(summary=said, delta=said) if self._context.tells() else UNCHANGED
+        summary = f"{self._document.title}: a model has summarized it"
+        return TickResult(summary=summary, delta=summary) if self._context.tells() else UNCHANGED
 
     # --- as plain data -----------------------------------------------------------------------------------------------
 
     def state(self) -> ViewState:
-        """All that there is to the handle but its id."""
+        """Return the handle's state without its id."""
         revision = self._revision
         return ViewState(
             path=self.path,
@@ -533,8 +556,8 @@ class ViewHandle(NodeBase):
             size=revision.size,
             notice=revision.notice,
             pos=self.pos,
-            symbol_line=self._standing.line,
-            symbol_gone=self._standing.is_gone,
+            symbol_line=self._position.line,
+            symbol_gone=self._position.is_gone,
             tokens=self._tokens if isinstance(self._tokens, int) else None,
             lod=self._lod,
             running=self._running,
@@ -552,17 +575,17 @@ class ViewHandle(NodeBase):
         )
 
     def restore(self, state: ViewState, document: Document, revision: Revision, shown: ShownRevisions) -> None:
-        """Takes a state over, with the document and the revisions that it names; says nothing about it.
+        """Apply a state, with its document and revisions; emits no event.
 
         Raises:
-            ValueError: no handle can be in that state; nothing was changed.
+            ValueError: the state is impossible; nothing was changed.
         """
-        stood = Standing(checked_pos(state.pos), max(state.symbol_line, 0), state.symbol_gone)
+        position = Position(checked_pos(state.pos), max(state.symbol_line, 0), state.symbol_gone)
         tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
         if not revision.same_as(self._revision):
             self._outlined, self._awaits_outline = None, False
         self._document, self._revision, self._rendered = document, revision, None
-        self._standing, self._tokens, self._lod = stood, tokens, lod
+        self._position, self._tokens, self._lod = position, tokens, lod
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time
@@ -572,7 +595,7 @@ class ViewHandle(NodeBase):
         self._last_touched = state.last_touched
         self._dirty = {what: what in state.dirty for what in self._dirty}
         self.favour(state.pinned)
-        self._tell_holders()
+        self._notify_holders()
 
     # --- content -----------------------------------------------------------------------------------------------------
 
@@ -583,7 +606,7 @@ class ViewHandle(NodeBase):
         before, self._revision = self._revision, revision
         if revision is not before and not revision.same_as(before):
             self._outlined, self._awaits_outline = None, False
-            self._standing = self._standing.followed(revision, self._outlining())
+            self._position = self._position.followed(revision, self._outlining())
             self._summary = ""
             self._touch("source")
 
@@ -592,9 +615,9 @@ class ViewHandle(NodeBase):
         self._dirty[what] = True
         self._rendered = None
 
-    def _move(self, stands: Standing) -> None:
-        if stands != self._standing:
-            self._standing = stands
+    def _move(self, position: Position) -> None:
+        if position != self._position:
+            self._position = position
             self._touch("pos")
 
     def _line_after(self, line: int, tokens: int) -> int:

@@ -28,7 +28,7 @@ import anyio
 
 from ..core.programs import CommandOutcome, CommandRequest
 from ..core.tokens import counter
-from ..files.outline.indentation import IndentationOutliner
+from ..files.outline.fallbacks import IndentationOutliner
 from .connected_environment import ConnectedEnvironment
 from .connection import Capture, Connection
 from .control_channel import Death, MessageReader

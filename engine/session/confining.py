@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from ..context.tail.feed import before_phrase
+from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
 from ..files.protected import Mark, Protection

@@ -30,7 +30,8 @@ from ..core.clock import Clock, Entropy, SystemClock, SystemEntropy
 from ..core.errors import InvalidRequestError, StoreError
 from ..core.programs import ServerProcess, ServerRequest
 from ..core.settings import DEFAULT_MODEL, Settings
-from ..files.safe_open import FOLDER, keep_out, sweep
+from ..files.safe_open import keep_out
+from ..files.temporary_files import FOLDER, sweep
 from ..log.redaction import Redactor
 from ..log.secrets import redactor_of
 from ..log.store import open_store

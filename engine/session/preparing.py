@@ -21,12 +21,14 @@ from ..core.encodings import decode
 from ..core.errors import EngineError, StoreError
 from ..core.ids import MessageId, Minter, ObjId, PayloadId
 from ..files.disk import Disk
+from ..files.manifest import Listed, is_glob, manifest_of, place_of
 from ..files.outline import model as outlines
-from ..files.outline.indentation import IndentationOutliner
+from ..files.outline.fallbacks import IndentationOutliner
 from ..files.outline.model import TOP, Kind, Outline, Outliner, Symbol
-from ..files.outlines import Declared, packed, ranked, utf8
+from ..files.outlines import utf8
+from ..files.overview import Declared, packed, ranked
 from ..files.paging import is_page
-from ..files.revision import Found, Listed, decoded, digest_of, is_glob, manifest_of, place_of
+from ..files.revision import Found, decoded, digest_of
 from ..files.ticks import chosen
 from ..log.event_log import EventLog
 from ..log.events.conversation import UserMessage

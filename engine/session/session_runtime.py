@@ -13,11 +13,11 @@ from typing import TypeVar
 from ..context.models import close_model
 from ..context.tail.feed import LogNews
 from ..context.tail.prompt import Account
-from ..context.tail.standing import SentProjections
+from ..context.tail.sent_prompts import SentProjections
 from ..context.view.condensation import Cut
 from ..core.ids import StatementId
 from ..core.settings import DEFAULT_MODEL
-from ..files import safe_open
+from ..files import temporary_files
 from ..files.search.commands import find_ripgrep
 from ..files.sources import Editor
 from ..files.tails import FeedItem, Looked
@@ -90,7 +90,7 @@ class SessionRuntime:
         workspace = Workspace(
             parts.cwd,
             parts.directories,
-            records=str(settings.state_dir / safe_open.FOLDER),
+            records=str(settings.state_dir / temporary_files.FOLDER),
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)

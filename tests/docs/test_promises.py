@@ -16,7 +16,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_crashes.py::test_a_crash_at_any_instant_loses_nothing_that_was_shown",
     ),
     "Sessions can be loaded again.": (
-        "tests/engine/files/test_looks.py::test_what_is_too_much_for_one_step_is_recorded_and_not_sent",
+        "tests/engine/files/test_looks.py::test_contents_beyond_the_limit_are_recorded_but_not_sent",
         "tests/engine/runtime/test_contract_seen.py::"
         "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
         "tests/e2e/test_past_findings.py::test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now",
@@ -187,25 +187,24 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/files/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
     ),
     "Views, groups and the tail of a prompt never exceed their budgets.": (
-        "tests/engine/files/test_levels.py::test_no_render_passes_its_budget_and_each_is_exact_and_pure",
+        "tests/engine/files/test_levels.py::test_every_render_is_exact_pure_and_within_its_budget",
         "tests/engine/files/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
-        "tests/engine/files/test_group_summary.py::test_no_summary_is_above_its_budget_and_its_tokens_are_exact",
-        "tests/engine/context/tail/test_sections.py::"
-        "test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget",
+        "tests/engine/files/test_group_summary.py::test_a_summary_is_exact_and_within_its_budget",
+        "tests/engine/context/tail/test_sections.py::test_a_tail_is_exact_and_within_its_budget",
         "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
     ),
     "Files of up to 1 GB can be viewed a window at a time": (
-        "tests/engine/files/test_paged_views.py::test_a_window_is_the_same_as_if_the_text_were_held",
-        "tests/engine/files/test_paged_views.py::test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost",
+        "tests/engine/files/test_paged_views.py::test_a_window_equals_that_of_a_text_in_memory",
+        "tests/engine/files/test_paged_views.py::test_a_shown_page_stays_and_others_are_lost",
         "tests/engine/files/test_paged_views.py::test_what_is_appended_is_told_with_its_lines",
-        "tests/engine/files/test_paged_views.py::test_what_needs_all_of_the_text_is_one_line_that_says_what_works",
+        "tests/engine/files/test_paged_views.py::test_levels_that_need_the_whole_text_say_alternatives",
         "tests/engine/files/test_paged_views.py::test_binary_empty_and_larger_files_are_one_line",
         "tests/engine/session/test_large_files.py::"
         "test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_kept",
     ),
     "A view can follow a symbol": (
-        "tests/engine/files/test_symbol_positions.py::test_a_view_at_a_symbol_follows_it",
-        "tests/engine/files/test_symbol_positions.py::test_a_view_whose_symbol_is_gone_says_so_and_stays_near",
+        "tests/engine/files/test_document.py::test_a_view_at_a_symbol_follows_it",
+        "tests/engine/files/test_document.py::test_a_view_whose_symbol_is_gone_stays_near",
     ),
     "Outlining is safe for any text.": (
         "tests/engine/runtime/test_outlines.py::"
@@ -215,9 +214,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "A group always summarises its current members": (
         "tests/acceptance/test_groups.py::"
         "test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows",
-        "tests/engine/files/test_group_globs.py::"
-        "test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out",
-        "tests/engine/files/test_group_globs.py::test_files_come_change_and_go_at_ticks_alone",
+        "tests/engine/files/test_globs.py::test_a_glob_shows_matching_files_that_are_not_ignored",
+        "tests/engine/files/test_globs.py::test_files_come_change_and_go_at_ticks_alone",
         "tests/acceptance/test_groups.py::test_many_files_are_listed_until_an_overview_by_references_is_prepared",
     ),
     "Views and groups change only in statements and at ticks.": (
@@ -258,9 +256,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/log/test_secrets.py::test_what_is_plainly_no_secret_stays",
     ),
     "Only regular files are opened": (
-        "tests/engine/files/test_confinement.py::test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside",
-        "tests/engine/files/test_confinement.py::test_what_is_no_regular_file_is_named_and_does_not_block",
-        "tests/engine/files/test_confinement.py::test_a_hard_link_is_where_it_is",
+        "tests/engine/files/test_safe_open.py::test_a_swapped_link_leads_to_nothing_outside",
+        "tests/engine/files/test_safe_open.py::test_special_files_are_named_and_do_not_block",
+        "tests/engine/files/test_safe_open.py::test_a_hard_link_is_where_it_is",
         "tests/engine/session/tools/test_landing.py::test_nothing_lands_outside_while_links_are_swapped",
         "tests/engine/session/tools/test_searching.py::test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere",
     ),
@@ -288,7 +286,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_provider.py::test_a_model_without_tools_writes_its_statements_and_reads_their_results",
         "tests/engine/session/test_without_tools.py::"
         "test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back",
-        "tests/engine/context/models/test_blocks.py::test_all_else_is_shown_as_it_is",
+        "tests/engine/context/models/test_written_replies.py::test_all_else_is_shown_as_it_is",
     ),
     "No output can control your terminal": (
         "tests/e2e/test_run.py::test_nothing_that_is_printed_read_or_said_controls_the_terminal",
@@ -305,8 +303,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/context/models/test_library.py::test_no_step_begins_while_a_session_works",
     ),
     "The cost of a turn does not grow with the session.": (
-        "tests/engine/context/view/test_enforcement.py::"
-        "test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once",
+        "tests/engine/context/view/test_enforcement.py::test_an_orderly_view_is_read_without_enforcement",
         "tests/engine/session/test_projector.py::test_a_projection_of_a_grown_view_looks_at_what_is_new_alone",
     ),
     "HTTP access needs the token": (

@@ -19,7 +19,7 @@ import pytest
 
 from engine.context.models.provider import ProviderModel
 from engine.context.models.providers import route_to
-from engine.context.tail.standing import SentProjections, prompt_of
+from engine.context.tail.sent_prompts import SentProjections, prompt_of
 from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
 from engine.log.events import Event

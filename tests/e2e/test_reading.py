@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.context.tail.sections import EARLIER, HEADING
+from engine.context.tail.section_parts import EARLIER, NEW
 from tests.support.agents import Agent
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
@@ -46,7 +46,7 @@ def newest(asked: Asked) -> str:
 
 def told(server: LlmServer) -> list[bool]:
     """Of each prompt, whether it tells of the change as new."""
-    return [CHANGE in newest(asked).partition(HEADING)[2].partition(EARLIER)[0] for asked in server.asked]
+    return [CHANGE in newest(asked).partition(NEW)[2].partition(EARLIER)[0] for asked in server.asked]
 
 
 def follow(agent: Agent, server: LlmServer, session: str, project: Path) -> None:

@@ -14,7 +14,7 @@ from engine.core.tokens import count
 from engine.files.buffers import AskEditor, nobody
 from engine.files.disk import Sizes
 from engine.files.node import NodeBase
-from engine.files.outline.indentation import IndentationOutliner
+from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.outline.model import Outliner
 from engine.files.revision import digest_of
 from engine.files.tails import FeedItem, News, StandingRender

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.grammars import GrammarError, outline_by_grammar
-from engine.files.outline.indentation import outline_by_indentation
 from engine.files.outline.languages import language_of
 from engine.files.outline.model import Outline
 

@@ -35,8 +35,8 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.output import ColorDepth, Output
 
-from ...context.tail.feed import entered_sentence
 from ...context.tail.results import result_text
+from ...context.tail.rights import entered_sentence
 from ...core.text import as_printed, code_span, fenced, plural
 from ...core.toolbox import INJECTED, TOOLS
 from ...log.branches import BranchRow

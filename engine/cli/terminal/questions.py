@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...context.tail.feed import rebuild_sentence
+from ...context.tail.rights import rebuild_sentence
 from ...core.diff import is_cut
 from ...core.text import legible_line, plural, source_text
 from ...log.permissions import (

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...context.tail.feed import divergence_phrase, entered_line, entered_sentence, moved_sentence
+from ...context.tail.feed import divergence_phrase, moved_sentence
 from ...context.tail.results import REST_LEFT_OUT, given_text, output_text, printed_text
+from ...context.tail.rights import entered_line, entered_sentence
 from ...core.ids import MessageId, StatementId, ToolCallId
 from ...core.text import as_printed, cut_middle, divided, plural, source_text, visible
 from ...core.toolbox import call_title, tool_named

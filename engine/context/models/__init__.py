@@ -1,5 +1,7 @@
-"""Who decides what to do next. One file per kind of model, one row per name; each is imported when it is chosen,
-because a provider takes seconds to import."""
+"""The kinds of models: a module for each, and a row for each name.
+
+A module is imported when its kind is chosen, because a provider takes seconds to import.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,10 @@ MODELS: Final[dict[str, Callable[[str], Model]]] = {"direct": _direct, "scripted
 
 
 def make_model(spec: str) -> Model:
-    """The model that `spec` names: `<kind>` or `<kind>:<argument>`.
+    """Make the model of `spec`: `<kind>` or `<kind>:<argument>`.
 
     Raises:
-        InvalidRequestError: there is no such kind, or its argument cannot be used.
+        InvalidRequestError: the kind is unknown, or its argument invalid.
     """
     kind, _, argument = spec.partition(":")
     make = MODELS.get(kind)
@@ -56,9 +58,9 @@ def make_model(spec: str) -> Model:
 
 
 def loading_steps(spec: str) -> Sequence[Callable[[], None]]:
-    """What loads all that the first reply of the model `spec` needs when called one after the other, on any thread.
+    """Return functions that load all that the first reply of `spec`'s model needs, to be called in order on any thread.
 
-    Nothing for models that need nothing more. Raises InvalidRequestError where `make_model` does for a provider.
+    Empty if nothing must be loaded. Raises InvalidRequestError like `make_model`, for a provider.
     """
     kind, _, argument = spec.partition(":")
     if kind != "provider":
@@ -69,9 +71,9 @@ def loading_steps(spec: str) -> Sequence[Callable[[], None]]:
 
 
 async def close_model(model: Model, seconds: float = CLOSE_SECONDS) -> None:
-    """Has the model close what it has opened, within so many seconds; what goes wrong is logged and no more.
+    """Close the model within some seconds; a failure is only logged.
 
-    Because nothing of the session depends on it, and its close must neither fail nor wait for somebody's server.
+    The session does not depend on it, and its close must neither fail nor wait for a server.
     """
     with anyio.move_on_after(seconds, shield=True) as limit:
         try:

@@ -1,6 +1,8 @@
-"""Works without a language model: what the user types is the statement. A REPL in the editor over the same machinery.
+"""Models without a provider: the user's Python, a script, or a failure.
 
-Prose is answered with what this is and how to configure a model. Chosen when nothing is configured.
+`direct` is used when no model is configured: a REPL in the editor on the same machinery. It answers prose with how to
+configure a model. `scripted` streams replies from a file, for tests, demonstrations and teaching. `UnusableModel`
+replaces a configured model that does not exist.
 """
 
 from __future__ import annotations
@@ -47,16 +49,16 @@ To script replies: REWINDOW_MODEL=scripted:REPLIES.jsonl."""
 
 
 def _help() -> str:
-    """What this is, and how to configure a model."""
+    """Explain the direct model, and how to configure another."""
     if find_spec("pydantic_ai") is not None:
         return _HELP.format(extra="")
-    from ...core.installation import extra_command  # because hardly anybody gets here, and it reads files
+    from ...core.installation import extra_command  # because this is rare, and it reads files
 
     return _HELP.format(extra=f"\nFirst install what it needs: {extra_command('providers')}")
 
 
 def statement_in(text: str) -> str | None:
-    """The Python cell in `text`: all of it, a fenced block, or a `<script>` form; None where there is none."""
+    """Return the Python cell in `text`: all of it, a fenced block, or a `<script>` block; None without one."""
     _, found, rest = text.partition(OPENING)
     source, closed, _ = rest.partition(CLOSING)
     if found and closed:
@@ -80,7 +82,7 @@ class DirectModel:
         last = prompt.messages[-1] if prompt.messages else None
         match last:
             case ToolResult():
-                pass  # because what the user typed was answered when it ended, by whoever shows the session
+                pass  # the result of a typed statement is the answer, and is shown already
             case UserMessage(attachments=attachments) if any(map(is_long_text, attachments)):
                 yield TextDelta(f"That is longer than a statement may be ({MAX_TEXT_CHARS:,} characters).")
             case UserMessage(text=text, attachments=attachments) if attachments and not text.strip():
@@ -93,21 +95,14 @@ class DirectModel:
         yield ReplyEnded()
 
     async def aclose(self) -> None:
-        """Nothing is open."""
-
-
-# scripted:
-# Replies from a file, one per model call: for tests, demonstrations and teaching. Streams like a real model does.
-#
-# The file holds one JSON object per line with the fields of `Reply`, all optional. After the last line the model ends
-# every turn at once.
+        """Do nothing."""
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the script.
+    """A line of the script.
 
-    `chunk` cuts text and reasoning into deltas of so many characters (0: one delta), `pause` waits so many seconds
-    before each; `error` fails the call after what was streamed.
+    `chunk` splits text and reasoning into deltas of this many characters (0: one delta), with a `pause` in seconds
+    before each. `error` fails the call after what was streamed.
     """
 
     reasoning: str = ""
@@ -120,7 +115,10 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedModel:
-    """Plays `replies` in order, one per call."""
+    """Streams `replies` in order, one for each call.
+
+    Then ends every turn at once.
+    """
 
     name = "scripted"
     summarizes = False
@@ -130,7 +128,10 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str) -> ScriptedModel:
-        """Raises InvalidRequestError for a file that cannot be read or a line that is no reply."""
+        """Read a script: a JSON object on each line with fields of `Reply`, all optional.
+
+        Raises InvalidRequestError for an unreadable file or an invalid line.
+        """
         decoder = msgspec.json.Decoder(Reply)
         try:
             lines = Path(path).expanduser().read_text("utf-8").splitlines()
@@ -160,7 +161,7 @@ class ScriptedModel:
         yield ReplyEnded(reply.cause)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def _pieces(text: str, size: int) -> list[str]:
@@ -169,12 +170,8 @@ def _pieces(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)] if size > 0 else [text]
 
 
-# unusable:
-# A model that cannot be used: every reply fails with the sentence that says why. What works without one goes on.
-
-
 class UnusableModel:
-    """Takes the place of a model that the settings name and that there is not."""
+    """Replaces a configured model that does not exist: every reply fails with the reason, everything else works."""
 
     summarizes = False
 
@@ -183,9 +180,9 @@ class UnusableModel:
         self._sentence = sentence
 
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        """Raises ModelUnusableError, always."""
+        """Raise ModelUnusableError."""
         raise ModelUnusableError(self._sentence)
-        yield  # because a reply is a generator
+        yield  # makes it a generator
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""

@@ -1,7 +1,9 @@
-"""The conversation of a View as exchanges: a reply of the model, the results of its calls, what was said after it.
+"""The messages of a model call: a View as exchanges, and these in pydantic-ai's types for any provider.
 
-Owns the shape that every LLM API asks for, whatever the log looks like: each call is answered right after the reply
-that made it, once, and nothing stands between. Must not know any API. Called by `messages`.
+An exchange is a reply of the model, the results of its calls, and the texts after it: the shape that every API
+requires, whatever the log looks like. Roles alternate, the first and last message are the user's, no text is blank,
+every call is answered in the next message, and thinking is sent back only to the provider that signed it. Must not know
+wire formats, which pydantic-ai does. Imports pydantic-ai, so `provider` imports it late. Called by `provider_stream`.
 """
 
 from __future__ import annotations
@@ -36,35 +38,41 @@ from ..tail.results import with_note, written_call, written_result
 from ..view import Summary, Window
 from .providers import Provider
 
-Said = AgentText | AgentReasoning | ToolCall
+ReplyEvent = AgentText | AgentReasoning | ToolCall
 
 
 @dataclass(slots=True)
 class Exchange:
-    """`reply` is empty only in the first one; `results` are those of its calls; `said` holds no blank texts."""
+    """`reply` is empty only in the first exchange.
+
+    `results` are those of its calls; `texts` has no blank texts.
+    """
 
     response: LlmResponseId | None = None
-    reply: list[Said] = field(default_factory=list[Said])
+    reply: list[ReplyEvent] = field(default_factory=list[ReplyEvent])
     results: dict[ToolCallId, ToolResult] = field(default_factory=dict[ToolCallId, ToolResult])
-    said: list[str] = field(default_factory=list[str])
+    texts: list[str] = field(default_factory=list[str])
     answered: bool = False
 
     @property
     def calls(self) -> Sequence[ToolCall]:
         return [event for event in self.reply if isinstance(event, ToolCall)]
 
-    def continued_by(self, event: Said) -> bool:
-        """Whether `event` is of the same reply. Where a log names no replies, a result ends one."""
-        if not self.reply or self.said or event.llm_response_id != self.response:
+    def continued_by(self, event: ReplyEvent) -> bool:
+        """Return whether `event` is part of the same reply.
+
+        If a log names no replies, a result ends one.
+        """
+        if not self.reply or self.texts or event.llm_response_id != self.response:
             return False
         return self.response is not None or not self.answered
 
 
 def exchanges(events: Iterable[Event]) -> list[Exchange]:
-    """The exchanges in order, the first without a reply.
+    """Divide events into exchanges, in order, the first without a reply.
 
-    A call keeps its own result, wherever it comes; a second result or call of one id, a result without a call, and
-    what a statement called itself are left out. A call without a result stays, for whoever says so.
+    A call keeps its own result, wherever that is. A second result or call with one id, a result without a call, and
+    calls by statements are omitted. A call without a result is kept; the caller handles it.
     """
     entries = list(events)
     results: dict[ToolCallId, ToolResult] = {}
@@ -77,17 +85,17 @@ def exchanges(events: Iterable[Event]) -> list[Exchange]:
         last = found[-1]
         match event:
             case UserMessage():
-                _say(last, user_text(event))
+                _add_text(last, user_text(event))
             case Summary():
-                _say(last, f"[What happened before, summed up]\n{event.text}")
+                _add_text(last, f"[What happened before, summed up]\n{event.text}")
             case ToolResult():
                 last.answered = last.answered or event.tool_call_id in last.results
             case AgentText() | AgentReasoning() if event.text.strip() or isinstance(event, AgentReasoning):
-                _exchanges_reply(found, event)
+                _exchange_of(found, event)
             case ToolCall(parent_id=None) if event.tool_call_id not in called:
                 called.add(event.tool_call_id)
                 result = results.get(event.tool_call_id)
-                holder = _exchanges_reply(found, event)
+                holder = _exchange_of(found, event)
                 if result is not None:
                     holder.results[event.tool_call_id] = result
             case _:
@@ -95,42 +103,40 @@ def exchanges(events: Iterable[Event]) -> list[Exchange]:
     return found
 
 
-def _say(exchange: Exchange, text: str) -> None:
+def _add_text(exchange: Exchange, text: str) -> None:
     if text.strip():
-        exchange.said.append(text)
+        exchange.texts.append(text)
 
 
-def _exchanges_reply(found: list[Exchange], event: Said) -> Exchange:
-    """The exchange that holds `event` now: the last one, or a new one where the last is of another reply."""
+def _exchange_of(found: list[Exchange], event: ReplyEvent) -> Exchange:
+    """Return the exchange of `event`: the last one, or a new one for another reply."""
     if not found[-1].continued_by(event):
         found.append(Exchange(response=event.llm_response_id))
     found[-1].reply.append(event)
     return found[-1]
 
 
-# messages:
-# What a model reads, as messages of pydantic-ai, which knows the wire format of each provider.
-#
-# Owns how exchanges become requests and responses: roles alternate, the first and the last message are the user's,
-# nothing is blank, every call is answered in the next message, and thinking goes back to who signed it or not at all.
-# Imports pydantic-ai, so it is imported as `library` says.
+# --- messages --------------------------------------------------------------------------------------------------------
+
 
 CONTINUED: Final = "(continue)"
-"""Stands where an API asks for a user's message and there is none: before, between and after replies."""
+"""The user's message if an API requires one and there is none."""
 NO_OUTPUT: Final = "(no output)"
 NO_RESULT: Final = "(no result)"
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""What every API takes: Anthropic's pattern, at OpenAI's length."""
+"""Ids that every API accepts: Anthropic's pattern, OpenAI's length."""
 _TOOL_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ID_MARK: Final = "|"
-"""Between the id of a thinking item and its signature, which is base64 and has none."""
+"""Separates the id of a thinking item from its signature, which is base64 and does not contain it."""
 
 
 class Dialect(Struct, frozen=True):
-    """Whose API a conversation is written for; `system` is what pydantic-ai calls it in messages.
+    """The API that a conversation is written for.
 
-    Without `calls_tools` calls and their results are text, and no thinking goes back, as APIs want it beside calls
-    alone.
+    `system` is pydantic-ai's name of it in messages.
+
+    Without `calls_tools` calls and results are text, and no thinking is sent back, because APIs accept it beside calls
+    only.
     """
 
     provider: Provider
@@ -139,7 +145,7 @@ class Dialect(Struct, frozen=True):
 
 
 def signature_of(part: ThinkingPart) -> str | None:
-    """The signature to keep of a thinking part, with the part's id where it has one: both must go back."""
+    """Return the signature to keep of a thinking part, with the part's id if it has one: both are sent back."""
     if not part.signature:
         return None
     return f"{part.id}{_ID_MARK}{part.signature}" if part.id else part.signature
@@ -148,40 +154,42 @@ def signature_of(part: ThinkingPart) -> str | None:
 def to_messages(
     source: Window | Iterable[Event], dialect: Dialect, *, instructions: str = "", tail: str = ""
 ) -> list[ModelMessage]:
-    """The messages of one model call, never empty and ending in a request, which carries the instructions.
+    """Return the messages of a call, never empty.
+
+    The last is a request and has the instructions.
 
     Args:
-        source: a View, of which the enforced reading is taken, or the events of one.
-        dialect: whose API it is for.
+        source: a View, whose enforced events are used, or events.
+        dialect: the API.
         instructions: the system prompt.
-        tail: goes last in the last request.
+        tail: the end of the last request.
     """
     events = source.ready(open_run=True) if isinstance(source, Window) else source
     messages: list[ModelMessage] = []
     returns: list[ModelRequestPart] = []
-    said: list[str] = []
+    texts: list[str] = []
     for exchange in exchanges(events):
         if reply := _reply(exchange, dialect):
-            messages += [_request(returns, said), ModelResponse(parts=reply, provider_name=dialect.system)]
-            returns, said = _answers(exchange, dialect)
-        said += exchange.said
+            messages += [_request(returns, texts), ModelResponse(parts=reply, provider_name=dialect.system)]
+            returns, texts = _answers(exchange, dialect)
+        texts += exchange.texts
     if dialect.provider.cache_points:
-        last = _request(returns, said)
+        last = _request(returns, texts)
         last.parts = [*last.parts, UserPromptPart([CachePoint(), tail] if tail.strip() else [CachePoint()])]
     else:
-        last = _request(returns, [*said, tail] if tail.strip() else said)
+        last = _request(returns, [*texts, tail] if tail.strip() else texts)
     last.instructions = instructions or None
     return [*messages, last]
 
 
-def _request(returns: Sequence[ModelRequestPart], said: Sequence[str]) -> ModelRequest:
-    # One text and not several, because templates of local models refuse two user messages in a row.
-    text = "\n\n".join(said) if said or returns else CONTINUED
+def _request(returns: Sequence[ModelRequestPart], texts: Sequence[str]) -> ModelRequest:
+    # One text, because templates of local models refuse two user messages in a row.
+    text = "\n\n".join(texts) if texts or returns else CONTINUED
     return ModelRequest(parts=[*returns, UserPromptPart(text)] if text else list(returns))
 
 
 def _answers(exchange: Exchange, dialect: Dialect) -> tuple[list[ModelRequestPart], list[str]]:
-    """What the calls of a reply are answered: as results, or as what the user says first."""
+    """Return the answers to the calls of a reply: results, and texts that the user says first."""
     if dialect.calls_tools:
         return [_returned(call, exchange) for call in exchange.calls], []
     return [], [with_note(written_result(_result(call, exchange)), call) for call in exchange.calls]
@@ -200,13 +208,16 @@ def _result(call: ToolCall, exchange: Exchange) -> str:
 
 
 def _reply(exchange: Exchange, dialect: Dialect) -> list[ModelResponsePart]:
-    """Thinking, text, calls, in the order in which APIs want them; empty where nothing of it can be sent."""
+    """Return thinking, text and calls in the order that APIs require.
+
+    Empty if none can be sent.
+    """
     calls = exchange.calls
     if not dialect.calls_tools:
         texts = [event.text for event in exchange.reply if isinstance(event, AgentText)]
         written = "\n\n".join([*texts, *map(written_call, calls)])
         return [TextPart(written)] if written else []
-    # The calls know all the thinking of their reply, in order, and condensation cannot part them from it.
+    # Calls have all the thinking of their reply, in order, and condensation cannot separate them.
     blocks = list(dict.fromkeys(block for call in calls for block in call.thinking))
     parts: list[ModelResponsePart] = [
         _thinking(block, dialect)
@@ -232,13 +243,13 @@ def _goes_back(block: ThinkingBlock | AgentReasoning, dialect: Dialect) -> bool:
 
 
 def _signature(block: ThinkingBlock | AgentReasoning) -> tuple[str | None, str]:
-    """The id and the signature that `signature_of` joined."""
+    """Split the id and the signature that `signature_of` joined."""
     identity, mark, signature = (block.signature or "").rpartition(_ID_MARK)
     return identity if mark else None, signature
 
 
 def _is_base64(text: str) -> bool:
-    # Gemini's are bytes: one that cannot be read would spoil every later request, and an import may bring it.
+    # Gemini's are bytes: an unreadable one, perhaps from an import, would make every later request fail.
     try:
         return bool(b64decode(text, validate=True))
     except ValueError:
@@ -264,5 +275,5 @@ def _tool_name(call: ToolCall) -> str:
 
 
 def _call_id(call: ToolCallId) -> str:
-    """The id itself where every API takes it, else one made of it: it may come from another provider."""
+    """Return the id, or one made of it if some API would refuse it: another provider may have made it."""
     return call if _CALL_ID.fullmatch(call) else f"call_{blake2b(call.encode(), digest_size=16).hexdigest()}"

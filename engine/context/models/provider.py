@@ -1,16 +1,19 @@
-"""Loading a provider's library: some 800 modules, or 3,500 of Anthropic's, that take one to three seconds of processor.
+"""Models of providers: retries, and loading pydantic-ai ahead of the first reply.
 
-A reply cannot begin without them, and an event loop stalls for whatever holds the interpreter's lock meanwhile. So they
-are loaded ahead of need on a thread, in steps between which whoever asked may wait until nothing else goes on. A
-reply that comes before waits for the step that is under way and loads what is missing itself. While a step is under way
+Any provider that pydantic-ai knows works, as `provider:<provider>:<model>`, with the extra `providers`. A call is
+repeated only if nothing was streamed. Must not know wire formats.
 
-- no other thread loads any of it, because the import system resolves a deadlock between two threads by giving one of
-  them a module that is half there;
-- garbage is not collected, because each pass would look at all that was loaded so far (up to 60 ms) and free nothing;
-- threads that wait for the interpreter's lock get it ten times sooner than they usually would.
+The library has some 800 modules, or 3,500 with Anthropic's, which take one to three seconds of processor time. No reply
+can begin without them, and whatever holds the interpreter's lock stalls the event loop. So a thread loads them early,
+in steps; between steps the caller may wait until the session is idle. An early reply waits for the current step and
+loads the rest itself. During a step
 
-What is left is what C code does without giving the lock away, such as reading a large module's bytecode: 5 to 15 ms.
-Must not know what a model is. Called by `provider`, on threads.
+- no other thread loads any of them, because the import system resolves a deadlock of two threads by giving one of them
+  a half-loaded module;
+- garbage collection is off, because each pass would look at all that was loaded (up to 60 ms) and free nothing;
+- waiting threads get the interpreter's lock ten times sooner than usual.
+
+What remains is C code that keeps the lock, such as reading a large module's bytecode: 5 to 15 ms.
 """
 
 from __future__ import annotations
@@ -41,24 +44,27 @@ if TYPE_CHECKING:
 _CLIENT: Final = f"{__package__}.provider_stream"
 _BEFORE: Final = ("httpx2", "griffe", "genai_prices", "pydantic_graph")
 _AFTER: Final = ("pydantic_ai", _CLIENT)
-"""What every provider needs, before and after what is its own, in an order that makes no step half of it all.
+"""Modules that every provider needs before and after its own, so that steps have similar sizes.
 
-Only the sizes of the steps depend on these names: a version of the library that has others loads as much in the end."""
+Only the sizes depend on these names: another version of the library loads the same in total.
+"""
 _LOADING: Final = threading.Lock()
 _SWITCH_SECONDS: Final = 0.0005
 
 
 def steps(own: Sequence[str]) -> list[Callable[[], None]]:
-    """What loads the library when called one after the other; `own` are the modules of a provider.
+    """Return functions that load the library.
 
-    None raises: what is wrong is told by the reply that needs it.
+    `own` are the modules of a provider.
+
+    None of them raises: the reply that needs a module reports the failure.
     """
     return [partial(_load, name) for name in (*_BEFORE, *own[:1], *_AFTER, *own[1:])]
 
 
 @contextmanager
 def loading() -> Generator[None]:
-    """Nobody else loads anything of the library meanwhile, and nothing stands in the way of whoever does."""
+    """Load something of the library, with exclusive access and few interruptions."""
     with _LOADING:
         there, interval, collects = len(sys.modules), sys.getswitchinterval(), gc.isenabled()
         gc.disable()
@@ -68,7 +74,7 @@ def loading() -> Generator[None]:
         finally:
             sys.setswitchinterval(interval)
             if len(sys.modules) > there:
-                gc.freeze()  # because modules live on, and every later collection would look at them
+                gc.freeze()  # because modules stay, and every later collection would look at them
             if collects:
                 gc.enable()
 
@@ -78,29 +84,25 @@ def _load(name: str) -> None:
         import_module(name)
 
 
-# provider:
-# A real language model: any provider that pydantic-ai reaches, behind the extra `providers`.
-#
-# Owns retries before anything was streamed. Its library takes seconds to import: `library` says how that is done
-# ahead of the first reply, and what a reply does that comes sooner. Must not know wire formats. Chosen as
-# `provider:<provider>:<model>`.
+# --- the model -------------------------------------------------------------------------------------------------------
+
 
 EXTRA: Final = "providers"
 ATTEMPTS: Final = 5
-"""How often one call is made at most."""
+"""Largest number of attempts for a call."""
 FIRST_PAUSE: Final = 0.5
-"""Seconds before the second attempt; doubled for each later one, and spread by half to either side."""
+"""Seconds before the second attempt, doubled for each later one, with a random spread of half."""
 LONGEST_PAUSE: Final = 60.0
-"""Seconds. A provider that asks for more is not waited for."""
+"""Seconds. If a provider asks for a longer pause, the call fails."""
 
 
 class ProviderModel:
-    """Streams replies of the model at the end of `route`.
+    """Streams replies of the model at `route`.
 
     Args:
         route: the provider and its model.
-        pause: waits so many seconds.
-        chance: a number in [0, 1) for the spread of pauses.
+        pause: waits for some seconds.
+        chance: returns a number in [0, 1) for the spread of pauses.
     """
 
     summarizes = True
@@ -118,7 +120,10 @@ class ProviderModel:
 
     @classmethod
     def from_spec(cls, spec: str, environ: Mapping[str, str] = os.environ) -> ProviderModel:
-        """Raises InvalidRequestError for a spec without provider and model, or where the extra is not installed."""
+        """Make the model.
+
+        Raises InvalidRequestError without a provider, a model or the extra.
+        """
         route = route_to(spec, environ)
         if find_spec("pydantic_ai") is None:
             raise InvalidRequestError(f"model `provider:{spec}` needs the extra `{EXTRA}`: {extra_command(EXTRA)}")
@@ -129,7 +134,10 @@ class ProviderModel:
         return self._route.name
 
     async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        """One reply. Raises ModelError, ContextTooLongError; what was streamed before stays said."""
+        """Stream a reply.
+
+        Raises ModelError, ContextTooLongError; streamed text remains.
+        """
         attempt = 0
         while True:
             attempt += 1
@@ -150,7 +158,7 @@ class ProviderModel:
             await self._pause(wait)
 
     async def aclose(self) -> None:
-        """Closes the connections, if there are any."""
+        """Close the connections."""
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
@@ -166,23 +174,23 @@ class ProviderModel:
 
 
 def _counted(failure: ProviderFailure, attempts: int) -> ModelError:
-    """The error to raise, with the number of attempts where there was more than one."""
+    """Return the error to raise, with the number of attempts if there were several."""
     error = failure.error
     return error if attempts == 1 else type(error)(f"{str(error).rstrip('.')} (tried {attempts} times)")
 
 
 def loading_steps(spec: str, environ: Mapping[str, str] = os.environ) -> Sequence[Callable[[], None]]:
-    """What loads all that the first reply of `spec`'s model needs; see `library.steps`.
+    """Return functions that load all that the first reply needs; see `steps`.
 
     Raises:
-        InvalidRequestError: as from `ProviderModel.from_spec`.
+        InvalidRequestError: like `ProviderModel.from_spec`.
     """
     route = route_to(spec, environ)
     return [*steps(route.provider.modules), partial(_rehearse, route)]
 
 
 def _rehearse(route: Route) -> None:
-    # Because making a client loads some more, and because it is told by the first reply if none can be made.
+    # Making a client loads some more modules. The first reply reports a failure.
     with suppress(Exception):
         _connect(route)
 

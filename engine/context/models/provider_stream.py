@@ -1,7 +1,7 @@
-"""What went wrong at a provider: in words for the user, and whether asking again may help.
+"""One request to a provider through pydantic-ai: signals, or an error.
 
-Owns the reading of pydantic-ai's errors, which classify those of every provider. Must not know how a retry is done.
-Imports pydantic-ai, so it is imported as `library` says. Called by `provider_stream`.
+Makes one attempt; `provider` decides about retries, by `ProviderFailure`. Imports pydantic-ai, so `provider` imports it
+late.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _TOO_LONG: Final = (
     "exceeds the available context size",
     "request_too_large",
 )
-"""How OpenAI, vLLM, Anthropic (three ways), Gemini and llama.cpp say that a prompt is too long, in lower case."""
+"""Phrases for a prompt that is too long, of OpenAI, vLLM, Anthropic (three), Gemini and llama.cpp, in lower case."""
 _NO_TOOLS: Final = (
     "does not support tool",
     "doesnt support tool",
@@ -83,8 +83,10 @@ _NO_TOOLS: Final = (
     "tool choice requires",
     "function calling is not enabled",
 )
-"""How servers say that they, or this model, cannot call tools, in lower case and without quotes: Ollama, Bedrock,
-DeepSeek, OpenRouter, Groq, OpenAI (two ways), llama.cpp (three ways), vLLM and Gemini."""
+"""Phrases of servers or models without tools, in lower case and without quotes.
+
+Of Ollama, Bedrock, DeepSeek, OpenRouter, Groq, OpenAI (two), llama.cpp (three), vLLM and Gemini.
+"""
 _QUOTES: Final = str.maketrans("", "", "\"'`")
 
 _LONGEST: Final = 500
@@ -93,14 +95,14 @@ _LONGEST: Final = 500
 def failure_of(
     error: Exception, name: str, variables: Sequence[str], *, calls_tools: bool = True, address: str = ""
 ) -> ProviderFailure:
-    """What `error` means.
+    """Interpret an error.
 
     Args:
         error: raised while a request was made or its answer read.
-        name: what the user calls the model.
-        variables: the environment variables that hold this provider's credentials.
+        name: the model's name for the user.
+        variables: environment variables with this provider's credentials.
         calls_tools: whether the request had tools.
-        address: of the server; empty where it is unknown.
+        address: of the server; empty if unknown.
     """
     text = _words(error)
     server = f"{name} at {address}" if address else name
@@ -113,13 +115,13 @@ def failure_of(
         )
     if isinstance(error, ModelContextWindowExceededError) or _is_too_long(error, text):
         return ProviderFailure(ContextTooLongError(f"{server}: {text}"))
-    # What a provider says about a key may quote it, so only we speak here.
+    # The provider's message about a key may quote it, so it is not shown.
     if isinstance(error, ModelAuthenticationError):
         return ProviderFailure(ModelUnusableError(f"{server} does not accept the credentials: {_set(variables)}"))
     if isinstance(error, UserError):
         return unusable(error, name, variables)
     if isinstance(error, ModelConnectionError):
-        # Who was silent for as long as a read may last is not asked for the same again.
+        # A server that did not answer within the read timeout is not asked again.
         silent = isinstance(error, ModelTimeoutError) and error.phase == "read"
         said = "did not answer in time" if silent else f"cannot be reached: {text}"
         return ProviderFailure(ModelError(f"{server} {said}"), transient=not silent)
@@ -128,7 +130,7 @@ def failure_of(
 
 
 def unusable(error: Exception, name: str, variables: Sequence[str]) -> ProviderFailure:
-    """What it means that a client could not even be made: the user has to set something. Arguments as `failure_of`."""
+    """Interpret a failure to make a client: the user has to configure something. Arguments as for `failure_of`."""
     text = _words(error)
     if "API_KEY" in text and variables:
         return ProviderFailure(ModelUnusableError(f"{name} needs credentials: {_set(variables)}"))
@@ -158,7 +160,7 @@ def _set(variables: Sequence[str]) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The provider's own sentence where there is one, bounded."""
+    """Return the provider's own sentence, if there is one, within a limit."""
     said: object = getattr(error, "body", None)
     for key in ("error", "message"):
         if isinstance(said, dict):
@@ -169,19 +171,17 @@ def _words(error: Exception) -> str:
     return cut_line(text, _LONGEST)
 
 
-# provider stream:
-# One request to a provider through pydantic-ai, and its answer as signals. Makes one attempt; must not retry.
-#
-# Imports pydantic-ai, so it is imported as `library` says. Called by `provider`.
+# --- requests --------------------------------------------------------------------------------------------------------
+
 
 _TOOL: Final = ToolDefinition(name=STATEMENT_TOOL, description=DESCRIPTION, parameters_json_schema=PARAMETERS)
 
 
 class ProviderClient:
-    """A provider's model with its connections, which live as long as this does.
+    """A provider's model with its connections.
 
     Raises:
-        ProviderFailure: there is no such model, or no key for it.
+        ProviderFailure: the model is unknown, or there is no key for it.
     """
 
     def __init__(self, route: Route) -> None:
@@ -195,10 +195,10 @@ class ProviderClient:
         self._provider = route.provider
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        """The answer to one request.
+        """Stream the answer to one request.
 
         Raises:
-            ProviderFailure: whatever went wrong, at any point.
+            ProviderFailure: for any failure, at any point.
         """
         dialect = Dialect(self._provider, self._model.system, prompt.calls_tools)
         messages = to_messages(prompt.messages, dialect, instructions=prompt.instructions, tail=prompt.tail)
@@ -216,11 +216,11 @@ class ProviderClient:
         except ModelError as error:
             raise ProviderFailure(error) from None
         except Exception as error:
-            # The one boundary to foreign code: a server that talks nonsense must not look like a defect of ours.
+            # The only boundary to foreign code: an invalid answer must not look like a bug of Rewindow.
             raise self._failure(error, prompt) from error
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         async with self._model:
             pass
 
@@ -238,12 +238,12 @@ class ProviderClient:
         if self._provider.one_call:
             settings["parallel_tool_calls"] = False
         if not prompt.statements:
-            # The tool stays declared, because Anthropic wants it as long as the conversation has calls of it.
+            # The tool stays declared, because Anthropic requires it as long as the conversation has calls of it.
             settings["tool_choice"] = "none"
         if self._provider.cache_points:
             settings["anthropic_cache_instructions"] = True
         if self._model.profile.get("anthropic_binds_thinking_blocks"):
-            # The tail is never sent twice at one place, so what was thought after it is bound to a prefix that is gone.
+            # The tail is never sent twice in one place, so thinking after it refers to a prefix that is gone.
             settings["anthropic_thinking"] = {
                 "type": "adaptive",
                 "block_binding": {"prefix_mismatch_behavior": "drop_block"},
@@ -252,7 +252,10 @@ class ProviderClient:
 
 
 class _Answer:
-    """Reads the events of one answer. The first call is the reply's statement; a second one is left out."""
+    """Reads the events of an answer.
+
+    The first call is the reply's statement; a second one is omitted.
+    """
 
     def __init__(self, signer: str | None) -> None:
         self._signer = signer
@@ -279,7 +282,10 @@ class _Answer:
                 return []
 
     def finish(self, response: StreamedResponse, statements: bool) -> list[ModelSignal]:
-        """What is known at the end only. Raises ModelError for an answer that broke off."""
+        """Return the signals at the end.
+
+        Raises ModelError for an incomplete answer.
+        """
         used = response.usage
         signals: list[ModelSignal] = []
         details = response.provider_details or {}

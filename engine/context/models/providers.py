@@ -1,7 +1,8 @@
-"""The providers of language models, one row each: the names that users write, and what is particular to each API.
+"""The providers of language models: a row each, what a spec means, and what a user has to set up.
 
-Must not know pydantic-ai beyond the spelling of its providers. A provider without a row works too, where pydantic-ai
-knows it: nothing particular is then asked of it. Read by `routes`, `messages` and `provider_stream`.
+A row has the names that users write, and the properties of each API. A provider without a row works too if pydantic-ai
+knows it. Must not import a provider's library, because an editor waits for this with its first answer. Read by the
+other modules of models, and by `Host` (`setup_of`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ..model import ModelError
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """Where a provider's servers are: at `host` or below, unless the environment's `variable` names another server.
+    """A provider's servers: at `host` or below, unless the environment's `variable` names another server.
 
-    Such a server imitates the API of the provider `otherwise`.
+    That server imitates the API of the provider `otherwise`.
     """
 
     variable: str
@@ -28,18 +29,18 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """One provider with one API of its.
+    """A provider with one API.
 
     Args:
-        name: pydantic-ai's.
-        aliases: other names that users may write.
-        address: what an alias depends on; the provider's own name means this provider wherever it is.
-        variables: environment variables that hold a key, the preferred one first.
-        signs_thinking: takes its signed (or encrypted) thinking back.
-        signs_calls: of these, signs a call rather than the thinking before it.
-        one_call: can be told to ask for one call at a time.
-        cache_points: wants the end of what will be sent again to be marked.
-        modules: of its own that a reply needs, its SDK first; for loading them ahead of need.
+        name: pydantic-ai's name.
+        aliases: other names for users.
+        address: decides what an alias means; the provider's own name means this provider at any address.
+        variables: environment variables for a key, the preferred one first.
+        signs_thinking: accepts its signed (or encrypted) thinking back.
+        signs_calls: also signs a call rather than the thinking before it.
+        one_call: can be told to make one call at a time.
+        cache_points: requires a mark at the end of what will be sent again.
+        modules: its own modules for a reply, its SDK first, to load ahead.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     @property
     def signer(self) -> str | None:
-        """Who signs its thinking; None where nothing signed goes back."""
+        """Who signs its thinking; None if nothing signed is sent back."""
         return self.name if self.signs_thinking else None
 
 
@@ -98,14 +99,11 @@ NAMED: Final = {provider.name: provider for provider in PROVIDERS}
 ALIASED: Final = {alias: provider for provider in PROVIDERS for alias in provider.aliases}
 
 
-# routes:
-# Which provider and which model a spec means. Knows providers by their rows alone.
-#
-# Used by `provider` and `provider_stream`.
+# --- routes ----------------------------------------------------------------------------------------------------------
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """A model to call: `name` as the user wrote it, its provider, `model` pydantic-ai's string."""
+    """A model to call: `name` as the user wrote it, its provider, and `model`, pydantic-ai's string."""
 
     name: str
     provider: Provider
@@ -113,10 +111,10 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 def route_to(spec: str, environ: Mapping[str, str]) -> Route:
-    """The route to `<provider>:<model>`.
+    """Return the route of `<provider>:<model>`.
 
-    `openai` means OpenAI's Responses API, and where OPENAI_BASE_URL names another server, the chat completions that
-    compatible servers have; `openai-responses` and `openai-chat` choose.
+    `openai` means OpenAI's Responses API; if OPENAI_BASE_URL names another server, it means chat completions, which
+    compatible servers have. `openai-responses` and `openai-chat` choose.
 
     Raises:
         InvalidRequestError: `spec` names no provider or no model.
@@ -132,7 +130,10 @@ def route_to(spec: str, environ: Mapping[str, str]) -> Route:
 
 
 def address_shown(url: str | None) -> str:
-    """The address of a server as an error names it: without user, password and query; empty where there is none."""
+    """Return a server's address for errors, without user, password and query.
+
+    Returns "" for none.
+    """
     parts = urlsplit(url or "")
     if not parts.hostname:
         return ""
@@ -156,19 +157,17 @@ def _elsewhere(address: Address, environ: Mapping[str, str]) -> bool:
     return host is not None and host != address.host and not host.endswith(f".{address.host}")
 
 
-# setup:
-# What a person has to do before the configured model can be used: one sentence, and whether it looks done.
-#
-# Pure; asks no provider, so a key may be there and be refused. Must not import a provider's library, because an
-# editor that waits for its first answer waits for this. Called by `Host`.
+# --- setup -----------------------------------------------------------------------------------------------------------
+
 
 _KIND: Final = "provider:"
 
 
 class ModelSetup(Struct, frozen=True):
-    """`todo` is what to do, `sentence` says it with the model's name; `is_done` is False where it surely is not.
+    """What a user has to do for a model: `todo`, and `sentence` with the model's name.
 
-    `failure` is one sentence for a command that cannot go on without the model.
+    `is_done` is False if it surely is not; a key may exist and be refused. `failure` is a sentence for a command that
+    needs the model.
     """
 
     todo: str
@@ -178,7 +177,10 @@ class ModelSetup(Struct, frozen=True):
 
 
 def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
-    """What the model `spec` needs; None for one that needs nothing but itself."""
+    """Return the setup of the model `spec`; None if it needs none.
+
+    Asks no provider.
+    """
     if not spec.startswith(_KIND):
         return None
     try:
@@ -203,24 +205,25 @@ def setup_of(spec: str, environ: Mapping[str, str]) -> ModelSetup | None:
 
 
 def _addresses(provider: Provider) -> list[str]:
-    """The variables that name another server with this provider's API, which may need no key."""
+    """Return the variables that name another server with this API, which may need no key."""
     addresses = [row.address for row in PROVIDERS if row.address is not None]
     return [address.variable for address in addresses if address.otherwise == provider.name]
 
 
 def unusable(sentence: str) -> ModelSetup:
-    """For a model that there is not."""
+    """Return the setup for a model that does not exist."""
     again = f"{sentence}; set REWINDOW_MODEL, and start the agent again."
     return ModelSetup("Choose another model", again, is_done=False, failure=sentence)
 
 
-# provider failure:
-# A call to a provider that failed, as the value that says whether to make it again. Raised by `provider_stream` and
-# caught by `provider`; it never leaves this package.
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 class ProviderFailure(Exception):  # noqa: N818 -- it carries the error that is shown, and is none itself
-    """One attempt failed: `error` is for the user. `after` is how many seconds the provider asks to be left alone."""
+    """A failed attempt: `error` is for the user, `after` the pause in seconds that the provider asks for.
+
+    Raised by `provider_stream` and caught by `provider`, which decides about a retry.
+    """
 
     def __init__(self, error: ModelError, *, transient: bool = False, after: float | None = None) -> None:
         super().__init__(str(error))

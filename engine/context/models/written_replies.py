@@ -1,11 +1,16 @@
-"""The text of a reply before the block in it: where that begins, and what is only quoted.
+"""Statements that a model writes in its text: `<script type="text/x-python">`, a cell, `</script>`.
 
-What opens a block is the tag that HTML has: any case, quotes, spaces and further attributes. In a code span of its
-line or in a fenced block of code it is quoted and opens nothing, and so is the tag of another type, or `&lt;script`.
-Nor does anything in what a model thinks, where its server sends that as the beginning of the text, in `<think>`.
+`with_written_statement` turns the text of a reply into the signals of a call; every reply of every model that may run
+something passes through it, so models need not know blocks. Two readers follow each other: `Prose` before the block and
+`_Cell` inside it. The result never depends on how the text was split into pieces. A reader decides about a character as
+soon as no continuation can change the decision; inside a block it keeps the last `_LOOKAHEAD` characters, because no
+mark there is longer. So memory is bounded and time is linear. Pure.
 
-Text is given out as soon as it is decided: kept is only an end that may be the beginning of a tag, at most
-`LONGEST_TAG` characters, as long as it can become one. Pure. Called by `blocks`.
+A block opens with the tag as HTML has it: any case, quotes, spaces and further attributes. A tag in a code span of its
+line or in a fenced block is quoted and opens nothing; nor does a tag of another type, `&lt;script`, or anything in
+thinking that a server sends as the beginning of the text, in `<think>`. A block closes at the first `</script>` that is
+not in a string of the cell, because cells write HTML; if the quotes do not match and the rest is a string, at the first
+`</script>` of all. A block without an end is text, because half a cell cannot be told from a whole one.
 """
 
 from __future__ import annotations
@@ -37,45 +42,44 @@ _NAME: Final = r"[A-Za-z_:][\w:-]*"
 _ATTRIBUTES: Final = rf"(?:\s+{_NAME}(?:\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'|[^\s\"'<>=`]+))?)*"
 _TAG: Final = re.compile(rf"{_KEYWORD}{_ATTRIBUTES}\s*>", re.IGNORECASE)
 _BEGUN: Final = re.compile(rf"{_KEYWORD}{_ATTRIBUTES}(?:\s*|\s+{_NAME}\s*=\s*(?:\"[^\"<]*|'[^'<]*)?)\Z", re.IGNORECASE)
-"""What a tag begins with; shorter beginnings are those of the keyword."""
+"""A tag up to here; shorter beginnings are those of the keyword."""
 _VALUED: Final = re.compile(rf"\s({_NAME})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>=`]+))")
 _PROSE: Final = re.compile(r"(?P<line>\n)|(?P<space>[ \t\r]+)|(?P<run>`+|~+)|(?P<tag><)|(?P<word>[^\n`~<]+)")
 _THINKS, _THOUGHT = "<think>", "</think>"
 _FENCE: Final = 3
 _CONTAINERS: Final = re.compile(r"\s*(?:(?:>|(?:[-*+]|\d{1,9}[.)])\s)\s*)*")
-"""What may stand before a fence in its line: marks of quotations and of items of lists."""
+"""Text before a fence in its line: marks of quotations and list items."""
 _MOST_MARKS: Final = 64
-"""Characters of that."""
+"""Largest number of characters in these."""
 
 
 class Prose:
-    """Text in pieces, line by line: whether it is quoted as code depends on what its line holds before it.
+    """Text before a block, in pieces: whether it is quoted depends on the earlier part of its line.
 
-    `_run` is a run of backticks or tildes that has not ended: its character, its length, what stands before it in its
-    line.
+    `_run` is an unfinished run of backticks or tildes: its character, its length, the text before it in its line.
     """
 
     def __init__(self) -> None:
         self.tag = ""
-        """The tag that has opened the block."""
+        """The tag that opened the block."""
         self._kept = ""
         self._run: tuple[str, int, str] | None = None
         self._fence: tuple[str, int, int] | None = None
-        """The fence of the block of code that this line is in, and how many marks of quotations stand before it."""
+        """The fence of the current code block, and the number of quotation marks before it."""
         self._may_think = True
         self._is_thinking = False
         self._begin_line()
 
     def _begin_line(self) -> None:
         self._before = ""
-        """The line up to here, as far as something of it counts."""
+        """The line so far, as far as it matters."""
         self._span = 0
         self._opened: tuple[str, int, int] | None = None
-        """A fence, if nothing in the rest of its line says that it is none."""
+        """A fence, unless the rest of its line shows otherwise."""
         self._is_closing = False
 
     def read(self, piece: str, *, is_end: bool = False) -> tuple[str, str | None]:
-        """The text that is decided, and what follows the tag, or None where there is none yet."""
+        """Return the decided text, and the text after the tag, None before one."""
         text, at = self._kept + piece, 0
         self._kept = ""
         while at < len(text):
@@ -94,7 +98,10 @@ class Prose:
         return text, None
 
     def _opening_at(self, text: str, at: int, is_end: bool) -> str | None:
-        """The tag that opens a block at this `<`; "" for anything else; None as long as more text decides."""
+        """Return the tag that opens a block at this `<`.
+
+        Returns "" for none; None if more text decides.
+        """
         self._end_run()
         if self._is_thinking or self._may_think:
             mark = _THOUGHT if self._is_thinking else _THINKS
@@ -136,20 +143,20 @@ class Prose:
             self._before = run
 
     def _end_run(self) -> None:
-        """What a run of backticks or tildes means is known when it has ended."""
+        """Interpret a finished run of backticks or tildes."""
         if self._run is None:
             return
         (char, length, before), self._run = self._run, None
         quotations = before.count(">")
         if self._fence is not None:
-            # In the code itself a mark is code; only the quotation around it goes on in each line.
+            # Inside a code block a mark is code; only the quotation around it continues in each line.
             is_first = len(before) <= _MOST_MARKS and not before.strip("> \t\r") and quotations == self._fence[2]
             self._is_closing = is_first and char == self._fence[0] and length >= self._fence[1]
             return
         is_first = len(before) <= _MOST_MARKS and _CONTAINERS.fullmatch(before) is not None
         fence = (char, length, quotations) if is_first and length >= _FENCE else None
         if char == "~" or (self._opened is not None and self._opened[0] == "~"):
-            self._opened = self._opened or fence  # backticks behind it are of no account
+            self._opened = self._opened or fence  # backticks behind it do not matter
         elif self._span:
             self._span, self._opened = 0 if length == self._span else self._span, None
         else:
@@ -157,7 +164,10 @@ class Prose:
 
 
 def _tag_at(text: str, at: int, is_end: bool) -> str | None:
-    """The tag that opens a block at this `<`; "" for anything else; None as long as more text decides."""
+    """Return the tag that opens a block at this `<`.
+
+    Returns "" for none; None if more text decides.
+    """
     keyword = text[at : at + len(_KEYWORD)].lower()
     if len(keyword) < len(_KEYWORD):
         return None if _KEYWORD.startswith(keyword) and not is_end else ""
@@ -175,20 +185,8 @@ def _type_of(tag: str) -> str:
     return next(("".join(value).strip().lower() for name, *value in attributes if name.lower() == "type"), "")
 
 
-# blocks:
-# Finds the statement that a model writes in its text: `<script type="text/x-python">`, a cell, `</script>`.
-#
-# A text comes in pieces of any size, and what is found never depends on where they were cut. Two readers follow each
-# other, `prose.Prose` before the block and one of the cell inside of it. Each decides about a character as soon as no
-# continuation of the text can change the decision, and keeps what is not decided: inside of a block the last
-# `_LOOKAHEAD` characters, because no mark that counts there is longer. What is kept is bounded and everything else is
-# read once, so the time is linear in the text.
-#
-# What closes a block is the first `</script>` that is in no string of the cell, because cells write HTML. Where the
-# quotes of a cell do not match and all of the rest is a string, it is the first `</script>` at all. A block without
-# an end is no block: it is text, because nobody can tell half of a cell from all of it.
-#
-# Pure. Must not know what a statement is. Called by `written_replies`.
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
 
 _LOOKAHEAD: Final = 32
 _CLOSING: Final = r"</script\s{0,16}>"
@@ -200,14 +198,16 @@ _MARKS: Final = {
     **{quote: re.compile(rf"{_ESCAPE}|{quote}|\n", re.DOTALL) for quote in "\"'"},
     **{quote: re.compile(rf"{_ESCAPE}|{quote}", re.DOTALL) for quote in ('"""', "'''")},
 }
-"""What counts where: in code, in a comment, and in a string of each quote."""
+"""Marks in each state: in code, in a comment, and in a string of each quote."""
 _FIRST_LINE: Final = re.compile(r"\A[ \t]*\r?\n")
 
 
 class BlockReader:
-    """Reads one text in pieces. `source` is the cell of its first block, None as long as there is none that is closed.
+    """Reads a text in pieces.
 
-    `has_rest`: something besides space followed that block.
+    `source` is the cell of its first block, None until one is closed.
+
+    `has_rest`: that block is followed by more than white space.
     """
 
     def __init__(self) -> None:
@@ -218,11 +218,14 @@ class BlockReader:
 
     @property
     def is_open(self) -> bool:
-        """Whether a block has begun that is not closed."""
+        """Whether a block is open."""
         return self._cell is not None and self.source is None
 
     def read(self, piece: str) -> str:
-        """Takes the next piece; returns the text that is known to stand before any block."""
+        """Read the next piece.
+
+        Return the text that is known to be before any block.
+        """
         if self._cell is not None:
             self._read_cell(piece)
             return ""
@@ -233,11 +236,11 @@ class BlockReader:
         return text
 
     def interrupt(self) -> str:
-        """Something else comes between two pieces: no tag reaches across it; returns what may have begun one."""
+        """End a possible tag, because other signals follow; return its text."""
         return "" if self._cell is not None else self._prose.read("", is_end=True)[0]
 
     def end(self) -> str:
-        """There are no more pieces; returns the text that was kept back and belongs to no block."""
+        """End the text; return the kept text that is in no block."""
         if self._cell is None:
             return self.interrupt()
         if self.source is None:
@@ -255,7 +258,7 @@ class BlockReader:
 
 
 class _Cell:
-    """The inside of a block: Python, of which only comments and strings are told from the rest."""
+    """The inside of a block: Python, divided only into code, comments and strings."""
 
     def __init__(self) -> None:
         self._within = ""
@@ -264,13 +267,13 @@ class _Cell:
 
     @property
     def text(self) -> str:
-        """What was read of it so far."""
+        """The cell so far."""
         return "".join(self._read) + self._kept
 
     def read(self, piece: str, *, is_end: bool = False) -> str | None:
-        """What follows the block in this piece, or None where it is not closed."""
+        """Return the text after the block, or None while it is open."""
         text, at = self._kept + piece, 0
-        # A mark that begins before this is there as a whole, and nothing after it says that it is another one.
+        # A mark that begins before this is complete, and no later text changes it.
         decided = len(text) if is_end else max(len(text) - _LOOKAHEAD, 0)
         while (mark := _MARKS[self._within].search(text, at)) is not None and mark.start() < decided:
             at = mark.end()
@@ -301,11 +304,8 @@ class _Cell:
         return self._close(text[: found.start()], text[found.end() :])
 
 
-# statement tool:
-# The one tool that a language model has, and what its calls mean.
-#
-# Owns the tool's parameter and how a call becomes a statement. Must not know any provider. Called by the provider
-# model.
+# --- calls of the tool -----------------------------------------------------------------------------------------------
+
 
 DESCRIPTION: Final = (
     "Runs one cell of Python in the session's live namespace and returns what it printed, displayed and raised. "
@@ -325,10 +325,10 @@ class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
-    """The cell that a call asks for, given its arguments as a JSON text or as an object.
+    """Return the cell of a call, given its arguments as a JSON text or an object.
 
-    A call that cannot be understood becomes a cell that raises what is wrong with it: the model reads its own mistake
-    in the result, as it does for every other mistake of its, and the provider sees each call answered.
+    An invalid call becomes a cell that raises the problem. So the model reads its mistake in a result, like any other,
+    and the provider sees each call answered.
     """
     if tool != STATEMENT_TOOL:
         return raising(NameError, f"there is no tool {tool!r}; call {STATEMENT_TOOL!r} with a cell as `source`")
@@ -344,16 +344,12 @@ def source_of(tool: str, arguments: str | dict[str, object] | None) -> str:
 
 
 def raising(kind: type[Exception], message: str) -> str:
-    """The cell that a model gets to read where there is nothing else to run."""
+    """Return a cell that raises a message."""
     return f"raise {kind.__name__}({message!r})"
 
 
-# written replies:
-# A reply in which the model may have written its statement as a block: the same signals as if it had called for it.
-#
-# Owns what counts where a reply holds more than one statement. Every reply of every model that may run something
-# passes here, so no model has to know of blocks. Must not know how a reply is recorded. Called by the recorder of
-# replies.
+# --- replies ---------------------------------------------------------------------------------------------------------
+
 
 _NOT_CLOSED = f"the block has no {CLOSING}, so nothing of it was run; write all of it again"
 
@@ -361,15 +357,15 @@ _NOT_CLOSED = f"the block has no {CLOSING}, so nothing of it was run; write all 
 async def with_written_statement(
     reply: AsyncGenerator[ModelSignal, None], *, calls_tools: bool = True
 ) -> AsyncGenerator[ModelSignal, None]:
-    """The reply without the block in its text, and with the statement of it: what it says before streams as it comes.
+    """Stream a reply without the block in its text, and with the statement of that block.
 
-    A call counts rather than a block, because a model that calls knows how. Where the model cannot call, the reply is
-    over as soon as something follows its block: what such a model goes on with is often a result that it makes up.
-    What is cut by length after a block has lost nothing that counts.
+    A call has priority over a block, because a model that calls knows how. If the model cannot call, the reply ends as
+    soon as text follows its block: such a model often continues with an invented result. Truncation after a block loses
+    nothing.
 
     Args:
-        reply: of the model; closed at the end, however that comes.
-        calls_tools: whether the model was told to call a tool, and not to write blocks.
+        reply: of the model; closed at the end in any case.
+        calls_tools: whether the model was told to call a tool rather than write blocks.
     """
     reader = _ReplyReader(calls_tools)
     async with aclosing(reply) as signals:
@@ -413,11 +409,14 @@ class _ReplyReader:
         return []
 
     def kept(self) -> Sequence[ModelSignal]:
-        """The text that was kept back and is in no block."""
+        """Return the kept text that is in no block."""
         return _said(self._blocks.end())
 
     def ending(self) -> Sequence[ModelSignal]:
-        """The statement, if there is one, and why the reply ended; after `kept`."""
+        """Return the statement, if any, and why the reply ended.
+
+        Called after `kept`.
+        """
         blocks, call, ended = self._blocks, self._call, self._ended
         if call is not None:
             return [replace(call, rest_left_out=call.rest_left_out or blocks.source is not None), ended]

@@ -1,6 +1,12 @@
-"""What is said of the sandbox: which rights statements have now, and what asks.
+"""The news of a tail: unread changes, and earlier ones of followed handles.
 
-Pure. Used by the feed, and by whoever shows the log or a question to a person.
+`LogNews` is the fold over a path of events that the session's projector reads; the worker renders it. Its largest part
+is `Feed`: what ticks changed, failures that no result in the View tells, rebuilds and their differences. An item is new
+until a call that carried it began to answer (`log.facts.Readings`). Items about a handle are then kept as its history,
+because a tail is never part of the View: the model got the content once, and each later change in a tail that is gone.
+The history ends when a statement shows the handle again.
+
+Bounded: beyond the limits the oldest items are only counted. Names, tokens and budgets are the worker's (`sections`).
 """
 
 from __future__ import annotations
@@ -8,132 +14,36 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from ...core.domain import PARTS
 from ...core.execution import Display
 from ...core.ids import Seq
-from ...core.text import cut_line, plural, visible
+from ...core.text import cut_line, plural
 from ...files.tails import FeedItem, News
 from ...log.event_log import event_at
 from ...log.events import Event
-from ...log.events.execution import ExecutionFinished, StatementRecorded
-from ...log.events.going_back import Diverged, HeadMoved, Rewound
-from ...log.events.nodes import GroupRecomputed, NodeChanged
+from ...log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, ReplayEnded, Rewound
+from ...log.events.nodes import GroupRecomputed, MethodCalled, NodeChanged, NodeMade
 from ...log.events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
 from ...log.facts import READING, Readings
 from ...log.file_history import rewound_lines
-from ...log.permissions import RebuildSubject
-from ...log.rights import Rights
 from ...log.timeline import Timeline
 from .past_statements import PastStatements
-from .standing import DivergedNodes, Standing
-
-_SHOWN: Final = 50
-"""Numbers of statements in a question."""
-_BEFORE: Final = 3
-"""Kinds of rights that are said of statements from before."""
-_IN_ASK: Final = (
-    "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
-    " databases, C code and programs that they start do not write elsewhere."
-)
-_IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
-
-
-def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
-    """What statements may do by themselves, as the end of "statements run"."""
-    if not rights.held:
-        return "with your own rights"
-    places = ["their scratch directory", *map(visible, rights.writable)]
-    network = "with TCP" if rights.network else "without a network"
-    beyond = list(_open(rights))
-    can = f", and can {_joined(beyond)}" if beyond else ""
-    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{can}"
-
-
-def before_phrase(given: Collection[Rights | None]) -> str:
-    """The rights with which statements ran, as the end of "they ran"; None: they were imported."""
-    held = [rights_phrase(rights) for rights in given if rights is not None]
-    imported = ["elsewhere (they were imported, and nothing was allowed to them here)"] if None in given else []
-    return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
-
-
-def entered_sentence(entered: DomainEntered) -> str:
-    """The same as a sentence or two, with what asks."""
-    if not entered.held:
-        return (
-            f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
-            "one that a model wrote asks before it runs."
-        )
-    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
-
-
-def entered_line(entered: DomainEntered) -> str:
-    """The same in a few words; `/sandbox` says the rest."""
-    if not entered.held:
-        return "no sandbox: statements can do whatever you can (/sandbox)"
-    places = _joined(["scratch files", *map(_place, entered.writable)])
-    network = ", with TCP" if entered.network else ""
-    rest = "" if entered.writable else "; other changes ask"
-    return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
-
-
-def _place(path: str) -> str:
-    return visible(path).rstrip("/").rpartition("/")[2] + "/"
-
-
-def rebuild_sentence(subject: RebuildSubject) -> str:
-    """What is asked about statements that had fewer rights."""
-    count = len(subject.statements)
-    shown = ", ".join(map(str, subject.statements[:_SHOWN])) + (", ..." if count > _SHOWN else "")
-    which = f"{plural(count, 'Statement')} {shown}"
-    before = f" Before, they ran {subject.before}." if subject.before else ""
-    return (
-        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To have"
-        " the names that were bound then, they would run again with more rights. Otherwise these names are lost."
-    )
-
-
-def gained_sentence(rights: Rights, before: str) -> str:
-    """What is said to the question about one statement that had fewer rights than these, which it ran with `before`."""
-    now = rights_phrase(rights)
-    return f"It ran with fewer rights than statements have now: they run {now}. Before, they ran {before}."
-
-
-def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
-    if rights.bare:
-        yield "change modes, owners and times of files elsewhere"
-    yield from (PARTS[part] for part in rights.lacks or ())
-
-
-def _joined(places: Sequence[str]) -> str:
-    *others, last = places
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-# feed:
-# What happened by itself since the model last read, and before that to handles that it still follows: a fold.
-#
-# Everything that the tail tells as news comes from here: what ticks changed, what failed where no result in the View
-# says so, rebuilds and what came out differently. An item is new until a call that carried it began to answer, as
-# `log.timeline.readings` has it. What has been read of a handle is kept as its history, because a tail is never part
-# of the View: the model was given the content once, and each change since in a tail that is gone. The history ends
-# where a statement shows the handle again.
-#
-# Bounded: of more items than are kept, the oldest are counted. Names, tokens and what is left out for want of room
-# are the worker's business (`sections`). Follows a path of events; read by `sessions.projector`.
+from .rights import entered_sentence
+from .standing import Standing
 
 KEPT_ITEMS: Final = 256
 KEPT_CHANGES: Final = 8
-"""Of each handle, in its history."""
+"""Number of changes in the history of a handle."""
 KEPT_HISTORIES: Final = 64
 KEPT_EXPANSIONS: Final = 64
 KEPT_EXPANSION_CHARS: Final = 2_000_000
-"""Of all of them, but for the newest; more than the tail of any model has room for."""
+"""Characters of all expansions but the newest; more than fits any tail."""
 _FOLLOWED: Final = frozenset(
     (
         ExecutionFinished,
@@ -150,15 +60,15 @@ _FOLLOWED: Final = frozenset(
     )
 )
 _FAILED: Final = FeedItem("", "")
-"""In the place of a statement's failure, which is read on the log when it is told."""
+"""Replaces the failure of a statement, which is read from the log when it is reported."""
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
 
 
 class Feed:
-    """What is new to the model, in the order in which it happened. `apply` is for the log alone.
+    """The new items, oldest first. Only the log calls `apply` and `reset`.
 
-    `timeline` follows the same path, and is told of each event before.
+    `timeline` follows the same path, and gets each event first.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -166,16 +76,16 @@ class Feed:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start again: another path follows, from its first event."""
         self._readings = Readings()
         self._items = _Unread(KEPT_ITEMS)
         self._shown: dict[str, int] = {}
-        """Where a statement last showed each handle; of those before all that is new, some are not there any more."""
+        """Where a statement last showed each handle. Entries from before all new items may be missing."""
         self._most_shown = KEPT_ITEMS
         self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
         self._expansions = _Unread(KEPT_EXPANSIONS, KEPT_EXPANSION_CHARS)
         self.position = 0
-        """How many events there are."""
+        """Number of events so far."""
 
     def apply(self, event: Event) -> None:
         self.position = event.seq + 1
@@ -185,7 +95,7 @@ class Feed:
             self._readings.apply(event)
             if self._readings.count > count:
                 self._take_read()
-        # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
+        # By kind first: a log has hundreds of thousands of events, and most are of these kinds.
         if kind in _FOLLOWED:
             self._follow(event)
 
@@ -199,7 +109,7 @@ class Feed:
 
     @property
     def news(self) -> News:
-        """What a call that is made now has to carry."""
+        """Return the items that the next call has to carry."""
         return News(
             items=tuple(self._told(seq, item) for seq, item in self._items.placed),
             left_out=self._items.left_out,
@@ -213,7 +123,7 @@ class Feed:
             return item
         finished = event_at(self._timeline.at, Seq(seq), ExecutionFinished)
         cell = self._timeline.cell(finished.statement_id)
-        assert cell is not None  # because it was there when this was noted
+        assert cell is not None  # it existed when this item was noted
         return FeedItem("", _failure(cell.statement, finished))
 
     def _take_read(self) -> None:
@@ -230,24 +140,26 @@ class Feed:
             self._histories.popitem(last=False)
 
     def _finish(self, event: ExecutionFinished) -> None:
-        # What a replay shows is in no result of the View.
+        # The View has no results of a replay.
         for display in event.displays if event.mode is None else ():
             self._shown[display.obj_id] = event.seq
             self._histories.pop(display.obj_id, None)
         self._forget_shown()
         cell = self._timeline.cell(event.statement_id)
-        if cell is None or cell.asked or not event.counts:  # of what was asked for the View has the result
+        if cell is None or cell.asked or not event.counts:  # the View has the result of a model's statement
             return
         if event.status != "ok":
             self._items.add(event.seq, _FAILED)
-        # What the session runs by itself opens attachments, which a model looks at as far as it wants to.
+        # Statements that the session runs open attachments, which the model reads if it wants to.
         if cell.is_python:
             for display in event.displays:
                 self._expansions.add(event.seq, _expansion(display))
 
     def _forget_shown(self) -> None:
-        """What is new counts only where it came after the handle was shown, so what was shown before all of it says
-        nothing. Looked through when there is twice as much as was needed the last time."""
+        """Drop displays from before all new items, because they no longer matter.
+
+        Runs when there are twice as many as were needed the last time.
+        """
         if len(self._shown) > self._most_shown:
             first = self._items.first
             self._shown = {obj_id: seq for obj_id, seq in self._shown.items() if first is not None and seq >= first}
@@ -255,7 +167,10 @@ class Feed:
 
 
 class _Unread:
-    """Items until they are read, oldest first: at most so many, of so many characters; older ones are counted."""
+    """Items until they are read, oldest first.
+
+    Limited in number and characters; older ones are counted.
+    """
 
     def __init__(self, most: int, chars: float = inf) -> None:
         self._most = most
@@ -263,16 +178,16 @@ class _Unread:
         self._items: deque[tuple[int, FeedItem]] = deque()
         self._chars = 0
         self._left_out = array("q")
-        """Where those happened that are only counted."""
+        """Positions of the items that are only counted."""
 
     @property
     def first(self) -> int | None:
-        """Where the oldest that is kept happened."""
+        """Position of the oldest item."""
         return self._items[0][0] if self._items else None
 
     @property
     def placed(self) -> tuple[tuple[int, FeedItem], ...]:
-        """Those that are kept, each with where it happened."""
+        """The items with their positions."""
         return tuple(self._items)
 
     @property
@@ -290,7 +205,7 @@ class _Unread:
             self._left_out.append(self._pop()[0])
 
     def take(self, until: int) -> list[tuple[int, FeedItem]]:
-        """Those that happened before a position, which are here no longer."""
+        """Remove and return the items before a position."""
         del self._left_out[: bisect_left(self._left_out, until)]
         taken: list[tuple[int, FeedItem]] = []
         while self._items and self._items[0][0] < until:
@@ -304,7 +219,10 @@ class _Unread:
 
 
 def changes_of(event: Event) -> Iterable[FeedItem]:
-    """What happened by itself, as the event says: of a node, or of the namespace. Nothing for most kinds."""
+    """Return the items that an event reports, about a node or the namespace.
+
+    Returns None for most kinds.
+    """
     match event:
         case GroupRecomputed(delta=""):
             pass
@@ -318,7 +236,7 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences, lost=lost):
             yield from (FeedItem("", sentence) for sentence in divergences)
-            # Last, because where there is no room for all, the first are left out.
+            # Last, because the first items are omitted if there is no room for all.
             if lost:
                 yield FeedItem("", lost)
             noun = plural(executions, "statement")
@@ -342,7 +260,7 @@ def _sentence(event: ServerConnected | ServerLost | HeadMoved | DomainEntered) -
 
 
 def moved_sentence(event: HeadMoved) -> str:
-    """Where the session goes on, and what did not move along."""
+    """Tell where the session continues, and what did not move with it."""
     place = f"statement {event.statement}" if event.statement else "the beginning"
     return (
         f"this is branch {event.branch}, which goes on after {place}: what branch {event.left} did since is neither in "
@@ -351,12 +269,15 @@ def moved_sentence(event: HeadMoved) -> str:
 
 
 def divergence_phrase(event: Diverged) -> str:
-    """In what an execution came out differently, and how."""
+    """Describe how an execution differed from its record."""
     return f"{event.aspect}: {event.after or 'nothing'} instead of {event.before or 'nothing'}"
 
 
 def connected_sentence(event: ServerConnected) -> str:
-    """That a server is there, under which name, and how to learn more; nothing of its own words."""
+    """Tell the name of a connected server and how to learn more.
+
+    Quotes nothing from the server.
+    """
     offers = f"{event.tools} {plural(event.tools, 'tool')}"
     if event.resources:
         offers = f"{offers}, {event.resources} {plural(event.resources, 'resource')}"
@@ -364,7 +285,7 @@ def connected_sentence(event: ServerConnected) -> str:
 
 
 def lost_sentence(event: ServerLost) -> str:
-    """That a server is not there, and why."""
+    """Tell which server is lost, and why."""
     return (
         f"MCP server {event.server!r}, the module {event.module}, is not connected"
         f"{', and is tried again' if event.again else ''}: {event.reason}"
@@ -384,16 +305,15 @@ def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
     return f"{said}: {cut_line(reason.partition(chr(10))[0], _LONGEST_REASON)}"
 
 
-# news:
-# All that the log has for a tail: one fold over a path of events, put together from those of its parts.
-#
-# Read by `sessions.projector`; the worker renders it within the tail's budget.
+# --- all news --------------------------------------------------------------------------------------------------------
 
 
 class LogNews:
-    """What a call that is made now has to carry. `apply` is for the log alone; each part is told through it.
+    """All that the next call has to carry.
 
-    `timeline` follows the same path, and is told of each event before.
+    Only the log calls `apply` and `reset`; the parts get their events here.
+
+    `timeline` follows the same path, and gets each event first.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -410,7 +330,7 @@ class LogNews:
             self.diverged.apply(event)
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start again: another path follows, from its first event."""
         self.feed.reset()
         self.past.reset()
         self.standing.reset()
@@ -418,7 +338,7 @@ class LogNews:
 
     @property
     def position(self) -> int:
-        """How many events there are."""
+        """Number of events so far."""
         return self.feed.position
 
     @property
@@ -431,3 +351,95 @@ class LogNews:
             standing=self.standing.renders,
             diverged=dict(self.diverged.nodes),
         )
+
+
+class DivergedNodes:
+    """The handles of statements that diverged when they ran again.
+
+    A handle belongs to the statement that made it, and to those that called its methods. A statement counts until it
+    runs again in a completed replay with the same result. Only the log calls `apply` and `reset`. `timeline` follows
+    the same path, and gets each event first.
+    """
+
+    FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
+        (
+            ExecutionStarted,
+            ExecutionFinished,
+            NodeMade,
+            MethodCalled,
+            ReplayBegun,
+            Diverged,
+            ReplayEnded,
+        )
+    )
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again: another path follows, from its first event."""
+        self._running = 0
+        """Number of the running statement; 0 for none."""
+        self._numbers = array("q")
+        """Numbers of statements that made a handle or called its method, with repetitions.
+
+        The next list has the position of the event, which takes less memory than the handle's id.
+        """
+        self._places = array("q")
+        self._diverged: set[int] = set()
+        self._checked: set[int] = set()
+        """Statements that had diverged, and may not in the current replay."""
+        self._nodes: Mapping[str, tuple[int, ...]] | None = None
+        """The result, until something changes."""
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case ExecutionStarted(statement_id=statement_id) if event.counts:
+                cell = self._timeline.cell(statement_id)
+                self._running = 0 if cell is None else cell.index
+            case ExecutionFinished() if event.counts:
+                self._running = 0
+            case NodeMade(statement=number):
+                self._note(number, event)
+            case MethodCalled() if self._running:
+                self._note(self._running, event)
+            case _:
+                self._follow(event)
+
+    def _note(self, number: int, event: Event) -> None:
+        self._numbers.append(number)
+        self._places.append(event.seq)
+        if number in self._diverged:
+            self._nodes = None
+
+    def _follow(self, event: Event) -> None:
+        self._nodes = None
+        match event:
+            case ReplayBegun(first=first, last=last, mode=mode) if mode != "dry":
+                self._checked = {number for number in self._diverged if first <= number <= last}
+                self._diverged -= self._checked
+            case Diverged(statement=number):
+                self._diverged.add(number)
+            case ReplayEnded(outcome=outcome):
+                if outcome != "completed":
+                    self._diverged |= self._checked
+                self._checked = set()
+            case _:
+                pass
+
+    @property
+    def nodes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the numbers of diverged statements, by handle id.
+
+        Cached until something changes.
+        """
+        if self._nodes is None:
+            found = dict[str, set[int]]()
+            for number, place in zip(self._numbers, self._places, strict=True) if self._diverged else ():
+                if number in self._diverged:
+                    event = self._timeline.at(Seq(place))
+                    assert isinstance(event, NodeMade | MethodCalled)
+                    found.setdefault(event.obj_id, set()).add(number)
+            self._nodes = {obj_id: tuple(sorted(numbers)) for obj_id, numbers in found.items()}
+        return self._nodes

@@ -1,9 +1,8 @@
-"""The statements that condensations took from the View, with the handles that they made: a fold over a path of events.
+"""Statements that condensations removed from the View: a fold over events.
 
-Only statements that a model's call asked for are ever in the View, so those from outside are not among them. What a
-statement gave is not kept, because the summary stands for that; what it was, and whether it ended well, is. How they
-are shown is `timeline`'s business. Read by `sessions.projector`, and by `sessions.condenser`, whose summary names the
-statements by their numbers alone.
+Only statements of a model's call are ever in the View, so others are not among them. Results are not kept, because the
+summary replaces them; source and success are. `timeline` writes them. Read by the session's projector, and by its
+condenser, whose summary refers to statements by number.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from ...log.events.nodes import MethodCalled, NodeMade
 from ...log.timeline import Cell, Timeline
 
 SENT_CHARS: Final = 16_000
-"""Of all sources together, the newest first: more than their section ever shows."""
+"""Characters of all sources together, newest first: more than their section ever shows."""
 _HEADING_CHARS: Final = 32
-"""Of what is told with a source, at least; bounds the number of short ones."""
+"""Least characters that come with a source; limits the number of short ones."""
 SOURCE_CHARS: Final = 4_000
-"""Of one source, which is cut at the end of a line."""
+"""Characters of a source, which is cut at a line end."""
 CHANGING: Final = frozenset(("SetTokens", "SetLod", "SetPos", "Scroll", "Run", "Pause", "Add", "Remove", "Replace"))
-"""The methods after which another call would make the handle as it is."""
+"""Methods that change which call would make the handle."""
 _FOLLOWED: Final = frozenset(
     (
         ToolCall,
@@ -46,34 +45,36 @@ _OMITTED: Final = "left out of the namespace"
 _LONGEST_REASON: Final = 160
 _MOST_FILES: Final = 4
 _MOST_MADE: Final = 64
-"""Handles of one statement that are remembered."""
+"""Largest number of handles that are kept for a statement."""
 
 
 @dataclass(slots=True)
 class _Ran:
-    """A statement by its number, and what is known of its run."""
+    """A statement by its number, and the facts about its run."""
 
     index: int
     cell: Cell
     ended: str = "not run"
     omitted: bool = False
     finished: Seq | None = None
-    """Where the log has the record of the run."""
+    """Position of the run's record on the log."""
     made: list[NodeMade] = field(default_factory=list[NodeMade])
 
 
 @dataclass(slots=True)
 class _Changes:
-    """The methods that changed a handle, each once, and the number of the first statement that called one; or 0."""
+    """Methods that changed a handle, each once, and the number of the first statement that called one, or 0."""
 
     until: int = 0
     methods: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class PastStatements:
-    """Those that are not in the View any more. `apply` is for the log alone.
+    """The statements that left the View.
 
-    `timeline` follows the same path, and is told of each event before.
+    Only the log calls `apply` and `reset`.
+
+    `timeline` follows the same path, and gets each event first.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -81,20 +82,20 @@ class PastStatements:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start again: another path follows, from its first event."""
         self._calls: dict[EventId, ToolCallId] = {}
-        """The model's calls that are in the View."""
+        """The model's calls in the View."""
         self._by_call: dict[ToolCallId, _Ran] = {}
         self._by_id: dict[StatementId, _Ran] = {}
         self._by_index: dict[int, _Ran] = {}
         self._changes: dict[ObjId, _Changes] = {}
-        """Of the handles that those statements made."""
+        """Changes of the handles that these statements made."""
         self._running = 0
-        """The number of the statement that runs, or ran last."""
+        """Number of the running or last statement."""
         self._past: dict[int, _Ran] = {}
 
     def apply(self, event: Event) -> None:
-        # By kind first, because a log has hundreds of thousands of events, and most are of no other kind here.
+        # By kind first: a log has hundreds of thousands of events, and most are of these kinds.
         if type(event) in _FOLLOWED:
             self._follow(event)
 
@@ -152,11 +153,11 @@ class PastStatements:
 
     @property
     def numbers(self) -> Mapping[ToolCallId, int]:
-        """Of every statement that a model's call asked for, by that."""
+        """Statement numbers by the model's call."""
         return {call: ran.index for call, ran in self._by_call.items()}
 
     def newest(self) -> tuple[PastStatement, ...]:
-        """The newest of them, oldest first: as many as SENT_CHARS allow."""
+        """The newest statements, oldest first, within SENT_CHARS."""
         room, found = SENT_CHARS, list[PastStatement]()
         for ran in reversed(self._past.values()):
             statement = self._told(ran)
@@ -181,7 +182,7 @@ class PastStatements:
         )
 
     def _files(self, ran: _Ran) -> tuple[str, ...]:
-        """What it looked at, but for what its source names."""
+        """Return the files that it looked at, without those that its source names."""
         if ran.finished is None:
             return ()
         finished = event_at(self._timeline.at, ran.finished, ExecutionFinished)
@@ -208,7 +209,7 @@ def _finish(ran: _Ran, event: ExecutionFinished) -> None:
 
 
 def _within(source: str) -> tuple[str, int]:
-    """The source, or its first lines, and the number of the others."""
+    """Return the source, or its first lines and the number of the others."""
     if len(source) <= SOURCE_CHARS:
         return source, 0
     kept = source[:SOURCE_CHARS]

@@ -1,15 +1,13 @@
-"""The host's share of a projection: which texts a model call is made of, so that each is counted once and exactly.
+"""The host's share of a prompt: instructions, the texts of messages, their tokens, and shortening.
 
-The tail comes from the worker (`tail.py`); the View's messages are append-only, which keeps the prefix of two
-successive calls the same.
+The tail comes from the worker (`sections`). The messages of the View are append-only, so two successive prompts begin
+alike. Each text is counted once and exactly; the counter belongs to the caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
-
-from msgspec import Struct
 
 from ...core.execution import Display, NamespaceDiff
 from ...core.ids import ObjId, StatementId, ToolCallId
@@ -25,11 +23,13 @@ from ..view.entries import Summary
 from .results import CLOSING, OPENING, STATEMENT_TOOL, with_note, written_call, written_result
 
 MESSAGE_OVERHEAD: Final = 4
-"""Tokens that a message costs besides its text, after OpenAI's published accounting for o200k models."""
+"""Tokens of a message besides its text, by OpenAI's published accounting for o200k models."""
 
 
 def message_text(event: Event, *, calls_tools: bool = True) -> str:
-    """What of a View event the model reads; "" for one that is no message.
+    """Return the text of a View event that the model reads.
+
+    Returns "" if it is not a message.
 
     Args:
         calls_tools: False for a model that reads and writes its statements as text.
@@ -49,8 +49,8 @@ def message_text(event: Event, *, calls_tools: bool = True) -> str:
             return ""
 
 
-# instructions:
-# The stable first part of every projection: what the model may do here. Under 900 tokens; a test runs the examples.
+# --- instructions ----------------------------------------------------------------------------------------------------
+
 
 EXAMPLES: Final = (
     *(example for examples in VIEWS.values() for example in examples),
@@ -78,7 +78,7 @@ for path in {match.path for match in grep("old_name", "src")}:
     edit(path, "old_name", "new_name", count=None)
 bash("python -m pytest -q")
 """
-"""One statement with several acts, in a project that has such a name and tests."""
+"""An example: one statement with several actions, in a project with this name and tests."""
 _WORK: Final = """\
 Change files with `edit` and `write`, and run programs with `bash`, rather than by other means: the user sees each as a
 diff, or as a command with its output.
@@ -98,20 +98,20 @@ diff, or as a command with its output.
 
 
 def instructions(cwd: str, *, calls_tools: bool = True) -> str:
-    """The instructions for a project in `cwd` (absolute), for a model that calls tools or for one that writes."""
+    """Write the instructions for a project in `cwd` (absolute).
+
+    They begin each prompt and rarely change.
+
+    Under 900 tokens; a test runs the examples. `calls_tools` is as in `message_text`.
+    """
     head = _HEAD.format(asked=_CALLED if calls_tools else _WRITTEN)
     lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]
     work = _WORK.format(worked=WORKED)
     return f"{head}\n```python\n" + "\n".join(lines) + f"\n```\n\n{work}\nThe project is {cwd}.\n"
 
 
-# account:
-# Where the tokens of a projection go: by section, and by the handle whose renders they are.
-#
-# The messages are divided by what they are, because that says what can be done about them; the tail's sections and
-# its share of each handle come from the worker. What a handle's renders take of a statement's result is known from
-# the log, so this is a fold. Counts are exact for sections; a render inside a result counts as it did when it was
-# made.
+# --- where the tokens go ---------------------------------------------------------------------------------------------
+
 
 INSTRUCTIONS: Final = "instructions"
 _KINDS: Final[Mapping[type[Event], str]] = {
@@ -123,18 +123,22 @@ _KINDS: Final[Mapping[type[Event], str]] = {
     Summary: "summary",
 }
 MESSAGES: Final = tuple(dict.fromkeys(_KINDS.values()))
-"""The sections of the messages, in the order in which they are listed."""
+"""The sections of messages, in the order of listings."""
 LARGEST_NODES: Final = 24
-"""Handles of which it is said, and written down, what they took of one call."""
+"""Number of handles whose tokens are recorded for a call."""
 
 Cost = Callable[[Event], int]
 """Exact tokens of a message."""
 
 
 class Account:
-    """Divides costs. `apply` is for the log alone.
+    """The tokens of a prompt, by section and by handle.
 
-    `timeline` follows the same path, and is told of each event before.
+    Only the log calls `apply` and `reset`.
+
+    Messages are divided by kind, because that decides what a user can do about them; the tail's sections and handles
+    come from the worker. The log tells which handles' renders a result has, so this is a fold. Sections are exact; a
+    render in a result counts as it did when it was made. `timeline` follows the same path, and gets each event first.
     """
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
@@ -146,17 +150,17 @@ class Account:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, from its first event on."""
+        """Start again: another path follows, from its first event."""
         self._names: dict[ObjId, str] = {}
         self._named: dict[str, ObjId] = {}
-        """The same by name: each is one handle's, until a statement deletes it or binds it to something else."""
+        """The handles by name. A name is a handle's until a statement deletes it or binds it again."""
         self._made: dict[str, ObjId] = {}
-        """What the execution that is under way has made, whose record comes last."""
+        """Handles made by the running execution; its record comes last."""
         self._titles: dict[ObjId, str] = {}
         self._recorded: StatementRecorded | None = None
         """The last statement, until it has run."""
         self._renders: dict[ToolCallId, dict[ObjId, int]] = {}
-        """Of the calls that a model made, whose results are messages."""
+        """Renders by the model's calls, whose results are messages."""
 
     def apply(self, event: Event) -> None:
         match event:
@@ -173,7 +177,7 @@ class Account:
                 pass
 
     def _give(self, statement_id: StatementId, taken: dict[ObjId, int]) -> None:
-        """The renders are in the result of the statement's call, if this is its first run and a model made the call."""
+        """Assign the renders to the statement's call, if a model made it and this is the first run."""
         statement, self._recorded = self._recorded, None
         if taken and statement is not None and statement.statement_id == statement_id:
             cell = self._timeline.cell(statement_id)
@@ -198,17 +202,17 @@ class Account:
         return taken
 
     def name(self, obj_id: ObjId) -> str:
-        """What the statement that made the handle called it, as long as that is its name; else its id."""
+        """Return the handle's name, if it still has it; else its id."""
         return self._names.get(obj_id, obj_id)
 
     def title(self, obj_id: ObjId) -> str:
-        """What the handle was shown under last."""
+        """Return the last title of the handle."""
         return self._titles.get(obj_id, "")
 
     def sections(
         self, instruction_tokens: int, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]
     ) -> dict[str, int]:
-        """Tokens by section, in the order in which they are sent; of empty ones nothing."""
+        """Return tokens by section, in the order of the prompt, without empty ones."""
         taken = dict.fromkeys((INSTRUCTIONS, *MESSAGES), 0)
         taken[INSTRUCTIONS] = instruction_tokens
         for message in messages:
@@ -218,33 +222,31 @@ class Account:
         return {name: tokens for name, tokens in (*taken.items(), *tail.items()) if tokens}
 
     def nodes(self, messages: Sequence[Event], cost: Cost, tail: Mapping[str, int]) -> dict[ObjId, int]:
-        """Tokens by handle, the largest first."""
+        """Return tokens by handle, the largest first."""
         taken = {ObjId(obj_id): tokens for obj_id, tokens in tail.items()}
         for obj_id, tokens in self._shown(messages, cost):
             taken[obj_id] = taken.get(obj_id, 0) + tokens
         return dict(sorted(taken.items(), key=lambda item: -item[1]))
 
     def largest_shown(self, messages: Sequence[Event], cost: Cost) -> dict[ObjId, int]:
-        """Tokens of the largest part that a result has of each handle; none of a handle that no result shows."""
+        """Return the tokens of the largest render of each handle in a result."""
         largest: dict[ObjId, int] = {}
         for obj_id, tokens in self._shown(messages, cost):
             largest[obj_id] = max(largest.get(obj_id, 0), tokens)
         return largest
 
     def _shown(self, messages: Sequence[Event], cost: Cost) -> Iterator[tuple[ObjId, int]]:
-        """What each result has of each handle."""
+        """Return the renders of each result."""
         for message in messages:
             if isinstance(message, ToolResult) and message.tool_call_id in self._renders:
-                # Of a result that was shortened less is left than its renders had.
+                # A shortened result has fewer tokens than its renders had.
                 most = cost(message)
                 for obj_id, tokens in self._renders[message.tool_call_id].items():
                     yield obj_id, min(tokens, most)
 
 
-# shrink:
-# What is left of messages that cannot all be sent: long outputs keep their beginning and their end.
-#
-# Used where no condensation can help. What the user said and what was run stay whole. Pure; counting is the caller's.
+# --- shortening ------------------------------------------------------------------------------------------------------
+
 
 SHRINKABLE: Final = (ToolResult, AgentText, Summary)
 _SMALLEST: Final = 32
@@ -256,9 +258,10 @@ def is_shrinkable(event: Event) -> bool:
 
 
 def fair_limit(costs: Sequence[int], room: int) -> int:
-    """Tokens that each text may have so that all fit `room`: a power of two, at least 32.
+    """Return the largest number of tokens for each text so that all fit `room`.
 
-    A power of two, because it then stays the same over many calls, and so does the beginning of the prompt.
+    It is a power of two, at least 32, so that it stays the same over many calls, and with it the beginning of the
+    prompt.
     """
     limit = _SMALLEST
     while limit < max(costs, default=0) and sum(min(cost, 2 * limit) for cost in costs) <= room:
@@ -267,73 +270,8 @@ def fair_limit(costs: Sequence[int], room: int) -> int:
 
 
 def shortened(text: str, share: float) -> str:
-    """About `share` (0..1) of the text, from its two ends, with a line between them that says what is missing."""
+    """Return about `share` (0..1) of the text from both ends, with a line between that counts the rest."""
     kept = int(len(text) * share)
     head = int(kept * _SHRINK_HEAD)
     tail = kept - head
     return text[:head] + between(len(text) - kept, "because the context is full") + text[len(text) - tail :]
-
-
-# rerender:
-# Which results to render anew, so that a prompt costs less and not more: a policy over costs alone.
-#
-# A provider keeps the prompts that it was sent for a while, and reads what is the same from the first token on for
-# about a tenth of the price. So what changes a message near the beginning has all tokens behind it read at the full
-# price: one break in front of 50,000 cached tokens costs as much as 45,000 new ones. It pays where the prefix breaks
-# at that place anyway, and where a change saves more than a fifth of the tokens behind it.
-#
-# Pure. Called by `sessions.rerendering`.
-
-SHARE: Final = 5
-"""A change has to save one part in so many of the tokens behind it."""
-
-
-class Rewrite(Struct, frozen=True):
-    """A message that could become another: its place in the prompt, and what it would cost, in tokens."""
-
-    place: int
-    tokens: int
-
-
-def choose_rewrites(
-    rewrites: Sequence[Rewrite], costs: Sequence[int], kept: int, room: int, *, at_any_price: bool = False
-) -> tuple[Rewrite, ...]:
-    """Those to carry out, by their places.
-
-    What makes a message larger is carried out only as far as all of them fit `room`, the first in the prompt first.
-
-    Args:
-        rewrites: ascending by place, one for a place at most.
-        costs: tokens of each message as it is.
-        kept: how many messages from the first on the call before was sent, too; what follows is read anew anyway.
-        room: tokens that the messages may take.
-        at_any_price: all of them, whether it pays or not.
-    """
-    start = 0 if at_any_price else _break(rewrites, costs, kept)
-    chosen: list[Rewrite] = []
-    found = [rewrite for rewrite in rewrites if rewrite.place >= start]
-    left = room - sum(costs) + sum(_saved(rewrite, costs) for rewrite in found if _saved(rewrite, costs) > 0)
-    for rewrite in found:
-        growth = -_saved(rewrite, costs)
-        if growth <= 0:
-            chosen.append(rewrite)
-        elif growth <= left:
-            left -= growth
-            chosen.append(rewrite)
-    return tuple(chosen)
-
-
-def _break(rewrites: Sequence[Rewrite], costs: Sequence[int], kept: int) -> int:
-    """The place from which on the prompt is to change: the one that saves most, at the latest where it does anyway."""
-    best, start, saved = 0, kept, 0
-    for rewrite in reversed([rewrite for rewrite in rewrites if rewrite.place < kept]):
-        behind = sum(costs[rewrite.place + 1 : kept]) - saved
-        saved += _saved(rewrite, costs)
-        gain = SHARE * saved - behind
-        if gain > best:
-            best, start = gain, rewrite.place
-    return start
-
-
-def _saved(rewrite: Rewrite, costs: Sequence[int]) -> int:
-    return costs[rewrite.place] - rewrite.tokens

@@ -1,6 +1,7 @@
-"""An execution as text: what the model reads as the tool's result, and what the editor shows as its output.
+"""Executions as text: the tool result that a model reads, and the output that an editor shows.
 
-Pure and derived from `ExecutionFinished` alone, so that a replayed execution reads like a first one.
+Pure, and derived from `ExecutionFinished` alone, so a replayed execution reads like the first run. Also the one
+spelling of statements and results for models that cannot call tools.
 """
 
 from __future__ import annotations
@@ -15,28 +16,31 @@ from ...log.events.conversation import ToolCall
 from ...log.events.execution import ExecutionFinished
 
 VALUE_SHARE: Final = 20
-"""A value has as many characters as this part of the context window has tokens: one of 20, so it never fills more."""
+"""A value has at most as many characters as 1/20 of the context window has tokens."""
 VALUE_LEAST: Final = 4_000
-"""Characters that a value may have in any window."""
+"""Characters of a value that every window allows."""
 
 
 def value_chars(context_budget: int) -> int:
-    """How many characters of a statement's value are kept, of which a model reads all."""
+    """Return how many characters of a value are kept.
+
+    A model reads all of them.
+    """
     return max(VALUE_LEAST, context_budget // VALUE_SHARE)
 
 
 def result_text(finished: ExecutionFinished) -> str:
-    """Printed output, displayed views, the value, and the exception, in that order; "" for nothing at all."""
+    """Write printed output, displayed views, value and exception, in this order; "" for none."""
     return "\n".join(part for part in (output_text(finished), given_text(finished)) if part)
 
 
 def output_text(finished: ExecutionFinished) -> str:
-    """The first half of a result: what was printed."""
+    """Write the first half of a result: printed output."""
     return printed_text(_stream(finished.stdout), _stream(finished.stderr))
 
 
 def given_text(finished: ExecutionFinished) -> str:
-    """The second half of a result: displayed views, the value, and the exception."""
+    """Write the second half of a result: displayed views, value and exception."""
     parts = [f"[{display.title}]\n{display.text}" for display in finished.displays]
     if finished.value is not None:
         parts.append(finished.value)
@@ -48,7 +52,7 @@ def given_text(finished: ExecutionFinished) -> str:
 
 
 def printed_text(stdout: str, stderr: str) -> str:
-    """What was printed, as it stands at the beginning of a result; also while there is more to come."""
+    """Write printed output as at the beginning of a result; also during a run."""
     return "\n".join(part.rstrip("\n") for part in (stdout, stderr and f"[stderr]\n{stderr}") if part)
 
 
@@ -59,24 +63,21 @@ def _stream(captured: Captured) -> str:
     return captured.text + tail
 
 
-# written:
-# How statements stand in text, for models that cannot call tools: the cell as a block, what came of it in a fence.
-#
-# One spelling for what a model is told to write, for what it reads of its earlier statements, and for what that
-# costs. Pure. Called by `instructions`, `prompt` and the models.
+# --- models without tools --------------------------------------------------------------------------------------------
+
 
 STATEMENT_TOOL: Final = "python"
-"""The one tool that a model has."""
+"""The only tool of a model."""
 MEDIA_TYPE: Final = "text/x-python"
 OPENING: Final = f'<script type="{MEDIA_TYPE}">'
 CLOSING: Final = "</script>"
 REST_LEFT_OUT: Final = "Only one statement of a reply is run; the rest of this reply was left out."
-"""What user and model are told where a reply held more than its text and one statement."""
+"""Tells user and model that a reply contained more than its text and one statement."""
 _RESULT: Final = "[Result of the statement]"
 
 
 def written_call(call: ToolCall) -> str:
-    """What the model reads as its own words: the cell as a block; a call of another program's tool as what it was."""
+    """Write a call as the model's own words: the statement as a block, a tool of another program as text."""
     source = call.arguments.get("source")
     if call.tool == STATEMENT_TOOL and isinstance(source, str):
         return f"{OPENING}\n{source.removesuffix(chr(10))}\n{CLOSING}"
@@ -84,10 +85,10 @@ def written_call(call: ToolCall) -> str:
 
 
 def written_result(text: str) -> str:
-    """What the model reads as the user's message, in a fence that nothing in the result can end."""
+    """Write a result as a user message, in a fence that the result cannot end."""
     return f"{_RESULT}\n{fenced(text)}"
 
 
 def with_note(text: str, call: ToolCall) -> str:
-    """A text of the call, its source or its result, with the sentence on what was left out of its reply, if so."""
+    """Add the sentence about an omitted rest to a call's source or result, if there was one."""
     return f"{text}\n[{REST_LEFT_OUT}]" if call.rest_left_out else text

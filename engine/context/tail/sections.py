@@ -1,124 +1,42 @@
-"""The feed section: what is new to the model, and what it read before of handles that it still follows.
+"""The tail of a prompt: its sections as a table, and how they share one exact budget.
 
-New items come in full where they fit, else by their first line, the newest first; those without room are counted. The
-history is for what the model cannot look up any more: the newest changes, within a small budget of their own.
+`assemble` is called by the Board. Each row of `SECTIONS` prepares a function from a budget to a `Part`, which may be
+called several times. If all that the sections want fits, they get it. Otherwise they are served by rank: each gets
+what it wants, except for what later ones may count on; what one does not use, the next may. At the end, cut sections
+get the rest, again by rank. Rank 0 is the handle table, because with the names of its handles a model can ask for
+anything else; at the smallest budgets it is the only section.
+
+No section exceeds its budget, and these budgets never add up to more than the whole, so the tail never exceeds its
+budget in any state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...core.text import DOTS
-from ...files.tails import FeedItem, HandleRow, News
+from ...files.tails import HandleRow, News
 from . import section_parts, timeline
-from .section_parts import EMPTY, Block, Count, Part, Surface, blocks
+from .section_parts import EMPTY, Block, Count, Part, Surface, blocks, feed
 from .timeline import Policy
 
-HEADING: Final = "Changed since your last statement:\n"
-EARLIER: Final = "Changed before that, since you were shown them:\n"
-EARLIER_ALONE: Final = "Changed since you were shown them:\n"
-"""Where nothing is new."""
-NAMESPACE: Final = "namespace"
-"""What stands in the place of a name, for what is about no handle."""
-HISTORY_TOKENS: Final = 400
+_EXPANSIONS: Final = "Shown from outside your statements:\n"
+_HOW_TO_SHOW: Final = "; show(NAME) shows a handle"
+_SMALL: Final = 96
+"""Below this budget only the section of rank 0 has a share; the others get what it leaves."""
 
-
-def feed(news: News, names: Mapping[str, str], followed: Collection[str], budget: int, count: Count) -> Part:
-    """What is new, and below it what was before, of handles whose ids are `followed`; within `budget` tokens."""
-    new = _new(news, names, budget, count)
-    wanted = _once([item for item in news.earlier if item.obj_id in followed])
-    heading = EARLIER if new.text else EARLIER_ALONE
-    before = _before(heading, wanted, names, min(HISTORY_TOKENS, budget - new.tokens), count)
-    nodes = {key: new.nodes.get(key, 0) + before.nodes.get(key, 0) for key in (*new.nodes, *before.nodes)}
-    return Part(new.text + before.text, new.tokens + before.tokens, nodes)
-
-
-def _once(items: Sequence[FeedItem]) -> list[FeedItem]:
-    """Without what a later one says in the same words: `1 of 2 members changed: g` every time is nothing new."""
-    return list(dict.fromkeys(reversed(items)))[::-1]
-
-
-def _new(news: News, names: Mapping[str, str], budget: int, count: Count) -> Part:
-    items, dropped = news.items, news.left_out
-    if not items and not dropped:
-        return EMPTY
-    entries = [_whole(item, names) for item in items]
-    costs = [count(entry) for entry in entries]
-    head = HEADING + _left_out(dropped)
-    if count(head) + sum(costs) <= budget:
-        return _part(head, items, entries, costs, count)
-    note = len(items) + dropped
-    room = budget - count(HEADING) - count(_left_out(note))
-    kept = _newest(items, names, room, count)
-    first = len(items) - len(kept)
-    head = (HEADING if kept else "") + _left_out(dropped + first)
-    part = _part(head, items[first:], kept, [count(entry) for entry in kept], count)
-    return part if part.tokens <= budget else EMPTY
-
-
-def _before(heading: str, items: Sequence[FeedItem], names: Mapping[str, str], budget: int, count: Count) -> Part:
-    if not items:
-        return EMPTY
-    kept = _newest(items, names, budget - count(heading), count)
-    if not kept:
-        return EMPTY
-    return _part(heading, items[len(items) - len(kept) :], kept, [count(entry) for entry in kept], count)
-
-
-def _part(head: str, items: Sequence[FeedItem], entries: Sequence[str], costs: Sequence[int], count: Count) -> Part:
-    nodes: dict[str, int] = {}
-    for item, cost in zip(items, costs, strict=True):
-        if item.obj_id:
-            nodes[item.obj_id] = nodes.get(item.obj_id, 0) + cost
-    return Part("".join((head, *entries)), count(head) + sum(costs), nodes)
-
-
-def _newest(items: Sequence[FeedItem], names: Mapping[str, str], room: int, count: Count) -> list[str]:
-    """The newest items that fit, in their order, each in full or else by its first line."""
-    kept: list[str] = []
-    for item in reversed(items):
-        whole = _whole(item, names)
-        first = whole.partition("\n")[0] + "\n"
-        entry = next((entry for entry in (whole, first) if count(entry) <= room), None)
-        if entry is None:
-            break
-        room -= count(entry)
-        kept.append(entry)
-    return kept[::-1]
-
-
-def _whole(item: FeedItem, names: Mapping[str, str]) -> str:
-    return f"{names.get(item.obj_id, item.obj_id or NAMESPACE)}: {item.text}\n"
-
-
-def _left_out(changes: int) -> str:
-    return f"{DOTS} {changes} {'change' if changes == 1 else 'changes'} not shown for want of room\n" if changes else ""
-
-
-# sections:
-# The tail: its sections as data, and how they share one exact budget.
-#
-# A section prepares what it has from the state of all (`TailState`), and is then a pure function from a budget to a
-# `Part`, which may be asked several times. A row of SECTIONS says where it stands in the tail, below which budget it
-# is left out, and what share of the whole it may count on. Where all that the sections want fits, they get it. Else
-# they are served by rank: each gets what it wants as far as that leaves the later ones what these may count on, and
-# what one does not use the next may. Rank 0 is the handle table, because with the names of its handles a model can
-# ask for anything else; at the smallest budgets it is alone. What is left at the end goes to those that were cut, by
-# rank again.
-#
-# No render passes the budget that it is given, and what is given never adds up to more than the whole, so the tail
-# never passes its budget whatever the state is. Called by the Board.
+Fit = Callable[[int], Part]
+"""Writes a section within a budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailState:
-    """All that a tail tells.
+    """The input of a tail.
 
-    `groups`, `expansions` and `pins` are in the order of their importance: the first are kept where not all fit.
-    `policies` are those of the handles that the past statements of `news` made, as far as they live, by their ids.
+    `groups`, `expansions` and `pins` begin with the most important: these are kept if not all fit. `policies` are
+    those of living handles that the past statements of `news` made, by handle id.
     """
 
     rows: tuple[HandleRow, ...] = ()
@@ -130,17 +48,16 @@ class TailState:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Of each handle, by its id."""
+        """The name of each handle, by its id."""
         return {row.obj_id: row.name for row in self.rows}
-
-
-Fit = Callable[[int], Part]
-"""A section's part within a budget; never over it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`floor` are tokens below which it is left out, `share` is what it may count on of a budget that is too small."""
+    """A row of the table.
+
+    A section is omitted below `floor` tokens. `share` is the part of the budget that it may count on if not all fits.
+    """
 
     name: str
     rank: int
@@ -151,16 +68,12 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The tail's text, its exact tokens, and of these what each section and each handle takes."""
+    """The tail's text, its exact tokens, and the tokens of each section and about each handle."""
 
     text: str
     tokens: int
     sections: Mapping[str, int]
     nodes: Mapping[str, int]
-
-
-_EXPANSIONS: Final = "Shown from outside your statements:\n"
-_HOW_TO_SHOW: Final = "; show(NAME) shows a handle"
 
 
 def _feed(state: TailState, count: Count) -> Fit:
@@ -189,13 +102,6 @@ def _expansions(state: TailState, count: Count) -> Fit:
     return partial(blocks, _EXPANSIONS, state.expansions, count=count, older=left_out, advice=_HOW_TO_SHOW)
 
 
-def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
-    """What statements from outside have shown, the newest first, by the names that the handles have."""
-    names = {row.obj_id: row.name for row in rows}
-    named = [(item, names.get(item.obj_id, item.obj_id)) for item in reversed(news.expansions)]
-    return tuple(Block(item.obj_id, name, f"{name}: {item.text}\n") for item, name in named)
-
-
 def _pins(state: TailState, count: Count) -> Fit:
     return partial(section_parts.pins, state.pins, count=count)
 
@@ -212,13 +118,11 @@ SECTIONS: Final = (
     Section("expansions", 4, 64, 1 / 6, _expansions),
     Section("pins", 2, 24, 1 / 12, _pins),
 )
-"""In the order in which they stand in the tail."""
-_SMALL: Final = 96
-"""Below this budget there is the section of rank 0 alone, and what it leaves."""
+"""In the order of the tail."""
 
 
 def assemble(state: TailState, budget: int, count: Count) -> Tail:
-    """The tail within `budget` tokens; empty where there is nothing to say."""
+    """Write the tail within `budget` tokens; empty if there is nothing to say."""
     fits = {section: section.prepare(state, count) for section in SECTIONS}
     wanted = {section: fit(budget) for section, fit in fits.items()}
     if sum(part.tokens for part in wanted.values()) > budget:
@@ -233,6 +137,13 @@ def assemble(state: TailState, budget: int, count: Count) -> Tail:
         {section.name: part.tokens for section, part in wanted.items() if part.tokens},
         nodes,
     )
+
+
+def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
+    """Return the renders that statements from outside asked for, newest first, with the handles' names."""
+    names = {row.obj_id: row.name for row in rows}
+    named = [(item, names.get(item.obj_id, item.obj_id)) for item in reversed(news.expansions)]
+    return tuple(Block(item.obj_id, name, f"{name}: {item.text}\n") for item, name in named)
 
 
 def _shared(fits: Mapping[Section, Fit], wanted: Mapping[Section, Part], budget: int) -> dict[Section, Part]:
@@ -254,7 +165,7 @@ def _shared(fits: Mapping[Section, Fit], wanted: Mapping[Section, Part], budget:
 
 
 def _counted_on(ranked: Sequence[Section], wanted: Mapping[Section, Part], budget: int) -> dict[Section, int]:
-    """What each may count on; what there is beside the share of the first, as far as it goes."""
+    """Return the tokens that each section may count on: its share, while the budget lasts."""
     left = 0 if budget < _SMALL else budget - int(ranked[0].share * budget)
     counted_on = dict.fromkeys(ranked, 0)
     for section in ranked[1:]:

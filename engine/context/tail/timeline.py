@@ -1,12 +1,12 @@
-"""A statement as it would be written now: calls that made handles which show something else by now are replaced.
+"""The timeline section: condensed statements as they would be written now.
 
-After section 1.2 of the statement timeline. A call is commented out, with where it stood and until when it held, and
-below it stands the call that would make the handle as it is. That is done where one plain assignment at the margin made
-one handle that still has that name: `name = view(...)` or `name = group(...)`, perhaps with calls of the handle's own
-methods behind it. Any other statement stays as it is, because its text does not say which handle is meant, and a
-comment above it says what its handles are now. Arguments that nothing has changed stay as they are written.
+A call is replaced if its handle has changed since (section 1.2 of the statement timeline): it is commented out, with
+its place and last valid statement, and the call that would make the current handle follows. This needs one plain
+assignment at the margin that made one handle which still has the name: `name = view(...)` or `name = group(...)`,
+perhaps with calls of the handle's methods behind it. Any other statement is unchanged, because its text does not say
+which handle is meant; a comment above it describes its current handles. Unchanged arguments keep their spelling.
 
-Pure: from texts to text. A source that Python cannot read (its end was cut off) stays as it is. Called by `timeline`.
+Pure: from texts to text. A source that Python cannot parse, because its end was cut off, is unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...files.tails import MadeHandle, PastStatement
 from .section_parts import EMPTY, Count, Part
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {"view": ("path", "pos", "tokens", "lod", "mode", "freq"), "group": ()}
-"""What makes handles, and what its arguments are called by their place."""
+"""The constructors of handles, with the names of their positional arguments."""
 _OVERRIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "SetTokens": ("tokens",),
     "SetLod": ("lod",),
@@ -32,22 +32,24 @@ _OVERRIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "Run": ("mode", "freq"),
     "Pause": ("mode", "freq"),
 }
-"""Which arguments a method overrides."""
+"""The arguments that a method overrides."""
 _MEMBERS: Final = frozenset(("Add", "Remove", "Replace"))
 _CHAINED: Final = frozenset((*_OVERRIDES, *_MEMBERS, "Refresh"))
-"""Methods that give back the handle, so they may stand behind the constructor."""
+"""Methods that return the handle, so they may follow the constructor."""
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BEFORE: Final = re.compile(rb"[ \t]*;[ \t]*\Z")
 _MOST_REMARKS: Final = 4
-"""In one statement."""
+"""Largest number of comments on one statement."""
 _OTHERWISE: Final = "that are otherwise by now"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A handle as it is: its name, and the arguments that would make it so, as Python; None for one that is not needed.
+    """A handle now: its name, and the arguments that would make it, as Python.
 
-    `members` are the arguments by place of a group; None where one of them could not be written.
+    Returns None for an unnecessary one.
+
+    `members` are the positional arguments of a group; None if one cannot be written.
     """
 
     name: str
@@ -57,7 +59,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """The bytes `start:end` of the source become `text`, on lines of its own."""
+    """Replace the bytes `start:end` of the source by `text`, on lines of its own."""
 
     start: int
     end: int
@@ -65,11 +67,13 @@ class _Edit:
 
 
 def as_it_is_now(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
-    """The source with what is superseded in it replaced or commented upon; no blank line at either end.
+    """Return the source with superseded calls replaced or commented.
+
+    No blank line at either end.
 
     Args:
-        statement: what ran.
-        policies: of the handles that there are, by their ids.
+        statement: the statement that ran.
+        policies: the living handles, by their ids.
     """
     changed = [made for made in statement.made if made.changed_by or made.obj_id not in policies]
     tree = _parsed(statement.source) if changed else None
@@ -92,7 +96,7 @@ def as_it_is_now(statement: PastStatement, policies: Mapping[str, Policy]) -> st
 
 def _parsed(source: str) -> ast.Module | None:
     if source.startswith("\ufeff"):
-        return None  # because columns do not count a mark of byte order
+        return None  # because columns do not include a byte order mark
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -102,14 +106,14 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 class _Source:
-    """A source as bytes, because that is what columns of its tree count."""
+    """A source as bytes, because the columns of its tree count bytes."""
 
     def __init__(self, text: str) -> None:
         self._data = text.encode()
         self._starts = [0, *(match.end() for match in _LINE_END.finditer(self._data))]
 
     def line(self, number: int) -> int:
-        """Where a line begins, from 1."""
+        """Return the offset of a line, counted from 1."""
         return self._starts[number - 1]
 
     def span(self, node: ast.stmt | ast.expr | ast.keyword) -> tuple[int, int]:
@@ -121,7 +125,10 @@ class _Source:
         return self._data[start:end].decode()
 
     def edited(self, edits: Sequence[_Edit]) -> str:
-        """With the edits made, from the last to the first; what shares a line with one is put on another."""
+        """Apply the edits, last to first.
+
+        Code that shares a line with one moves to another line.
+        """
         data = self._data
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
             before, after = data[: edit.start], data[edit.end :]
@@ -134,7 +141,10 @@ class _Source:
 
 
 def _replaced(index: int, made: MadeHandle, policy: Policy | None, tree: ast.Module, source: _Source) -> _Edit | None:
-    """The plain assignment that made the handle, replaced; None where there is no such assignment."""
+    """Replace the plain assignment that made the handle.
+
+    Returns None if there is none.
+    """
     if policy is None or not made.name or policy.name != made.name:
         return None
     found = [node for node in tree.body if isinstance(node, ast.Assign) and _assigns(node, made)]
@@ -157,7 +167,7 @@ def _assigns(node: ast.Assign, made: MadeHandle) -> bool:
 
 
 def _constructor(value: ast.expr) -> ast.Call | None:
-    """The call of `view` or `group` that a value is, or that its methods are called on."""
+    """Return the call of `view` or `group` that a value is, or whose methods it calls."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CHAINED:
         value = value.func.value
     return value if isinstance(value, ast.Call) and _name_of(value) in _PLACES else None
@@ -172,7 +182,10 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _call_now(call: ast.Call, made: MadeHandle, policy: Policy, source: _Source) -> str | None:
-    """The constructor's call that would make the handle as it is; None where that cannot be written."""
+    """Return the constructor call for the current handle.
+
+    Returns None if it cannot be written.
+    """
     overridden = dict.fromkeys(each for method in made.changed_by for each in _OVERRIDES.get(method, ()))
     now = {each: policy.arguments.get(each) for each in overridden}
     by_place = [source.text(each) for each in call.args]
@@ -183,7 +196,7 @@ def _call_now(call: ast.Call, made: MadeHandle, policy: Policy, source: _Source)
     else:
         names = _PLACES[_name_of(call)]
         if names and any(isinstance(each, ast.Starred) for each in call.args):
-            return None  # because it may give any of them
+            return None  # because it may stand for any argument
         for place, name in enumerate(names[: len(by_place)]):
             if name in now:
                 by_place[place] = now.pop(name) or _UNSAID[name]
@@ -195,11 +208,11 @@ def _call_now(call: ast.Call, made: MadeHandle, policy: Policy, source: _Source)
 
 
 _UNSAID: Final[Mapping[str, str]] = {"pos": '"0:0"', "tokens": "2000", "lod": "0", "mode": '"paused"', "freq": "None"}
-"""What an argument of a view is where nothing is to be said of it."""
+"""Arguments of a view that need not be written."""
 
 
 def _remarked(made: MadeHandle, policies: Mapping[str, Policy], tree: ast.Module, source: _Source) -> _Edit:
-    """A comment above the statement at the margin that made the handle."""
+    """Write a comment above the statement at the margin that made the handle."""
     around = (node for node in tree.body if _first_line(node) <= made.line <= (node.end_lineno or node.lineno))
     node = next(around, None)
     start = 0 if node is None else source.line(_first_line(node))
@@ -220,19 +233,16 @@ def _remark(made: MadeHandle, policies: Mapping[str, Policy]) -> str:
     return f"{line}{policy.name or made.obj_id} is now at {values}"
 
 
-# timeline:
-# The timeline section: the statements that condensation took from the View, as they would be written now.
-#
-# The newest first where not all fit, each whole or else by its first line; those without room are counted. What they
-# gave is left to the summary. Small, because a tail is read anew by every call. A section of the tail (`sections`).
+# --- the section -----------------------------------------------------------------------------------------------------
+
 
 HEADING: Final = "Statements that the summary stands for, with handles as they are now:\n"
 TIMELINE_TOKENS: Final = 1_200
-"""At most this, however much room there is."""
+"""Largest budget of the section. Small, because every call reads the tail again."""
 
 
 class Past:
-    """The statements as blocks, made from the newest on, and only as many as are asked for."""
+    """The statements as blocks, made on demand from the newest on."""
 
     def __init__(
         self, statements: Sequence[PastStatement], left_out: int, policies: Mapping[str, Policy], count: Count
@@ -244,7 +254,10 @@ class Past:
         self._blocks: list[tuple[str, int]] = []
 
     def within(self, budget: int) -> Part:
-        """As many as fit, in the order in which they ran; within `budget` tokens."""
+        """Write the newest statements that fit `budget` tokens, oldest first.
+
+        The others are counted.
+        """
         if not self._statements:
             return EMPTY
         count, number = self._count, len(self._statements)
@@ -266,7 +279,7 @@ class Past:
         return Part(text, tokens)
 
     def _fitting(self, place: int, room: int) -> tuple[str, int] | None:
-        """A statement as a block of at most so many tokens."""
+        """Write a statement whole, or its first line, within a number of tokens."""
         if place == len(self._blocks):
             text = _block(self._statements[place], self._policies)
             self._blocks.append((text, self._count(text)))
@@ -280,12 +293,14 @@ class Past:
 def past(
     statements: Sequence[PastStatement], left_out: int, policies: Mapping[str, Policy], count: Count
 ) -> Callable[[int], Part]:
-    """The section, as a function from a budget.
+    """Prepare the section as a function from a budget.
+
+    Results are not shown, because the summary replaces them.
 
     Args:
         statements: oldest first.
-        left_out: how many older ones there are.
-        policies: of the handles that there are, by their ids.
+        left_out: number of older ones.
+        policies: the living handles, by their ids.
         count: exact tokens.
     """
     return Past(statements, left_out, policies, count).within
@@ -299,9 +314,9 @@ def _block(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
 
 
 def _head(block: str, left_out: int) -> str:
-    """The heading of a block and the first line below it, and how many are missing; the block lacks some itself."""
+    """Return the heading and first line of a block, with the number of missing lines."""
     heading, *lines = block.rstrip("\n").split("\n")  # no lines: a statement without a source
-    # Its last line says what it lacks, where it lacks anything.
+    # If the source was cut, the last line says so.
     missing = len(lines[1:]) - bool(left_out) + left_out
     return "\n".join([heading, *lines[:1], *([_rest(missing)] if missing else ())]) + "\n"
 

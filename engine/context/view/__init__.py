@@ -1,4 +1,4 @@
-"""The View: what the LLM will be given, in order, and where it may be cut. See `view` for the fold itself."""
+"""The View: the events that a model reads, in order, and where they may be cut. See `view` for the fold."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Condensations applied to a sequence of entries, and what makes one unacceptable.
+"""Condensations: applied to entries, checked before they are logged, and where to cut.
 
-Owns how events leave and where their summary goes. Must not know when to condense or what to forget: that is policy.
-`condensed` applies a Condensation, also a bad one; `refusal` is what the log asks before it appends one;
-`with_summary_at_index` moves a summary out of a unit that it would split, where a bad one is on a log already.
+Owns how events leave and where their summary goes. `condensed` applies any Condensation, even a bad one; `refusal` is
+the log's check; `with_summary_at_index` moves a summary that would split a unit, for a bad one from elsewhere.
+`choose_cut` is the policy: the smallest prefix that brings the View under a target, without entries that must stay.
+Must not know the text of a summary, nor when to condense.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from .well_formed import Correction, Enforced, Indices
 
 
 def condensed(entries: Sequence[Event], condensation: Condensation) -> list[Event]:
-    """The entries that remain, with the summary at its offset among them; past the end means at the end.
+    """Apply a Condensation; an offset past the end means the end.
 
-    Ids that are not there are ignored. A summary without an offset, or an offset without a summary, inserts nothing.
+    Unknown ids are ignored. A summary without an offset, or an offset without a summary, inserts nothing.
     """
     forgotten = frozenset(condensation.forgotten)
     remaining = [entry for entry in entries if entry.event_id not in forgotten]
     summary = summary_of(condensation)
     if summary is not None:
-        # Clamped here, because `insert` takes no number beyond 64 bits, and a log from elsewhere may hold one.
+        # Clamped, because `insert` accepts 64 bits only, and a log from elsewhere may have a larger number.
         remaining.insert(min(max(condensation.summary_offset or 0, 0), len(remaining)), summary)
     return remaining
 
 
 def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> str | None:
-    """Why this Condensation must not be taken by a log whose View is `entries`, or None when it may.
+    """Return why a log with the View `entries` must refuse this Condensation, or None.
 
-    A cut is safe between two indices, an insertion at one; both are counted in the View as it is before.
+    A cut is safe between two indices, an insertion at one; both refer to the View before it.
     """
     forgotten = frozenset(condensation.forgotten)
     missing = forgotten - {entry.event_id for entry in entries}
@@ -59,12 +60,12 @@ def refusal(entries: Sequence[Event], indices: Sequence[int], condensation: Cond
 
 
 def cuts_are_safe(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> bool:
-    """Whether every range that is forgotten lies between two indices of `entries`, as they are before."""
+    """Return whether every forgotten range is between two indices of `entries`, before the cuts."""
     return next(_unsafe_cuts(entries, indices, frozenset(condensation.forgotten)), None) is None
 
 
 def offset_is_safe(entries: Sequence[Event], indices: Sequence[int], condensation: Condensation) -> bool:
-    """Whether some index of `entries`, as they are before, is the gap that the summary's offset names after the cuts.
+    """Return whether an index of `entries`, before the cuts, is the gap of the summary's offset after them.
 
     Inserting at an index and then cutting between others is safe, and gives the same entries.
     """
@@ -81,12 +82,13 @@ def offset_is_safe(entries: Sequence[Event], indices: Sequence[int], condensatio
 def with_summary_at_index(
     entries: Sequence[Event], summary: EventId, properties: Sequence[Property], was_at_index: bool
 ) -> Enforced:
-    """The entries with that summary at the nearest index before it, if it splits what a property holds together.
+    """Insert a summary at the nearest index before it, if it would split a unit.
 
     Args:
-        was_at_index: its place was an index before the cuts, so it can split only what an unsafe cut has made: `call
-            result duplicate` without its result is a new pair. That is judged with the summary in its place, because
-            without it two loops that the cuts have brought together would be taken for one.
+        was_at_index: its place was an index before the cuts, so it can only split a unit made by an unsafe cut: `call
+            result duplicate` without its result is a new pair. This is judged with the summary in place, because
+                without
+            it two loops that the cuts joined would look like one.
     """
     named = (at for at, entry in enumerate(entries) if isinstance(entry, Summary) and entry.event_id == summary)
     position = next(named, None)
@@ -105,7 +107,7 @@ def with_summary_at_index(
 def _unsafe_cuts(
     entries: Sequence[Event], indices: Sequence[int], forgotten: frozenset[str]
 ) -> Iterator[tuple[int, int, int]]:
-    """Each cut with a bound that is no index: `low`, `high` and that bound."""
+    """Yield each cut with a bound that is not an index: `low`, `high` and that bound."""
     open_gaps = frozenset(indices)
     for low, high in _cuts(entries, forgotten):
         for gap in (low, high):
@@ -114,7 +116,7 @@ def _unsafe_cuts(
 
 
 def _cuts(entries: Sequence[Event], forgotten: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """The ranges `low:high` of neighbours that are forgotten."""
+    """Yield the forgotten ranges `low:high`."""
     low: int | None = None
     for position, entry in enumerate(entries):
         if entry.event_id not in forgotten:
@@ -127,46 +129,46 @@ def _cuts(entries: Sequence[Event], forgotten: frozenset[str]) -> Iterator[tuple
         yield low, len(entries)
 
 
-# cuts:
-# Where to cut a View that has become too long: policy over its indices and what its entries cost.
-#
-# Owns the choice alone: the smallest prefix that brings the View under a target, less what must stay. Must not know
-# what a summary says nor who asked for it. Called by `sessions.condenser`.
+# --- where to cut ----------------------------------------------------------------------------------------------------
+
 
 SUMMARY_SHARE: Final = 4
 SUMMARY_FLOOR: Final = 256
 SUMMARY_TOKENS: Final = 2_000
-"""A summary may cost this fraction of what it replaces, within these tokens. What costs less than its summary stays."""
+"""Least and most tokens of a summary, which else may cost a fraction of what it replaces.
+
+A prefix that costs less than its summary is kept.
+"""
 
 
 class Cut(Struct, frozen=True):
-    """What to forget: positions in the View, ascending, and the tokens they cost."""
+    """Entries to forget: positions in the View, ascending, and their tokens."""
 
     positions: tuple[int, ...]
     tokens: int
 
     @property
     def summary_tokens(self) -> int:
-        """What a summary in its place may cost."""
+        """Tokens that a summary may cost."""
         return _allowance(self.tokens)
 
 
 def choose_cut(
     indices: Sequence[int], costs: Sequence[int], target: int, *, keep: int | None = None, end: int | None = None
 ) -> Cut | None:
-    """The smallest prefix to forget so that at most `target` tokens are left, its summary included.
+    """Choose the smallest prefix to forget so that at most `target` tokens remain, summary included.
 
-    Where no prefix does that, the one that leaves least.
+    If no prefix does that, the one that leaves least.
 
     Args:
         indices: the View's manipulation indices, ascending.
         costs: tokens of each entry.
         target: tokens.
-        keep: position of an entry that stays wherever it is, such as the request that is being worked on.
-        end: the gap that the prefix must not pass; the end of the View where None.
+        keep: position of an entry that always stays, such as the current request.
+        end: the gap that the prefix must not pass; None for the end of the View.
 
     Returns:
-        None where nothing can be forgotten, or too little to be worth a summary.
+        None if nothing can be forgotten, or too little to be worth a summary.
     """
     open_gaps = frozenset(indices)
     spent = (0, *accumulate(costs))
@@ -189,13 +191,16 @@ def choose_cut(
 
 
 def current_request(events: Sequence[Event]) -> int | None:
-    """Position of the user's newest message that is not a steer; None where there is no such message."""
+    """Return the position of the user's newest message that is not a steer.
+
+    Returns None without one.
+    """
     positions = range(len(events) - 1, -1, -1)
     return next((position for position in positions if _is_request(events[position])), None)
 
 
 def unread(events: Sequence[Event]) -> int:
-    """In an open run, the gap before what no model call has read yet.
+    """Return, in an open run, the gap before the entries that no model call has read.
 
     It is before the newest reply with calls, because their results belong to it, or else before the request.
     """

@@ -1,7 +1,7 @@
-"""What a View is made of: the conversation events that a model reads, and the summaries of forgotten ones.
+"""The entries of a View: conversation events that a model reads, and summaries of forgotten ones.
 
-Owns the decision which events enter. Must not know of positions, gaps or properties. Used all over this package, and by
-whatever shows or shortens what a model reads.
+Owns which events enter. Must not know positions, gaps or properties. Used all over this package, and by code that
+shows or shortens what a model reads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ TOOL_EVENTS: Final = (ToolCall, ToolResult)
 
 
 class Summary(Event, frozen=True, kw_only=True):
-    """Stands for what a Condensation forgot, with that Condensation's stamp and the id `<its id>-summary`.
+    """Replaces the events that a Condensation forgot.
 
-    It lives in Views alone: the log holds the Condensation, so this kind is in no registry and is never stored.
+    It has that event's stamp and the id `<its id>-summary`.
+
+    It exists in Views only: the log has the Condensation, so this kind is not registered and never stored.
     """
 
     kind: ClassVar[str] = "summary"
@@ -41,12 +43,15 @@ class Summary(Event, frozen=True, kw_only=True):
 
 
 def summary_id(condensation: EventId) -> EventId:
-    """The id under which a later Condensation can forget this one's summary."""
+    """Return the id by which a later Condensation can forget this summary."""
     return EventId(f"{condensation}-summary")
 
 
 def summary_of(condensation: Condensation) -> Summary | None:
-    """The entry that a Condensation brings into the View; None where it has no summary, or no place for one."""
+    """Return the entry of a Condensation.
+
+    Returns None without a summary or a place for it.
+    """
     if condensation.summary is None or condensation.summary_offset is None:
         return None
     return Summary(
@@ -59,10 +64,10 @@ def summary_of(condensation: Condensation) -> Summary | None:
 
 
 def rerendered(result: ToolResult, event: ResultRerendered) -> ToolResult:
-    """The entry that takes the place of a result that was rendered anew: where it was, with the new text.
+    """Return the entry that replaces a result with its new render, in the same place.
 
-    It has the id of what made it, because texts are known by the ids of entries; whoever knows the old one has the old
-    text. The position on the log stays, because that says which loop it belongs to.
+    Its id is that of the new event, because entry ids identify texts. Its position on the log stays, because that
+    decides which loop it belongs to.
     """
     return replace(result, event_id=event.event_id, text=event.text)
 
@@ -76,24 +81,24 @@ ENTERING: Final[dict[type[Event], Hidden | None]] = {
     ToolCall: attrgetter("parent_id"),
     ToolResult: attrgetter("parent_id"),
 }
-"""The kinds of event on a log that become entries, with the field that is set where one is left out all the same.
+"""Kinds of log events that become entries, with the field that excludes an event if it is set.
 
-Left out are asides, which are not for the model, and calls that a statement made. All other kinds are skipped."""
+Excluded are asides, which are not for the model, and calls by statements. All other kinds are skipped.
+"""
 TEXTS: Final = (UserMessage, AgentText, AgentReasoning, Summary)
-"""The kinds of entry that are neither action nor observation."""
+"""Kinds of entries that are neither actions nor observations."""
 
 
-# rule:
-# The two rules for where a boundary is. One is chosen for each View; its properties ask for it.
+# --- boundary rules --------------------------------------------------------------------------------------------------
 
 
 class BoundaryRule(Enum):
-    """How properties close gaps.
+    """How properties close gaps; each View has one rule.
 
-    `GAPS` closes only what would split a unit: the gap before a batch or a loop and the gap after it stay open.
-    `POSITIONS` is the published rule (`view.txt`): positions `min..max` of a batch or a loop are closed inclusively, so
-    the gap before a unit is closed too; a loop ends only at an event that is neither call nor result; matching closes
-    nothing; and enforcement removes no partial loop.
+    `GAPS` closes only gaps that would split a unit: those before and after a batch or loop stay open. `POSITIONS` is
+    the published rule (`view.txt`): positions `min..max` of a batch or loop are closed inclusively, so the gap before a
+    unit is closed too; a loop ends only at an event that is neither call nor result; matching closes nothing; and
+    enforcement removes no partial loop.
     """
 
     GAPS = "gaps"

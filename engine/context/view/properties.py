@@ -1,10 +1,9 @@
-"""What a property of the View is: a rule about which gaps are safe, and what must go where it does not hold.
+"""The properties of a View: which gaps are safe, and what is removed.
 
-A property never knows another property. The View asks each for four things: recorders (its memory of the log),
-closers (its share of the indices, maintained while appending), an enforcement (its share of what is left out) and a
-watch (whether there is anything to leave out at all, known without a pass over the entries). Recorders, closers and
-watches are tables by kind, so that an event costs nothing where it does not matter. Adding a property is a file beside
-this one and a line in `PROPERTIES`.
+A property never knows another one. The View asks each for four things: recorders (its memory of the log), closers (its
+share of the indices, maintained while appending), an enforcement (its share of the removals) and a watch (whether there
+is anything to remove, without a pass over the entries). Recorders, closers and watches are tables by kind, so an event
+costs nothing where it does not matter. To add a property, write a class here and add it to `PROPERTIES`.
 """
 
 from __future__ import annotations
@@ -32,85 +31,99 @@ from .entries import TEXTS, TOOL_EVENTS, BoundaryRule
 
 Key = TypeVar("Key", bound=Hashable)
 LOOKED_FOR: Final = 8
-"""So many keys are looked for, each with a pass over the sequence; then all of them are indexed."""
+"""The first keys are searched, each with a pass over the sequence; then all of them are indexed."""
 
 Recorder = Callable[[Any], None]
-"""Called with every event of one kind on the log, in order; not with the calls of statements and their results."""
+"""Takes every event of one kind on the log, in order; not the calls of statements and their results."""
 
 Closed = tuple[int, int]
-"""The first and the last of neighbouring gaps that are closed."""
+"""The first and the last of neighbouring closed gaps."""
 
 Closer = Callable[[int, Any], Closed | None]
-"""Called with every entry of one kind and its position, in order; returns the gaps that it closes for good, if any.
+"""Takes every entry of one kind with its position, in order; returns the gaps that it closes for good, if any.
 
-Gap `i` is the one before entry `i`; the entry adds the gap after it, which may be closed at once. The last one closed
-is the gap before that entry or the gap after it. A gap may be closed by several entries; none is ever opened again.
+Gap `i` is before entry `i`; the entry adds the gap after it, which may be closed at once. The last one closed is the
+gap before that entry or the gap after it. A gap may be closed by several entries; none is ever opened again.
 """
 
 
 class Enforcement(Protocol):
-    """One property's part in finding the greatest set of entries in which all properties hold.
+    """A property's part in finding the greatest set of entries.
 
-    Both methods name positions that have to go; naming one twice, or one that is gone, is harmless. Over a whole
-    enforcement the positions named must be linear in the entries.
+    Both methods name positions to remove; naming one twice, or a removed one, is harmless. Over a whole enforcement the
+    positions named must be linear in the entries.
     """
 
     def offending(self) -> Iterable[int]:
-        """What has to go in the sequence as it is."""
+        """Return the violations in the sequence."""
         ...
 
     def after(self, position: int) -> Iterable[int]:
-        """What has to go because `position` went. Called once for each, whichever property named it."""
+        """Return what must follow the removal of `position`.
+
+        Called once for each, whichever property named it.
+        """
         ...
 
 
 Watcher = Callable[[Any], None]
-"""Called with every entry of one kind, in order; sooner or later than the closers of the same entry."""
+"""Takes every entry of one kind, in order; sooner or later than the closers of the same entry."""
 
 
 class Watch(Protocol):
-    """What a property keeps of a growing sequence of entries to know that it has nothing to leave out of it."""
+    """A property's knowledge of a growing sequence: whether it has a violation."""
 
     def watchers(self) -> Mapping[type[Event], Watcher]:
-        """What keeps it, by kind of entry; empty where nothing can offend."""
+        """The functions by kind of entry; empty if no violation is possible."""
         ...
 
     def is_quiet(self, open_run: bool) -> bool:
-        """In O(1), whether the enforcement over the entries so far would name none as offending.
+        """Return, in O(1), whether the enforcement over the entries so far would find no violation.
 
-        May say no where it would not either; never yes where it would.
+        May return False although it would not; never True although it would.
         """
         ...
 
 
 class Property(Protocol):
-    """One rule, with its memory of one log."""
+    """A rule, with its memory of one log."""
 
     name: ClassVar[str]
 
     def __init__(self, rule: BoundaryRule) -> None: ...
 
     def recorders(self) -> Mapping[type[Event], Recorder]:
-        """What keeps this property's memory of the log, by kind of event; empty where it needs none."""
+        """The recorders by kind of event; empty if it needs no memory."""
         ...
 
     def closers(self) -> Mapping[type[Event], Closer]:
-        """Closers for a new sequence, by kind of entry and with one state; empty where the property closes no gap."""
+        """Make closers for a new sequence, by kind of entry and with shared state.
+
+        Empty if it closes no gap.
+        """
         ...
 
     def enforcement(self, entries: Sequence[Event], open_run: bool) -> Enforcement:
-        """The enforcement over `entries`. With `open_run`, calls that the present run waits for count as answered."""
+        """Make the enforcement over `entries`.
+
+        With `open_run`, calls that the run waits for count as answered.
+        """
         ...
 
     def watch(self) -> Watch:
-        """A watch over a new sequence. Every entry of it has been recorded before it is watched."""
+        """Make a watch over a new sequence.
+
+        Every entry is recorded before it is watched.
+        """
         ...
 
 
 class Positions(Generic[Key]):
-    """Where each key is. The first few keys are looked for, because that is faster than finding all of them.
+    """The positions of keys.
 
-    All of them are chains of positions in one list of integers, because a list for each key slows down the collector.
+    The first few keys are searched, which is faster than finding all of them.
+
+    Positions are chains in one list of integers, because a list for each key slows down the garbage collector.
     """
 
     __slots__ = ("_before", "_keys", "_last", "_popped")
@@ -122,7 +135,10 @@ class Positions(Generic[Key]):
         self._before: list[int] = []
 
     def pop(self, key: Key) -> Iterator[int]:
-        """The positions of `key` in any order; none when they were taken before."""
+        """Return the positions of `key` in any order.
+
+        Returns None if they were returned before.
+        """
         if key in self._popped:
             return
         self._popped.add(key)
@@ -154,11 +170,11 @@ class Positions(Generic[Key]):
 
 
 class AllOrNothing(Generic[Key]):
-    """An enforcement of units that stay whole or are removed: each as soon as one of its members is missing.
+    """An enforcement of units that are kept whole or removed as soon as a member is missing.
 
     Args:
-        units: the unit that each position belongs to, or None.
-        sizes: how many members each unit has on the log.
+        units: the unit of each position, or None.
+        sizes: the number of members of each unit on the log.
     """
 
     def __init__(self, units: Sequence[Key | None], sizes: Mapping[Key, int]) -> None:
@@ -177,7 +193,7 @@ class AllOrNothing(Generic[Key]):
 
 
 class QuietUntil:
-    """The watch of a property that one entry can break: quiet until the first of which `offends` is true, by kind."""
+    """The watch of a property that one entry can violate: quiet until the first that `offends`, by kind."""
 
     def __init__(self, offends: Mapping[type[Event], Callable[[Any], bool]]) -> None:
         self._offends = offends
@@ -196,14 +212,15 @@ class QuietUntil:
 
 
 class WholeUnits(Generic[Key]):
-    """The watch of units that stay whole: quiet while none has a member on the log that is not among the entries.
+    """The watch of units that are kept whole: quiet unless a member on the log is not among the entries.
 
-    An entry that is watched late may find its unit larger than what was watched of it. Then the unit is short until its
-    other entries come, and they do, before anybody asks: so in the end it is short only where a member is missing.
+    An entry that is watched late may find its unit larger than what was watched of it. Then the unit is incomplete
+    until its other entries come, which happens before the watch is read: so in the end it is incomplete only if a
+    member is missing.
 
     Args:
-        unit_of: the unit that an entry belongs to, or None.
-        sizes: how many members each unit has on the log; may grow.
+        unit_of: the unit of an entry, or None.
+        sizes: the number of members of each unit on the log; may grow.
         kinds: of entries that belong to units.
     """
 
@@ -233,16 +250,16 @@ class WholeUnits(Generic[Key]):
                 self._short.discard(unit)
 
 
-# batch atomicity:
-# BatchAtomicity: the actions of one model response stay together.
-#
-# Closes the gaps strictly between the first and the last action of one `llm_response_id` (`POSITIONS`: also the gap
-# before the first). Leaves out all actions of a batch of which any action that is on the log is missing. An action
-# without a response id is a batch of its own.
+# --- BatchAtomicity --------------------------------------------------------------------------------------------------
 
 
 class BatchAtomicity:
-    """Remembers of the log how many actions each batch has."""
+    """The actions of a model response stay together.
+
+    Closes the gaps strictly between the first and the last action of one `llm_response_id` (`POSITIONS`: also the gap
+    before the first). Removes all actions of a batch if any action on the log is missing. An action without a response
+    id is a batch of its own. Remembers the number of actions of each batch.
+    """
 
     name: ClassVar[str] = "BatchAtomicity"
 
@@ -270,7 +287,10 @@ class BatchAtomicity:
 
 
 class _Batches:
-    """Where each batch began; `offset` is the distance from its first action to the first gap that it closes."""
+    """Where each batch began.
+
+    `offset` is the distance from its first action to the first gap that it closes.
+    """
 
     __slots__ = ("_first", "_offset")
 
@@ -285,15 +305,15 @@ class _Batches:
         return (low, position) if low <= position else None
 
 
-# observation uniqueness:
-# ObservationUniqueness: a tool call is answered once.
-#
-# After a crash a call may have been answered twice, by the repair and by the tool itself; providers refuse such a
-# conversation for good. Closes no gap; leaves out every observation after the first for its `tool_call_id`.
+# --- ObservationUniqueness -------------------------------------------------------------------------------------------
 
 
 class ObservationUniqueness:
-    """The same under both boundary rules."""
+    """A tool call is answered once, under both boundary rules.
+
+    After a crash a call may have two answers, from the repair and from the tool; providers refuse such a conversation
+    permanently. Closes no gap; removes every observation after the first for its `tool_call_id`.
+    """
 
     name: ClassVar[str] = "ObservationUniqueness"
 
@@ -322,7 +342,7 @@ class ObservationUniqueness:
 
 
 class _Duplicates:
-    """A later observation does not become the first where that is removed, so nothing follows from a removal."""
+    """A later observation does not become the first if that is removed, so a removal has no consequences."""
 
     def __init__(self, entries: Sequence[Event]) -> None:
         self._entries = entries
@@ -343,16 +363,16 @@ class _Duplicates:
         return ()
 
 
-# tool call matching:
-# ToolCallMatching: every action has an observation, and every observation an action.
-#
-# Closes every gap at which some call is open: after its action, up to and including the gap before its observation; a
-# call that is never answered closes everything after it (`POSITIONS` closes nothing). Leaves out actions without an
-# observation and observations without an action.
+# --- ToolCallMatching ------------------------------------------------------------------------------------------------
 
 
 class ToolCallMatching:
-    """Remembers which calls of the log the present run still waits for."""
+    """Every action has an observation, and every observation an action.
+
+    Closes every gap at which a call is open: after its action, up to and including the gap before its observation; a
+    call that is never answered closes everything after it (`POSITIONS` closes nothing). Removes actions without an
+    observation and observations without an action. Remembers which calls of the log the current run still waits for.
+    """
 
     name: ClassVar[str] = "ToolCallMatching"
 
@@ -387,7 +407,7 @@ class ToolCallMatching:
 
 
 class _OpenCalls:
-    """The calls without an observation so far: while there are any, each new gap is closed at once."""
+    """Calls without an observation so far: while there are any, each new gap is closed at once."""
 
     __slots__ = ("_open",)
 
@@ -408,7 +428,10 @@ class _OpenCalls:
 
 
 class _Unmatched:
-    """The calls of which only one side has come so far; `awaited` are those that the present run waits for."""
+    """Calls with only one side so far.
+
+    `awaited` are those that the current run waits for.
+    """
 
     def __init__(self, awaited: AbstractSet[ToolCallId]) -> None:
         self._awaited = awaited
@@ -437,7 +460,7 @@ class _Unmatched:
 
 
 class _Pairs:
-    """The call that each position asks or answers, and how many of either are left for each call."""
+    """The call of each position, and the number of both sides left for each call."""
 
     def __init__(self, entries: Sequence[Event], awaited: frozenset[ToolCallId]) -> None:
         self._actions = [entry.tool_call_id if isinstance(entry, ToolCall) else None for entry in entries]
@@ -469,23 +492,25 @@ class _Pairs:
         return ()
 
 
-# tool loop atomicity:
-# ToolLoopAtomicity: a tool loop stays whole, from its thinking head to its end.
-#
-# A loop starts at an action with thinking, runs through consecutive actions and observations, and ends at the next
-# action with thinking (which starts its own) or at the first event of another kind. Closes the gap before each event
-# of a loop but its head (`POSITIONS`: see `BoundaryRule`), because providers reject signed thinking that lost its
-# calls. Leaves out what remains of a loop of which any event is missing (`POSITIONS`: nothing).
-#
-# Loops are found in two sequences. In the View, where they decide about gaps, any other entry ends a loop. On the
-# log, where they decide what is missing, any other event of the conversation does, a Condensation or a RunStop
-# included; runtime events and the calls that statements make happen *inside* a call and do not.
+# --- ToolLoopAtomicity -----------------------------------------------------------------------------------------------
+
 
 _BREAKS: Final = (UserMessage, AgentText, AgentReasoning, RunStop, Condensation, CondensationRequest)
 
 
 class ToolLoopAtomicity:
-    """Remembers of the log which loop each event of one is in, and how many events each loop has."""
+    """A tool loop stays whole, from its thinking head to its end.
+
+    A loop starts at an action with thinking, runs through consecutive actions and observations, and ends at the next
+    action with thinking (which starts its own) or at the first event of another kind. Closes the gap before each event
+    of a loop except its head (`POSITIONS`: see `BoundaryRule`), because providers reject signed thinking that lost its
+    calls. Removes the rest of a loop if any event of it is missing (`POSITIONS`: nothing).
+
+    Loops are found in two sequences. In the View, where they decide about gaps, any other entry ends a loop. On the
+    log, where they decide what is missing, any other event of the conversation does, including a Condensation or a
+    RunStop; runtime events and the calls that statements make happen *inside* a call and do not. Remembers the loop of
+    each event, and the number of events of each loop.
+    """
 
     name: ClassVar[str] = "ToolLoopAtomicity"
 
@@ -577,8 +602,7 @@ class _PublishedLoops(_Loops):
         return (position, position) if self._inside else None
 
 
-# properties:
-# The properties of the View in their order, which decides only which of them is named as the reason of a removal.
+# The order only decides which property is named as the reason of a removal.
 
 PROPERTIES: tuple[type[Property], ...] = (
     ObservationUniqueness,

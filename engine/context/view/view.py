@@ -1,7 +1,9 @@
-"""The reading side of a View: what it holds, where it may be cut, and what a model gets.
+"""The View: the attention window, a fold over the stamped events of a log, and its reading side, `Window`.
 
-Owns the entries and their indices; every answer is a value, and changing it does not change the View. Must not know how
-events come in. Given to the projection and to condensation policy.
+Entries come in by `View.append` only. Only a Condensation removes entries, and only a ResultRerendered changes a text.
+Indices grow with the entries, so no cache can be stale, and they do not depend on texts. What a property needs to know
+about the log it records as events pass. `ViewFold` connects a View to a session's log. Must not know sessions or
+models.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from .well_formed import Correction, Enforced, Indices, Quiet, enforce
 
 
 class Window:
-    """An ordered sequence of entries with its manipulation indices. Grown only by `View`.
+    """An ordered sequence of entries with its manipulation indices, for readers. Answers are values.
 
     Args:
         rule: how properties close gaps.
-        properties: the kinds of property that have to hold.
+        properties: the kinds of property that have to be satisfied.
     """
 
     __slots__ = ("_entries", "_generation", "_indices", "_kinds", "_properties", "_quiet", "_request", "_rule")
@@ -41,7 +43,7 @@ class Window:
         self._begin()
 
     def _begin(self) -> None:
-        """Holds nothing, and remembers nothing of a log."""
+        """Start empty, without memory of a log."""
         self._properties = tuple(kind(self._rule) for kind in self._kinds)
         self._entries: list[Event] = []
         self._indices = Indices(self._properties)
@@ -57,32 +59,38 @@ class Window:
 
     @property
     def generation(self) -> int:
-        """How often entries were taken out or changed; while it stays the same, they are only added at the end."""
+        """Number of removals and changes of entries.
+
+        While it stays the same, entries are only added at the end.
+        """
         return self._generation
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What was appended, with condensations and new renders applied; unfinished, perhaps, or malformed by a log."""
+        """The appended entries, with condensations and new renders applied.
+
+        Perhaps unfinished or malformed.
+        """
         return tuple(self._entries)
 
     def since(self, position: int) -> tuple[Event, ...]:
-        """`events` from that position on. O(what it returns)."""
+        """Return `events` from a position on. O(length of the result)."""
         return tuple(self._entries[position:])
 
     def enforced(self, *, open_run: bool = False) -> Enforced:
-        """What remains of `events` when every property has to hold, and how many corrections each asked for.
+        """Return the greatest part of `events` that satisfies every property, with the corrections of each.
 
-        Where nothing has to be left out it costs what was appended since the last call, and a copy; else O(n).
+        Without a violation it costs the entries since the last call, and a copy; otherwise O(n).
 
         Args:
-            open_run: calls that the present run still waits for count as answered.
+            open_run: calls that the current run still waits for count as answered.
         """
         if self._quiet.holds(self._entries, self._generation, open_run):
             return Enforced(tuple(self._entries), ())
         return enforce(self._entries, self._properties, open_run)
 
     def ready(self, *, open_run: bool = False) -> tuple[Event, ...]:
-        """What a model gets: `events`, enforced."""
+        """The entries for a model: `events`, enforced."""
         return self.enforced(open_run=open_run).events
 
     @property
@@ -92,11 +100,11 @@ class Window:
 
     @property
     def manipulation_indices(self) -> tuple[int, ...]:
-        """`indices`, under its published name."""
+        """`indices`, by its published name."""
         return self.indices
 
     def find_next(self, threshold: int) -> int:
-        """The smallest manipulation index that is at least `threshold`, in O(log n).
+        """Return the smallest manipulation index that is at least `threshold`, in O(log n).
 
         Raises:
             NoManipulationIndexError: there is none.
@@ -109,7 +117,7 @@ class Window:
 
     @property
     def unhandled_condensation_request(self) -> bool:
-        """Whether a condensation was asked for and none came since."""
+        """Whether a condensation was requested, and none has followed."""
         return self._request
 
     @property
@@ -124,7 +132,7 @@ class Window:
 
     @property
     def tool_loop_ranges(self) -> tuple[tuple[int, int], ...]:
-        """(first, last) position of each tool loop, inclusively."""
+        """(first, last) position of each tool loop, inclusive."""
         return well_formed.tool_loop_ranges(self._entries, self._rule)
 
     @property
@@ -136,13 +144,7 @@ class Window:
         return frozenset(entry.tool_call_id for entry in self._entries if isinstance(entry, ToolResult))
 
 
-# view:
-# The View: the attention window, folded over the stamped events of one log.
-#
-# Entries come in by `append` alone, nothing but a Condensation removes any, and nothing but a ResultRerendered
-# changes the text of one. The indices grow with the entries, so there is no cache that could be stale, and no text
-# decides about them; what a property has to know about the log it records as events pass. Must not know of sessions
-# or models. Owned by `ViewFold`; others get the reading side, `Window`.
+# --- the window that grows -------------------------------------------------------------------------------------------
 
 
 class View(Window):
@@ -150,9 +152,9 @@ class View(Window):
 
     Args:
         rule: how properties close gaps.
-        properties: the kinds of property that have to hold.
-        enforcing: enforce right after every Condensation, for good, so that a bad one cannot harm what comes later.
-            Without it a bad one is applied as it is, and only `ready` is enforced.
+        properties: the kinds of property that have to be satisfied.
+        enforcing: enforce right after every Condensation, permanently, so that a bad one cannot harm later entries.
+            Otherwise a bad one is applied unchanged, and only `ready` is enforced.
     """
 
     __slots__ = ("_enforcing", "_entering", "_last", "_passing")
@@ -168,7 +170,10 @@ class View(Window):
         super().__init__(rule, properties)
 
     def reset(self) -> None:
-        """Holds nothing and remembers no event any more, because those of another path follow. A generation ends."""
+        """Start empty, because the events of another path follow.
+
+        A generation ends.
+        """
         self._generation += 1
         self._begin()
 
@@ -183,19 +188,21 @@ class View(Window):
 
     @classmethod
     def from_events(cls, events: Iterable[Event], rule: BoundaryRule = BoundaryRule.GAPS) -> View:
-        """The View of a whole log."""
+        """Make the View of a whole log."""
         view = cls(rule)
         for event in events:
             view.append(event)
         return view
 
     def append(self, event: Event) -> tuple[Correction, ...]:
-        """Takes the next event of the log; what a model must not read is skipped.
+        """Add the next event of the log.
+
+        Kinds that a model must not read are skipped.
 
         O(1) amortised; a Condensation and a ResultRerendered O(n).
 
         Returns:
-            What an enforcing View had to leave out or move because of a bad Condensation.
+            What an enforcing View removed or moved because of a bad Condensation.
 
         Raises:
             InvalidEventError: the event is not stamped, or not later on its log than the one before.
@@ -216,7 +223,7 @@ class View(Window):
         return ()
 
     def _pass(self, event: Event) -> tuple[Correction, ...]:
-        """Handles an event that becomes no entry: properties may record it, and condensations change the entries."""
+        """Handle an event that is not an entry: properties may record it, and condensations change the entries."""
         for recorder in self._passing.get(type(event), ()):
             recorder(event)
         if isinstance(event, CondensationRequest):
@@ -228,7 +235,7 @@ class View(Window):
         return ()
 
     def _rerender(self, event: ResultRerendered) -> None:
-        """Puts the new text in the place of the result; of one that is not there, nothing."""
+        """Replace the text of a result, if it is there."""
         for position, entry in enumerate(self._entries):
             if isinstance(entry, ToolResult) and entry.tool_call_id == event.tool_call_id:
                 self._generation += 1
@@ -259,16 +266,14 @@ class View(Window):
         self._indices = Indices.over(self._entries, self._properties)
 
 
-# fold:
-# The session's View: a fold over a path of its log that stays well-formed, and the log's check for condensations.
-#
-# Connect both ends: `EventLog(clock, journal, check=fold.refusal)` and `log.follow_path(fold)`. No event that
-# `EventLog.append` accepts then breaks a property. A log from elsewhere is loaded as it is, and what had to be left
-# out of it or moved is reported as one value, `warning`.
+# --- the fold --------------------------------------------------------------------------------------------------------
 
 
 class EnforcementWarning(Struct, frozen=True):
-    """What keeps the View well-formed, by property. Each correction is one ViewEnforced event."""
+    """Corrections that keep the View well-formed, by property.
+
+    Each is one ViewEnforced event.
+    """
 
     corrections: tuple[Correction, ...]
 
@@ -279,7 +284,12 @@ class EnforcementWarning(Struct, frozen=True):
 
 
 class ViewFold:
-    """Feeds a View from a log. Enforces right after every Condensation."""
+    """The session's View, always well-formed, and the log's check for condensations.
+
+    Connect both: `EventLog(clock, journal, check=fold.refusal)` and `log.follow_path(fold)`. Then no event that
+    `EventLog.append` accepts violates a property. A log from elsewhere is loaded unchanged, and the corrections are
+    reported as one value, `warning`.
+    """
 
     def __init__(
         self, rule: BoundaryRule = BoundaryRule.GAPS, properties: Sequence[type[Property]] = PROPERTIES
@@ -288,19 +298,19 @@ class ViewFold:
         self._corrected: dict[str, int] = {}
 
     def apply(self, event: Event) -> None:
-        """Called by the log for every event it took."""
+        """Take an event of the log."""
         for correction in self._view.append(event):
             self._corrected[correction.property_name] = (
                 self._corrected.get(correction.property_name, 0) + correction.count
             )
 
     def reset(self) -> None:
-        """Called by the log when another path is active, whose events follow; the View stays the same object."""
+        """Start again for another path; the View stays the same object."""
         self._view.reset()
         self._corrected = {}
 
     def refusal(self, event: Event) -> str | None:
-        """Why the log must not take this event, or None: a Condensation that does harm, a new render of no result."""
+        """Return why the log must refuse an event, or None: a harmful Condensation, a new render of no result."""
         match event:
             case Condensation():
                 return condensation.refusal(self._view.events, self._view.indices, event)
@@ -315,9 +325,10 @@ class ViewFold:
 
     @property
     def warning(self) -> EnforcementWarning | None:
-        """What has been left out: for good at condensations, and from `ready` as the View is now.
+        """The corrections: permanent ones at condensations, and those of `ready` now.
 
-        Ask after `EventLog.load`. A log that was only appended to, with no call left open by a stopped run, gives None.
+        Read it after `EventLog.load`. It is None for a log that was only appended to, without calls left open by a
+        stopped run.
         """
         counts = dict(self._corrected)
         for correction in self._view.enforced(open_run=True).corrections:

@@ -1,9 +1,9 @@
-"""Enforcement: the greatest set of entries in which every property holds, whatever the order of the properties.
+"""Enforcement, indices and other facts about a sequence of entries, for any properties.
 
-Each property names the entries that violate it, and those that must follow when an entry is removed. One work list runs
-until it is empty; every entry is removed at most once, so the cost is linear and nothing restarts or recurses. A
-removal never makes another entry acceptable, so their order does not matter and the result is the one greatest set.
-Must not know what the properties are about.
+Enforcement finds the greatest set of entries that satisfies every property. Each property names entries that violate
+it, and those that must follow a removal. One work list runs until it is empty; every entry is removed at most once, so
+the cost is linear. A removal never makes another entry acceptable, so the order does not matter, and there is one
+greatest set. Must not know what the properties are about.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from .properties import PROPERTIES, Closer, Property, Watch, Watcher
 
 
 class Correction(Struct, frozen=True):
-    """A property had `count` entries left out, or a summary moved, because it did not hold."""
+    """A property removed `count` entries, or moved a summary."""
 
     property_name: str
     count: int
 
 
 class Enforced(Struct, frozen=True):
-    """What remains, in order, and the corrections of each property; none for a well-formed sequence."""
+    """The remaining entries, in order, and the corrections of each property.
+
+    Returns None if well-formed.
+    """
 
     events: tuple[Event, ...]
     corrections: tuple[Correction, ...]
 
 
 def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: bool) -> Enforced:
-    """The entries without those that keep any of `properties` from holding.
+    """Remove the entries that violate any of `properties`.
 
-    An entry that offends several properties is counted for the first that named it. With `open_run`, calls that the
-    present run still waits for count as answered.
+    An entry that violates several is counted for the first that named it. With `open_run`, calls that the current run
+    still waits for count as answered.
     """
     enforcements = [each.enforcement(entries, open_run) for each in properties]
     stays = bytearray(b"\1") * len(entries)
@@ -66,19 +69,18 @@ def enforce(entries: Sequence[Event], properties: Sequence[Property], open_run: 
     return Enforced(tuple(compress(entries, stays)), corrections)
 
 
-# indices:
-# The manipulation indices of a growing sequence of entries: the gaps that no property closes.
-#
-# Gap `i` is the one before entry `i`; `0 <= i <= length`. Open gaps are a stack in ascending order: what an entry
-# closes lies at the top, then it pushes the gap after it, so that a gap is pushed once and popped for good once. Must
-# not know why a property closes a gap. Owned by the View; entries are never taken out, a changed sequence gets new
-# indices.
+# --- indices ---------------------------------------------------------------------------------------------------------
 
 
 class Indices:
-    """Open gaps, maintained by the closers of each property. Appending is O(1) amortised.
+    """Open gaps, maintained by the closers of each property.
 
-    `gaps` is the live stack in ascending order, for the View alone to search; others get a `snapshot`.
+    Appending is O(1) amortised.
+
+    Gap `i` is before entry `i`; `0 <= i <= length`. Open gaps are a stack in ascending order: what an entry closes is
+    at the top, then it pushes the gap after it, so a gap is pushed once and popped for good once. Entries are never
+    taken out; a changed sequence gets new indices. `gaps` is the live stack, for the View's own searches; others get a
+    `snapshot`.
     """
 
     __slots__ = ("_closers", "_length", "gaps")
@@ -93,7 +95,7 @@ class Indices:
 
     @classmethod
     def over(cls, entries: Iterable[Event], properties: Iterable[Property]) -> Indices:
-        """The indices of `entries` as these properties close them. O(n)."""
+        """Return the indices of `entries`. O(n)."""
         indices = cls(properties)
         append = indices.append
         for entry in entries:
@@ -116,7 +118,7 @@ class Indices:
             open_gaps.append(after)
 
     def snapshot(self) -> tuple[int, ...]:
-        """All indices in ascending order."""
+        """Return all indices, ascending."""
         return tuple(self.gaps)
 
 
@@ -125,23 +127,23 @@ def indices_of(
     rule: BoundaryRule = BoundaryRule.GAPS,
     properties: Iterable[type[Property]] = PROPERTIES,
 ) -> tuple[int, ...]:
-    """The manipulation indices of any sequence of entries."""
+    """Return the manipulation indices of any sequence of entries."""
     return Indices.over(entries, (kind(rule) for kind in properties)).snapshot()
 
 
-# quiet:
-# Whether there is anything to enforce: known from what each property watches, so that a model call costs no pass.
-#
-# In a log that was only appended to, orderly, nothing offends; a bad condensation or an import may bring what does.
-# So the enforced reading is nearly always the entries themselves, and that is all a session has to know before each
-# call, however long it has become. Entries are watched when somebody asks, each once, so that appending costs
-# nothing. Owned by `Window`.
+# --- whether anything is to be enforced ------------------------------------------------------------------------------
+
 
 _NONE: Final = -1
 
 
 class Quiet:
-    """Watches a sequence of entries that only grows while its generation stays the same."""
+    """Tells whether there is anything to enforce, without a pass over the entries at each model call.
+
+    In a log that was only appended to nothing violates a property; a bad condensation or an import may. So the enforced
+    entries are nearly always the entries. Entries are watched on demand, each once, so appending costs nothing. Watches
+    a sequence that only grows while its generation stays the same.
+    """
 
     __slots__ = ("_generation", "_properties", "_seen", "_watchers", "_watches")
 
@@ -153,9 +155,11 @@ class Quiet:
         self._watchers: dict[type[Event], list[Watcher]] = {}
 
     def holds(self, entries: Sequence[Event], generation: int, open_run: bool) -> bool:
-        """Whether every property holds of `entries` as they are. O(entries that are new since the last call).
+        """Return whether `entries` satisfy every property.
 
-        May say no where they do; then enforcing finds out. `open_run` as for `enforce`.
+        O(new entries since the last call).
+
+        May return False although they do; then enforcement finds out. `open_run` is as for `enforce`.
         """
         if generation != self._generation:
             self._begin(generation)
@@ -177,15 +181,14 @@ class Quiet:
                 self._watchers.setdefault(kind, []).append(watcher)
 
 
-# auxiliary:
-# Facts about a sequence of entries that the published document names: batches, loops and the ids of calls.
-#
-# Computed when asked, in one pass, and kept nowhere, so they cannot be out of date. Called by `window`, whose
-# attributes have the same names.
+# --- batches and loops -----------------------------------------------------------------------------------------------
 
 
 def batches(entries: Sequence[Event]) -> Mapping[LlmResponseId, tuple[int, ...]]:
-    """The positions of each batch's actions. A call without a response id is a batch under its own event id."""
+    """Return the positions of each batch's actions.
+
+    A call without a response id is a batch under its own event id.
+    """
     found: dict[LlmResponseId, list[int]] = {}
     for position, entry in enumerate(entries):
         if isinstance(entry, ToolCall):
@@ -195,7 +198,7 @@ def batches(entries: Sequence[Event]) -> Mapping[LlmResponseId, tuple[int, ...]]
 
 
 def batch_ranges(entries: Sequence[Event]) -> tuple[tuple[int, int, bool], ...]:
-    """(first position, last position, whether any of its actions has thinking) of each batch, in order."""
+    """Return (first position, last position, whether any action has thinking) of each batch, in order."""
     return tuple(
         (positions[0], positions[-1], any(_thinks(entries[position]) for position in positions))
         for positions in batches(entries).values()
@@ -203,7 +206,7 @@ def batch_ranges(entries: Sequence[Event]) -> tuple[tuple[int, int, bool], ...]:
 
 
 def tool_loop_ranges(entries: Sequence[Event], rule: BoundaryRule) -> tuple[tuple[int, int], ...]:
-    """(first, last) position of each tool loop, inclusively, in order."""
+    """Return (first, last) position of each tool loop, inclusive, in order."""
     return _published_loops(entries) if rule is BoundaryRule.POSITIONS else _loops(entries)
 
 

@@ -1,6 +1,6 @@
-"""The levels of detail, one file each, and the table that finds them.
+"""Levels of detail: a module for each, and the table of them.
 
-A renderer is pure: equal scenes give the same text. Called by ViewHandle and by groups.
+A renderer is pure: equal scenes give equal text. Called by ViewHandle and by groups.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from . import diff, raw, summary, symbols
 from .scene import Scene, instead_of_differences, instead_of_lines_or_outline, lost_line
 
 Renderer = Callable[[Scene], RenderedView]
-"""Never exceeds the scene's budget, and never raises for what a revision holds."""
+"""Renders within the scene's budget. Never raises, whatever the revision contains."""
 
 LEVELS: Final[dict[int, Renderer]] = {0: raw.render, 1: symbols.render, 2: summary.render, 3: diff.render}
 OUTLINED: Final = frozenset({1, 2})
-"""The levels whose scenes need an outline."""
+"""Levels whose scenes need an outline."""
 DIFFERENCES: Final = 3
-"""The one level that depends on what was shown before."""
+"""The only level that depends on earlier displays."""
 _MEANINGS: Final = {0: "raw excerpt", 1: "symbols", 2: "summary", 3: "diff since it was last shown"}
 
 
 def checked_lod(lod: object) -> int:
-    """`lod` if there is such a level.
+    """Validate a level.
 
     Raises:
-        ValueError: there is none; the message says which there are.
+        ValueError: there is no such level; the message lists them.
     """
     if isinstance(lod, int) and not isinstance(lod, bool) and lod in LEVELS:
         return int(lod)
@@ -40,7 +40,7 @@ def checked_lod(lod: object) -> int:
 
 
 def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:
-    """The scene at a level that there is, with an outline of its revision if that needs one."""
+    """Render the scene at a level, with an outline of its revision if the level needs one."""
     try:
         differs = lod == DIFFERENCES
         instead = instead_of_differences(scene) if differs else instead_of_lines_or_outline(scene, lod)

@@ -1,9 +1,9 @@
-"""Level 3: what changed since the model last read this node, as a unified diff within an exact budget.
+"""Level 3: changes since the model last read the node, as a unified diff within an exact budget.
 
-A first line counts the changes. They stand with as many lines around them as let all of them fit; where they do not
-fit even alone, those from the place on are shown, then those above it, and a line on either side counts the others.
-Lines of a diff can be blank but for their sign, so the counts of parts do not add up, and only the count of the whole
-text decides.
+A first line counts the changes. They have as many lines of context as lets all of them fit. If they do not fit even
+without context, changes from the place on are shown, then those above it, and lines on either side count the others.
+Lines of a diff can be blank except for their sign, so the counts of parts do not add up, and only the count of the
+whole text decides.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from .scene import Scene, instead_of_lines, one_line
 
 _CONTEXTS: Final = (3, 1, 0)
 _ROOM_FOR_CONTEXT: Final = 300
-"""Tokens from which a part of the changes is shown with a line of context."""
+"""Tokens from which a part of the changes has a line of context."""
 _LONGEST_LINE: Final = 240
 _LEAST: Final = 2
-"""Lines of a hunk below which nothing of it is shown: its ranges alone say little."""
+"""A hunk with fewer lines is not shown, because its ranges alone say little."""
 _TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The lines of two revisions, of which the later is shown, and how it is made from the earlier."""
+    """The lines of two revisions and their differences.
+
+    The later revision is shown.
+    """
 
     scene: Scene
     before: Sequence[str]
@@ -40,7 +43,7 @@ class _Changes:
 
     @property
     def first_line(self) -> int:
-        """The number of the first line that is shown."""
+        """Number of the first changed line."""
         changed = next(code for code in self.codes if code.tag != "equal")
         return min(changed.j1 + 1, max(len(self.after), 1))
 
@@ -61,7 +64,7 @@ class _Changes:
 
 
 def render(scene: Scene) -> RenderedView:
-    """The changes. Never over the budget; empty where not even "..." fits."""
+    """Render the changes; empty if not even "..." fits."""
     revision, before = scene.revision, scene.last_shown
     if revision.state != "text" and not revision.is_listing:
         return instead_of_lines(scene) or RenderedView(text="", tokens=0)
@@ -95,12 +98,12 @@ def _changes(count: int) -> str:
 
 
 def _without_returns(revision: Revision) -> Sequence[str]:
-    """The lines as they are compared: what changed in the line ends alone is said once, not line by line."""
+    """Return the lines to compare, without carriage returns: changed line ends are reported once."""
     return revision.lines if revision.line_ends == "LF" else [line.rstrip("\r") for line in revision.lines]
 
 
 def _fitted(changes: _Changes) -> RenderedView:
-    """All changes, with the most context that lets them fit; else a part of them."""
+    """Render all changes with the most context that fits; else a part of them."""
     scene = changes.scene
     for context in _CONTEXTS:
         text = _whole(changes, context)
@@ -121,13 +124,13 @@ def _fitted(changes: _Changes) -> RenderedView:
 
 
 def _whole(changes: _Changes, context: int) -> str | None:
-    """The text with so many lines of context; None where it is over the budget."""
+    """Return the text with this much context; None if it exceeds the budget."""
     scene = changes.scene
     parts = [changes.header()]
     used = scene.count(parts[0])
     for hunk in hunks(changes.codes, context):
         for line in changes.lines(hunk):
-            # Blank lines may come out cheaper together; then a little more context would have fitted, and no more.
+            # An upper bound: blank lines may cost less together, so slightly more context might have fitted.
             used += scene.count(line)
             if used > scene.budget:
                 return None
@@ -137,7 +140,7 @@ def _whole(changes: _Changes, context: int) -> str | None:
 
 
 def _part(changes: _Changes, room: int) -> str:
-    """Changes around the place that take about `room` tokens; empty where there is room for none."""
+    """Return about `room` tokens of changes around the place; "" if none fits."""
     count = changes.scene.count
     all_hunks = changes.hunks(1 if room >= _ROOM_FOR_CONTEXT else 0)
     header = changes.header()
@@ -165,7 +168,7 @@ def _part(changes: _Changes, room: int) -> str:
 
 
 def _fitting(changes: _Changes, hunk: Sequence[Opcode], room: int) -> tuple[list[str], int]:
-    """As many of a hunk's lines as fit, and how many do not; where some do not, there is room to count them."""
+    """Return the lines of a hunk that fit, and the number of the others, whose count fits too."""
     count = changes.scene.count
     total = 1 + sum(code.i2 - code.i1 + (code.j2 - code.j1 if code.tag != "equal" else 0) for code in hunk)
     kept: list[str] = []
@@ -186,7 +189,7 @@ def _more(lines: int) -> str:
 
 
 def _nearest(all_hunks: Sequence[Sequence[Opcode]], line: int) -> int:
-    """The first hunk that ends below line `line` (from 0), else the last."""
+    """Return the first hunk that ends below a line (from 0), else the last."""
     return next((index for index, hunk in enumerate(all_hunks) if hunk[-1].j2 > line), len(all_hunks) - 1)
 
 

@@ -1,8 +1,8 @@
-"""Level 0: the raw excerpt around a place, cut at line ends, with line numbers, within an exact budget.
+"""Level 0: the lines around a place, with line numbers, within an exact budget.
 
 The line at the place comes first. A third of the rest of the budget is for lines above it, the remainder for lines
-below; what one side does not need, the other gets. A line above and one below say how much is left out. Lines are
-measured by the revision's ruler, so that for another budget or place no line is counted again.
+below; what one side does not need, the other gets. A line above and a line below count the omitted lines. The
+revision's ruler measures lines, so no line is counted again for another budget or place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ABOVE_SHARE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Sheet:
-    """Lines, their measure and the place: everything the excerpt depends on but the budget."""
+    """The lines, their measure and the place: all input of an excerpt except the budget."""
 
     lines: Lines
     ruler: Ruler
@@ -35,7 +35,7 @@ class _Sheet:
 
 
 def render(scene: Scene) -> RenderedView:
-    """The excerpt. Never over the budget; empty where not even "..." fits."""
+    """Render the excerpt; empty if not even "..." fits."""
     instead = instead_of_lines(scene)
     if instead is not None:
         return instead
@@ -62,7 +62,7 @@ def _prefaced(preface: str, excerpt: RenderedView, count: Callable[[str], int]) 
 
 
 def _stub(sheet: _Sheet, budget: int) -> RenderedView:
-    """Part of the line at the place, or at least how much there would be."""
+    """Render a part of the line at the place, or at least the number of lines."""
     part = sheet.lines.fitting(sheet.place, budget, sheet.count)
     if part is not None:
         number = sheet.place.line + sheet.lines.first
@@ -77,10 +77,13 @@ def _marker(lines: int, side: str) -> str:
 
 
 def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None:
-    """The window around the place; None where the line there does not fit. Without markers it is that line alone."""
+    """Return the window around the place; None if that line does not fit.
+
+    Without markers it is that line alone.
+    """
     at, n, ruler = sheet.place.line, sheet.length, sheet.ruler
     line = sheet.lines.at(sheet.place)
-    # A line takes a token at least, so the beginning of a long text is not read where it is not shown.
+    # A line takes at least one token, so the beginning of a long text is read only if it may be shown.
     if n <= budget and line == sheet.lines.head(at) and ruler.down(0, budget) == n:
         return _composed(sheet, 0, n, line)
     above = _reserved(sheet, at, "above") if marked else 0
@@ -96,12 +99,15 @@ def _excerpt(sheet: _Sheet, budget: int, *, marked: bool) -> RenderedView | None
 
 
 def _reserved(sheet: _Sheet, most: int, side: str) -> int:
-    """Tokens that a marker for up to `most` lines may take."""
+    """Return the tokens that a marker for up to `most` lines may take."""
     return max(sheet.count(_marker(most, side)), sheet.count(_marker(min(most, 1), side)))
 
 
 def _window(ruler: Ruler, at: int, n: int, budget: int, above: int, below: int) -> tuple[int, int]:
-    """First and past-the-last line around line `at`, whose own cost is not part of `budget`; markers' costs are."""
+    """Return the first and past-the-last line of the window around line `at`.
+
+    `budget` excludes that line and includes the markers.
+    """
     rest = budget - above - below
     start = ruler.up(at, rest // _ABOVE_SHARE)
     if start == 0:
@@ -116,7 +122,10 @@ def _window(ruler: Ruler, at: int, n: int, budget: int, above: int, below: int) 
 
 
 def _composed(sheet: _Sheet, start: int, end: int, line: str) -> RenderedView:
-    """Lines start..end-1 with their markers; `line` stands for the one at the place."""
+    """Join lines start..end-1 with their markers.
+
+    `line` is the one at the place.
+    """
     at = sheet.place.line
     above, below = _marker(start, "above"), _marker(sheet.length - end, "below")
     body = [sheet.lines.head(index) for index in range(start, end)]

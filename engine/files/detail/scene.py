@@ -1,6 +1,6 @@
-"""All that a render may depend on, as one value, and what the levels have in common: one line where one is enough.
+"""The input of a render, and the parts that levels share.
 
-Pure. Must not know handles. Made by whoever renders (`ViewHandle`, groups), read by the levels.
+Pure. Must not know handles. Made by ViewHandle and by globs, read by the levels.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from ..revision import Revision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One revision at one place within one budget.
+    """A revision at a place, within a budget.
 
-    `budget` is in tokens, at least 1, and `count` gives exact tokens. `last_shown` is the revision that the model read
-    last of this node, None where it has read none, and `shown_in` the index of the statement that showed it, 0 where
-    that is not known. `outline` is of the revision, for the levels that need one. `summary` is what a model wrote about
-    the revision, empty where nothing is prepared.
+    `budget` is in tokens, at least 1, and `count` counts exactly. `last_shown` is the revision that the model read last
+    of this node, or None, and `shown_in` the index of the statement that showed it, 0 if unknown. `outline` is the
+    revision's, for levels that need one. `summary` is a model's text about the revision, or empty.
     """
 
     revision: Revision
@@ -43,10 +42,12 @@ class Scene:
 def one_line(
     candidates: Sequence[str], budget: int, count: Callable[[str], int], *, whole: bool = True
 ) -> RenderedView:
-    """The first of the lines that fits, given without their newlines; "..." where none does, and at last nothing.
+    """Return the first line that fits, else "...", else nothing.
+
+    Candidates have no newline.
 
     Args:
-        whole: whether the first of them says all.
+        whole: whether the first candidate is complete.
     """
     for candidate in (*candidates, DOTS):
         tokens = count(candidate + "\n")
@@ -56,7 +57,7 @@ def one_line(
 
 
 def instead_of_lines(scene: Scene) -> RenderedView | None:
-    """What stands for a revision that has no lines, at every level; None for one that has some."""
+    """Render a revision without lines, at every level; None if it has lines."""
     revision = scene.revision
     if revision.lines:
         return None
@@ -64,41 +65,49 @@ def instead_of_lines(scene: Scene) -> RenderedView | None:
     return one_line((revision.notice, short), scene.budget, scene.count)
 
 
-# line:
-# The lines of an excerpt: whole where they are of ordinary length, else a part that says what is cut.
-#
-# Bounds what a single line can cost, whatever the file holds. Called by the level 0 renderer and by `Scroll`. Holds
-# the lines and not their revision, which holds the ruler over them: a cycle would keep every old revision in memory.
+# --- lines -----------------------------------------------------------------------------------------------------------
+
 
 LONGEST_WHOLE: Final = 8_000
-"""Characters up to which a line is shown whole."""
+"""Characters of the longest line that is shown whole."""
 _PART: Final = 2_000
-"""Characters shown of a longer one, where the budget allows."""
+"""Characters of a longer line that are shown, if the budget allows."""
 _LEAD: Final = 4
-"""Of what is shown of a cut line, one part in so many is before the column."""
+"""One of this many characters of a cut line is before the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines as excerpts show them: number and tab, text, newline."""
+    """Lines as excerpts show them: number and tab, text, newline.
+
+    Long lines are cut, which bounds their cost.
+
+    It has the lines and not their revision, which has a ruler over this: a cycle would keep old revisions in memory.
+    """
 
     lines: Sequence[str]
     first: int = 1
 
     def head(self, index: int) -> str:
-        """Line `index`; of a long one its first `_PART` characters."""
+        """Return line `index`; the first `_PART` characters of a long one."""
         if self._length(index) <= LONGEST_WHOLE:
             return f"{self._gutter(index)}{self.lines[index]}\n"
         return self._part(index, 0, _PART)
 
     def at(self, place: Place) -> str:
-        """The line at `place`; of a long one what is around the column."""
+        """Return the line at `place`.
+
+        The characters around the column of a long one.
+        """
         if self._length(place.line) <= LONGEST_WHOLE:
             return self.head(place.line)
         return self._around(place, _PART)
 
     def fitting(self, place: Place, budget: int, count: Callable[[str], int]) -> str | None:
-        """As much of the line at `place` as `budget` tokens hold; None where not even one character fits."""
+        """Return as much of the line at `place` as fits.
+
+        Returns None if not even one character does.
+        """
         best = None
         low, high = 1, min(self._length(place.line), _PART)
         while low <= high:
@@ -130,24 +139,25 @@ class Lines:
 
 
 def measured(revision: Revision, count: Callable[[str], int]) -> tuple[Lines, Ruler]:
-    """The revision's lines as excerpts show them, and the one ruler that measures their heads."""
+    """Return the revision's lines as excerpts show them, and the ruler that measures them."""
     lines = Lines(revision.lines, revision.first_line)
     return lines, revision.ruler(lines.head, count)
 
 
-# paged:
-# What stands for a text that is read by pages where all of it would be needed: one line with its size, and what
-# works.
-#
-# Its lines are shown at level 0, a window at a time, as those of any text. Outlines and differences are not made of
-# it, but where it begins to differ is told.
+# --- large texts -----------------------------------------------------------------------------------------------------
+
 
 LARGEST_WINDOW: Final = 1_000_000
-"""Tokens of the largest window on such a text."""
+"""Tokens of the largest window on a text that is read by pages."""
 
 
 def instead_of_lines_or_outline(scene: Scene, lod: int) -> RenderedView | None:
-    """The line that stands for the scene at a level; None where its lines are shown, or the text is held."""
+    """Render a line instead of a large text's outline or whole.
+
+    Returns None if its lines are shown.
+
+    A text that is read by pages has no outline and no diff; its size is shown, and where it begins to differ.
+    """
     revision = scene.revision
     if revision.state != "paged":
         return None
@@ -159,7 +169,10 @@ def instead_of_lines_or_outline(scene: Scene, lod: int) -> RenderedView | None:
 
 
 def instead_of_differences(scene: Scene) -> RenderedView | None:
-    """The line that stands for what changed since the text was shown; None where both texts are held."""
+    """Render a line instead of the diff of a large text.
+
+    Returns None if both texts are in memory.
+    """
     revision, before = scene.revision, scene.last_shown
     if revision.state not in ("text", "paged") or "paged" not in (revision.state, before and before.state):
         return None
@@ -168,13 +181,13 @@ def instead_of_differences(scene: Scene) -> RenderedView | None:
     since = f"since statement {scene.shown_in}" if scene.shown_in else "since it was last shown"
     if revision.same_as(before):
         return _line(scene, f"unchanged {since}")
-    return _line(scene, f"changed {since}: {change_between(before, revision).said}")
+    return _line(scene, f"changed {since}: {change_between(before, revision).summary}")
 
 
-def _line(scene: Scene, said: str) -> RenderedView:
-    return one_line((f"({said})",), scene.budget, scene.count)
+def _line(scene: Scene, text: str) -> RenderedView:
+    return one_line((f"({text})",), scene.budget, scene.count)
 
 
 def lost_line(scene: Scene, error: PageLostError) -> RenderedView:
-    """The line that stands for lines which cannot be read any more."""
+    """Render a line instead of lines that cannot be read any more."""
     return one_line((str(error), "(cannot be read any more)"), scene.budget, scene.count, whole=False)

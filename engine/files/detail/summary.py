@@ -1,10 +1,9 @@
-"""Level 2: what the region around the place is about, in a few lines: what documents it, names, imports from outside.
+"""Level 2: a few lines about the region around the place: documentation, names, imports from outside.
 
-The region is the innermost symbol around the place that holds others, or all of the text. Where a model has written a
-summary, that is shown. Otherwise this level costs at most a twentieth of the text, whatever the budget: first comes
-what documents it, then the names of what is public in the region, then the names within each of those, then imports;
-values come after what does something. A list that is cut says how many names are missing, and a last line counts what
-has no line at all.
+The region is the innermost symbol around the place that contains others, or the whole text. A model's summary is shown
+if there is one. Otherwise this level costs at most a twentieth of the text, whatever the budget: documentation first,
+then the names of public symbols in the region, then names within those, then imports; values come last. A truncated
+list counts the missing names, and a last line counts symbols without a line.
 """
 
 from __future__ import annotations
@@ -20,21 +19,23 @@ from .scene import Scene, instead_of_lines, one_line
 from .symbols import VALUED, Share, around, heading, kind_and_name, name_of, range_of
 
 _SHARE: Final = Share(105, 72, 28)
-"""A twentieth of a text that has 5 bytes for each of its tokens, and of a small one a sixth."""
+"""A twentieth of a text with 5 bytes for each token, and a sixth of a small one."""
 _DOC_CHARS: Final = (240, 160, 110, 80, 50)
-"""What documents the region has as many as there is room for."""
+"""The documentation takes the first of these lengths that fits."""
 _DOC_TOKENS: Final = 32
-"""It may take half of what the level may take; of a small text so much, and two thirds at most."""
+"""Documentation may take half of the level's tokens; for a small text this many, and at most two thirds."""
 _PLURALS: Final[dict[Kind, str]] = {"property": "properties"}
-"""What no rule gives."""
+"""Irregular plurals."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """A line of the summary while it is decided how much it shows: a head, then names. `text` is empty until it fits.
+    """A line of the summary while its length is decided: a head, then names.
 
-    `is_symbol`: the head stands for a symbol, so it says something without names too. `is_value`: the names are of
-    values. `docs` are what documents it, or its names; they are shown where there is room for all of them.
+    `text` is empty until it fits.
+
+    `is_symbol`: the head is a symbol, which is useful without names too. `is_value`: the names are of values. `docs`
+    document the head, or its names; they are shown if all of them fit.
     """
 
     head: str
@@ -52,11 +53,14 @@ class _Line:
 
     @property
     def named(self) -> int:
-        """How many symbols of the region it names."""
+        """Number of the region's symbols that it names."""
         return (1 if self.is_symbol else self.shown) if self.text else 0
 
     def fit(self, room: int, most: int, count: Callable[[str], int]) -> int:
-        """Shows as many names as fit, at most `most`, and says what that costs more than before; 0 for no change."""
+        """Show as many names as fit, at most `most`.
+
+        Return the extra cost, 0 for no change.
+        """
         low, high = self.shown, min(most, len(self.names))
         while low < high:
             middle = (low + high + 1) // 2
@@ -71,7 +75,7 @@ class _Line:
         return cost
 
     def document(self, room: int, count: Callable[[str], int]) -> int:
-        """Shows all that documents it, if that fits, and says what it costs more than before."""
+        """Show all documentation if it fits; return the extra cost."""
         if self.missing or not any(self.docs):
             return 0
         if self.is_symbol:
@@ -96,7 +100,7 @@ def _documented(name: str, doc: str) -> str:
 
 
 def render(scene: Scene) -> RenderedView:
-    """The summary. Never over the budget; empty where not even "..." fits."""
+    """Render the summary; empty if not even "..." fits."""
     instead = instead_of_lines(scene)
     if instead is not None:
         return instead
@@ -124,7 +128,7 @@ def render(scene: Scene) -> RenderedView:
 
 
 def _region(outline: Outline, line: int) -> int:
-    """The index of the innermost symbol around the line that holds others; TOP at the top of the text."""
+    """Return the index of the innermost symbol around a line that contains others; TOP for the whole text."""
     if line <= 1:
         return TOP
     parents = {symbol.parent for symbol in outline.symbols}
@@ -132,7 +136,7 @@ def _region(outline: Outline, line: int) -> int:
 
 
 def _written(scene: Scene, head: str) -> RenderedView:
-    """The summary that a model wrote, whole or as much of it as fits."""
+    """Render a model's summary, as much as fits."""
     count, budget = scene.count, scene.budget
     text = scene.summary.strip()
     low, high = 0, len(text)
@@ -154,7 +158,7 @@ def _cut(head: str, text: str, size: int) -> str:
 
 
 def _main(outline: Outline, region: int) -> int:
-    """The region, or what of it holds all the rest: a namespace, the class of a file, the title of a text."""
+    """Return the region, or its only symbol: a namespace, the class of a file, the title of a text."""
     children: dict[int, list[int]] = {}
     for index, symbol in enumerate(outline.symbols):
         children.setdefault(symbol.parent, []).append(index)
@@ -166,7 +170,7 @@ def _main(outline: Outline, region: int) -> int:
 
 
 def _about(scene: Scene, outline: Outline, region: int, main: int, head: str) -> tuple[str, ...]:
-    """What the region is, on one line, the longest first."""
+    """Describe the region in one line, longest version first."""
     if region == TOP:
         doc = outline.doc or ("" if outline.symbols else first_line("\n".join(scene.revision.lines[:20])))
         doc = doc or (outline.symbols[main].doc if main != TOP else "")
@@ -180,10 +184,10 @@ def _about(scene: Scene, outline: Outline, region: int, main: int, head: str) ->
 def _composed(
     scene: Scene, outline: Outline, region: int, about: Sequence[str], limit: int, *, is_all: bool
 ) -> tuple[str, bool]:
-    """The text within `limit` tokens, and whether nothing is left out.
+    """Return the text within `limit` tokens, and whether it is complete.
 
     Args:
-        is_all: whether it is about all of the text, of which imports are a part.
+        is_all: whether the region is the whole text, which has imports.
     """
     count = scene.count
     most = max(limit // 2, min(limit * 2 // 3, _DOC_TOKENS))
@@ -194,7 +198,7 @@ def _composed(
     _fill(lines, imports, room, count)
     is_whole = not any(line.missing for line in lines)
     if not all(line.text for line in lines):
-        # Names on one line take less, so more of them fit than with what is in each.
+        # Without their contents, names share a line and take less, so more of them fit.
         plain = _lines(outline, region, inside=False)
         _fill(plain, imports, room, count)
         lines = max(lines, plain, key=lambda lines: sum(line.named for line in lines))
@@ -203,11 +207,11 @@ def _composed(
 
 
 def _fill(lines: Sequence[_Line], imports: _Line, room: int, count: Callable[[str], int]) -> None:
-    """Shows of the lines what fits in so many tokens, and of the imports, where all lines do."""
+    """Show as much of the lines as fits, and imports if all lines do."""
     reserved = count(_rest(sum(max(len(line.names), 1) for line in lines)))
     room -= reserved
     by_worth = sorted(lines, key=lambda line: line.is_value)
-    # What is public in the region is named before anything within it is, and of each kind one before others.
+    # Public symbols of the region come before inner ones, and one of each kind before the others.
     for line in sorted(by_worth, key=lambda line: not line.is_symbol):
         room -= line.fit(room, 0 if line.is_symbol else 1, count)
     for line in sorted(by_worth, key=lambda line: line.is_symbol):
@@ -229,27 +233,27 @@ def _plural(kind: Kind) -> str:
 
 
 def _told(outline: Outline, region: int) -> Collection[int]:
-    """The symbols that are public, or where the region has none that is, all."""
+    """Return the public symbols, or all if none is public."""
     public = {index for index, symbol in enumerate(outline.symbols) if symbol.public}
     return public if any(outline.symbols[index].parent == region for index in public) else range(len(outline.symbols))
 
 
 def _packages(outline: Outline) -> list[str]:
-    """What the text imports from outside, of Python's modules the packages that they are in."""
+    """Return imports from outside; Python's modules by their packages."""
     names = (name.partition(".")[0] if outline.language == "python" else name for name in outline.from_outside)
     return list(dict.fromkeys(names))
 
 
 def _lines(outline: Outline, region: int, *, inside: bool = True) -> list[_Line]:
-    """A line for each symbol of the region that holds others, and one for all others of a kind, in their order.
+    """Make a line for each symbol that contains others, and one for the others of each kind, in order.
 
-    Where not `inside`, what symbols hold does not count.
+    Unless `inside`, the contents of symbols do not count.
     """
     is_told = _told(outline, region)
     inner: dict[int, dict[str, bool]] = {}
     for index, symbol in enumerate(outline.symbols):
         if index in is_told:
-            # An overloaded name is one name.
+            # Overloads count once.
             inner.setdefault(symbol.parent, {}).setdefault(name_of(symbol), symbol.kind in VALUED)
     lines: dict[object, _Line] = {}
     for index, symbol in enumerate(outline.symbols):

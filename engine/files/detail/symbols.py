@@ -1,7 +1,11 @@
-"""Symbols as rows of text: where each stands, how deep, and what it is in one of three lengths.
+"""Level 1: the symbols of a text, each with its lines, and the lines around the place in full.
 
-Pure. A row begins with a digit and ends with a newline, so the counts of rows add up. Used by the levels that show
-outlines.
+Names are shown as far as the budget allows: outer before inner, public before others, near before far. If not all fit,
+a row counts the omitted symbols within it, and a last line the others. Signatures, and keys within others, may take an
+eighth of the text's tokens, whatever the budget, because the level is for orientation.
+
+Also has the rows and words for symbols that level 2 uses. Pure. A row begins with a digit and ends with a newline, so
+the counts of rows add up.
 """
 
 from __future__ import annotations
@@ -19,35 +23,35 @@ from . import raw
 from .scene import Scene, instead_of_lines, measured, one_line
 
 SHORTEST, SHORT, FULL, DOCUMENTED = range(4)
-"""A name with the word before it; a signature without values, on a short line; all of it; with what documents it."""
+"""Forms of a symbol: name and kind; short signature without values; whole signature; signature with documentation."""
 _LEAST: Final = 16
-"""Tokens that even the smallest text may take at any level."""
+"""Tokens that every level may take of the smallest text."""
 _SHORT_CHARS: Final = 80
 _FULL_CHARS: Final = 240
 _DOC_CHARS: Final = 120
 _BRACKETS: Final = 4
-"""Characters more that a signature may have than the name, to stand for it."""
+"""Extra characters that a signature may have to replace the name."""
 _NAME_CHARS: Final = 60
 _INDENT: Final = "  "
 VALUED: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property", "key", "element"})
-"""What has a value, and does nothing."""
+"""Kinds that have a value and do nothing."""
 READ_BY_VALUE: Final[frozenset[Kind]] = frozenset({"key", "element"})
-"""Whose name says little without the value."""
+"""Kinds whose name says little without the value."""
 _AS_WRITTEN: Final[frozenset[Kind]] = frozenset({*VALUED, "heading", "rule", "block", "extension"})
-"""Of these what stands in the text says what they are."""
+"""Kinds that the text itself names."""
 _LEFT_BY_LINES: Final = re.compile(r"(?<=[(\[]) |,? (?=[)\]])")
 _COMMENT: Final = re.compile(r"\s(?:#|//).*$")
 _OPEN: Final = re.compile(r"\s*(?:=\s*\w*)?[(\[{:=]+$")
 _VALUE: Final = re.compile(r"(?<=[\w\]\"'?)])\s*(?:=(?![=>])|:=).*$")
 _WORDS_AND_NAME: Final = re.compile(r"(?:::|[^(={:<\[])*")
 _WORDS: Final = re.compile(r"(?:^|\s)(actor|mod|namespace|object|package|protocol|record|union)\s+$")
-"""What a language calls what here is a class, a module or an interface."""
+"""A language's own words for classes, modules and interfaces."""
 
 
 class Share(NamedTuple):
-    """How many tokens a level may take of a text: one for so many bytes; for fewer of a small text, up to `floor`.
+    """The tokens of a text that a level may take: one for so many bytes, fewer of a small text, up to `floor`.
 
-    Bytes stand for tokens, because counting all of a large file takes longer than its outline.
+    Bytes replace tokens, because counting a large file takes longer than its outline.
     """
 
     bytes_per_token: int
@@ -55,32 +59,32 @@ class Share(NamedTuple):
     bytes_per_token_of_small: int
 
     def of(self, revision: Revision) -> int:
-        """The share of that text, in tokens, whatever the budget."""
+        """Return the share of a text in tokens, whatever the budget."""
         small = max(min(self.floor, revision.size // self.bytes_per_token_of_small), _LEAST)
         return max(revision.size // self.bytes_per_token, small)
 
 
 def range_of(symbol: Symbol, offset: int = 0) -> str:
-    """The symbol's lines: `12-40`, or `12` for one. `offset` is added to the numbers."""
+    """Return the symbol's lines: `12-40`, or `12` for one. `offset` is added."""
     first, last = symbol.first_line + offset, symbol.last_line + offset
     return str(first) if first == last else f"{first}-{last}"
 
 
 def row(symbol: Symbol, form: int, offset: int = 0, more: int = 0) -> str:
-    """The symbol on one line: its range, a tab, what it is in that form, and how many below it are not shown."""
+    """Write a symbol on one line: its range, a tab, the symbol in this form, and the number of hidden inner symbols."""
     indent = "" if symbol.kind == "heading" else _INDENT * symbol.depth
     left_out = f" (+{more})" if more else ""
     return f"{range_of(symbol, offset)}\t{indent}{text_of(symbol, form)}{left_out}\n"
 
 
 def text_of(symbol: Symbol, form: int) -> str:
-    """What the symbol is, on one line and never empty."""
+    """Write a symbol on one line, never empty."""
     text = (_shortest, _short, _full, _documented)[form](symbol)
     return text or name_of(symbol)
 
 
 def _full(symbol: Symbol) -> str:
-    """The signature without the space that line breaks left in it."""
+    """Return the signature without spaces from line breaks."""
     text = _LEFT_BY_LINES.sub("", symbol.signature.strip())
     if symbol.kind in VALUED:
         if opened := _OPEN.search(text):
@@ -113,7 +117,7 @@ def _shortest(symbol: Symbol) -> str:
 
 
 def descendants(outline: Outline) -> list[int]:
-    """Of each symbol the number of those that are in it, at any depth."""
+    """Return the number of symbols within each symbol, at any depth."""
     below = [0] * len(outline.symbols)
     for index in range(len(below) - 1, -1, -1):
         parent = outline.symbols[index].parent
@@ -123,26 +127,26 @@ def descendants(outline: Outline) -> list[int]:
 
 
 def around(outline: Outline, line: int) -> list[int]:
-    """The indices of the symbols that line number `line` is in, the outermost first."""
+    """Return the indices of the symbols around a line, outermost first."""
     return [index for index, symbol in enumerate(outline.symbols) if symbol.first_line <= line <= symbol.last_line]
 
 
 def heading(outline: Outline | None, lines: int) -> str:
-    """What the text is, in a few words: `269 lines of python`."""
-    said = f"{lines} {'line' if lines == 1 else 'lines'}"
+    """Describe the text in a few words: `269 lines of python`."""
+    text = f"{lines} {'line' if lines == 1 else 'lines'}"
     if outline is None:
-        return said
+        return text
     if outline.language:
-        said += f" of {outline.language}"
+        text += f" of {outline.language}"
     if outline.is_provisional:
-        return said + ", outlined roughly until a parser has read it"
+        return text + ", outlined roughly until a parser has read it"
     if outline.has_errors:
-        said += ", parsed in part"
-    return said if outline.complete else said + ", of which a part is outlined"
+        text += ", parsed in part"
+    return text if outline.complete else text + ", of which a part is outlined"
 
 
 def kind_and_name(symbol: Symbol) -> str:
-    """The symbol in two words; of a heading, a key or an extension what stands in the text."""
+    """Write a symbol in two words; a heading, key or extension as in the text."""
     if symbol.kind in _AS_WRITTEN:
         return text_of(symbol, SHORTEST)
     word = _WORDS.search(symbol.signature.partition(symbol.name)[0]) if symbol.name else None
@@ -150,33 +154,28 @@ def kind_and_name(symbol: Symbol) -> str:
 
 
 def name_of(symbol: Symbol) -> str:
-    """The symbol's name, never empty and not very long."""
+    """Return the symbol's name, never empty and not very long."""
     return cut_line(symbol.name, _NAME_CHARS) or symbol.kind
 
 
-# symbols:
-# Level 1: what a text declares, each with its lines, and the lines around the place in full.
-#
-# Each symbol is shown by its name, as far as the budget reaches: outer before inner, public before others, near
-# before far. Where not all names fit, a row says how many symbols within it are left out, and a last line how many
-# others. The rest has a share of the text, an eighth of its tokens, whatever the budget, because it is a level for
-# finding one's way: keys within others, whose names say little, and signatures.
+# --- the level -------------------------------------------------------------------------------------------------------
+
 
 _SHARE: Final = Share(42, 120, 16)
-"""An eighth of a text that has 5 bytes for each of its tokens, and of a small one a third."""
+"""An eighth of a text with 5 bytes for each token, and a third of a small one."""
 _NEAR_FLOOR: Final = 160
-"""Tokens for the lines around a place that somebody chose, where the budget allows."""
+"""Tokens for the lines around a chosen place, if the budget allows."""
 _PART: Final = 3
-"""Of the budget a third is for lines around the place, and of those a third for the ones above it."""
+"""A third of the budget is for lines around the place, and a third of these for lines above it."""
 _LEFT_OUT: Final = -1
 _LEAST_GAIN: Final = 2
-"""Tokens below which no row is worth a try: most forms take more than the one before."""
+"""Tokens below which no row is tried: most forms take more than the one before."""
 _TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """Consecutive lines by their indices from 0, and as they are shown."""
+    """Consecutive lines by their indices from 0, as they are shown."""
 
     start: int = 0
     end: int = 0
@@ -184,21 +183,24 @@ class _Near:
     tokens: int = 0
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether all lines with these numbers, from 1, are among them."""
+        """Return whether these lines, counted from 1, are all shown."""
         return self.start < first and last <= self.end
 
 
 class _Rows:
-    """The rows of an outline while it is decided which are shown, and in which form."""
+    """The rows of an outline while it is decided which to show, in which form."""
 
     def __init__(self, scene: Scene, outline: Outline, near: _Near, room: int, share: int) -> None:
-        """`room` is for names, in tokens; what they take counts toward `share`, which is for the rest."""
+        """`room` is for names, in tokens.
+
+        Their cost counts toward `share`, which is for the rest.
+        """
         self._scene = scene
         self._symbols = outline.symbols
         self._near = near
         self._offset = scene.revision.first_line - 1
         self._below = descendants(outline)
-        # What stands among the lines near the place is there in full, for nothing.
+        # Symbols among the lines near the place are shown in full already.
         self._forms = [
             DOCUMENTED if near.covers(symbol.first_line, symbol.last_line) else _LEFT_OUT for symbol in self._symbols
         ]
@@ -227,7 +229,7 @@ class _Rows:
         return len(self._forms) - self._forms.count(_LEFT_OUT)
 
     def text(self) -> str:
-        """The rows with the lines near the place among them."""
+        """Return the rows, with the lines near the place among them."""
         missing = self._missing()
         rows: list[tuple[int, str]] = [(self._near.start, self._near.text)] if self._near.text else []
         for index, symbol in enumerate(self._symbols):
@@ -235,7 +237,7 @@ class _Rows:
                 continue
             text = row(symbol, self._forms[index], self._offset, missing[index])
             at = symbol.first_line - 1
-            # A row whose first line is shown in full stands below those lines, which say what it is.
+            # A row whose first line is shown in full comes below those lines.
             rows.append((self._near.end if self._near.start < at < self._near.end else at - 1, text))
         rows.sort(key=lambda entry: entry[0])
         return "".join(text for _, text in rows) + self._rest(missing[TOP])
@@ -256,21 +258,24 @@ class _Rows:
         return sorted(range(len(self._symbols)), key=key)
 
     def _take(self, order: Iterable[int], form: int) -> None:
-        """Shows rows in that form, in this order, as far as there is room."""
+        """Show rows in this form, in this order, as long as there is room."""
         for index in order:
             if self._room < _LEAST_GAIN:
                 break
             parent = self._symbols[index].parent
             if self._forms[index] != form - 1 or (parent != TOP and self._forms[parent] == _LEFT_OUT):
                 continue
-            # With the largest number that can follow it.
+            # With the largest number that may follow.
             cost = self._scene.count(row(self._symbols[index], form, self._offset, self._below[index]))
             if cost - self._costs[index] <= self._room:
                 self._room -= cost - self._costs[index]
                 self._forms[index], self._costs[index] = form, cost
 
     def _missing(self) -> list[int]:
-        """Of each row that is shown, how many symbols below it are not; the last number is of those below none."""
+        """Return the number of hidden symbols below each shown row.
+
+        The last number is the others.
+        """
         missing = [0] * (len(self._symbols) + 1)
         for index, symbol in enumerate(self._symbols):
             if self._forms[index] == _LEFT_OUT:
@@ -286,7 +291,7 @@ class _Rows:
 
 
 def render(scene: Scene) -> RenderedView:
-    """The outline. Never over the budget; empty where not even "..." fits."""
+    """Render the outline; empty if not even "..." fits."""
     instead = instead_of_lines(scene)
     if instead is not None:
         return instead
@@ -312,12 +317,12 @@ def render(scene: Scene) -> RenderedView:
                 text=text, tokens=tokens, first_line=first + offset, last_line=last + offset, whole=is_whole
             )
         room -= max(tokens - scene.budget, 1)
-    said = f"{head}, {len(outline.symbols)} symbols" if outline.symbols else head
-    return one_line((said, head), scene.budget, scene.count, whole=not outline.symbols)
+    text = f"{head}, {len(outline.symbols)} symbols" if outline.symbols else head
+    return one_line((text, head), scene.budget, scene.count, whole=not outline.symbols)
 
 
 def _near(scene: Scene, *, is_chosen: bool) -> _Near:
-    """The lines around the place, where somebody chose it or there is nothing else to show."""
+    """Return the lines around the place, if it was chosen or the outline is empty."""
     if not is_chosen:
         return _Near()
     lines, ruler = measured(scene.revision, scene.count)

@@ -1,6 +1,8 @@
-"""Outlines: what a text declares and where, as plain data, and the pure functions that make one and look things up.
+"""Outlines: the declarations of a text with their lines, as plain data.
 
-Three tiers make outlines: the grammars of tree-sitter with one query file per language, then `ctags` where that is
-installed, then indentation; an outline says which made it. Grammars are C code that some texts crash or keep busy, so
-they run in a process of their own alone (`worker.outlining`). Nothing here starts it, or reads a file of a user's.
+Pure functions that make and search them.
+
+There are three tiers: the grammars of tree-sitter with a query file for each language, `ctags` if it is installed, and
+indentation; an outline names its tier. Grammars are C code that some texts crash or block, so they run only in a
+process of their own (`runtime.worker.forking.outlining`). Nothing here starts it, or reads a user's file.
 """

@@ -1,9 +1,13 @@
-"""Macros of C and C++ that stand where their grammars know no word, put out of sight before a text is parsed.
+"""The first tier: outlines by tree-sitter grammars and the queries of each language.
 
-`class API_EXPORT Name {` is an error to a grammar, which has no preprocessor, and the class is lost. Nearly all of
-these are names in capitals, in three places: between `class` and its name, in front of a declaration, and alone on a
-line that begins at the margin. Each is replaced by as many blanks, so every other letter stays in its place. Pure.
-Called by `grammars`.
+Grammars are C code: some texts crash one, or keep it busy for minutes. So this runs in a process that may die
+(`runtime.worker.forking.outlining`), which `runtime.worker.handles.outlines` replaces. Only that process imports it.
+
+A query names its captures. A declaration has its kind as a name (`@class`); a part behind a dot is its name if the text
+has none (`.text`: the text ahead of the body is). Other captures are `@name` and `@body`, where the signature ends, if
+they are not the fields of these names; `@parameters`, which ends the signature without a body; `@owner`, the type of a
+method outside it; `@level` of a heading; `@doc` of what is `@documented`; `@about` for the whole text; `@import`;
+`@package`. Names with an underscore are for the query alone. If several patterns match a declaration, the first counts.
 """
 
 from __future__ import annotations
@@ -36,7 +40,12 @@ _WHERE: Final = (
 
 
 def without_macros(source: bytes, language: str) -> bytes:
-    """The text as the grammar of that language is to see it: as long as it was, and the lines where they were."""
+    """Return a text of C or C++ with blanks in place of macros that confuse the grammar.
+
+    `class API_EXPORT Name {` is an error to a grammar, which has no preprocessor, so the class would be lost. Nearly
+    all such macros are names in capitals in three places: between `class` and its name, in front of a declaration, and
+    alone on a line at the margin. All other letters keep their places.
+    """
     if language in MACRO_LANGUAGES:
         for where in _WHERE:
             source = where.sub(_blanked, source)
@@ -49,23 +58,13 @@ def _blanked(found: re.Match[bytes]) -> bytes:
     return found[0][:before] + b" " * (end - start) + found[0][after:]
 
 
-# grammars:
-# The first tier: an outline from a tree that a grammar of tree-sitter makes, by the language's own queries.
-#
-# Grammars are C code: some texts crash one, or keep it busy for minutes. So this is called in a process that may die
-# (`worker.outlining`), which `worker.outlines` replaces; imported there alone, because nobody else needs the library.
-#
-# A query names what it captures. The declaration has its kind for a name (`@class`), of which what follows a dot is
-# its name where the text has none (`.text`: all ahead of the body is). `@name` and `@body`, where the signature ends,
-# if they are not the fields of these names; `@parameters`, with which it ends where there is no body; `@owner`, the
-# type that a method stands outside of; `@level` of a heading; `@doc` of what is `@documented`; `@about` for the whole
-# text; `@import`; `@package`. A name that begins with an underscore is for the query alone. Of several patterns that
-# fit one declaration the first in the file counts.
+# --- outlines --------------------------------------------------------------------------------------------------------
+
 
 BYTES: Final = 3 << 20
-"""A longer text is outlined up to here; data and generated code are what is longer."""
+"""A longer text is outlined up to here; longer ones are data and generated code."""
 PATIENT_BYTES: Final = 8 << 20
-"""The same where nobody waits. The tree of so much Python takes 300 MB."""
+"""The limit with more time. The tree of this much Python takes 300 MB."""
 _CHUNK: Final = 1 << 16
 _MATCHES: Final = 40_000
 _QUERIES: Final = Path(__file__).with_name("queries")
@@ -77,18 +76,21 @@ _WRAPPERS: Final = frozenset(
 _ANONYMOUS: Final = "object_creation_expression"
 _DECORATED: Final = "decorated_definition"
 _SHORT_KINDS: Final = frozenset({"constant", "variable", "property", "key", "element"})
-"""Of these the first line is the signature: what follows is a value."""
+"""The signature of these kinds is their first line: what follows is a value."""
 _OPEN: Final = frozenset({"ruby", "lua"})
-"""Languages whose blocks begin with no sign: where no `@parameters` end the signature, its first line is it."""
+"""Languages whose blocks have no opening sign: without `@parameters`, the first line is the signature."""
 _DATA_KINDS: Final = frozenset({"key", "rule", "element"})
 
 Stop = Callable[[], bool]
-"""Whether it has taken too long. Asked while a tree is made, and between searches: one that asks crashes this version
-of the binding, so whoever calls this has to bound the time of the process as well."""
+"""Returns whether the time is up.
+
+Called while a tree is made, and between searches. A query with such a callback crashes this version of the binding, so
+the caller must also limit the time of the process.
+"""
 
 
 class GrammarError(Exception):
-    """Raised where a grammar made no outline: it does not load, was stopped, or found nothing in a broken text."""
+    """Raised if a grammar makes no outline: it does not load, was stopped, or found nothing in a broken text."""
 
 
 class _Grammar(NamedTuple):
@@ -100,9 +102,9 @@ class _Grammar(NamedTuple):
 def outline_by_grammar(
     text: bytes, language: Language, path: str, stop: Stop, *, references: bool = False, most: int = BYTES
 ) -> Outline:
-    """The outline of the first `most` bytes of a text in UTF-8. Raises GrammarError."""
+    """Outline the first `most` bytes of a UTF-8 text. Raises GrammarError."""
     grammar = loaded(language.name)
-    # A part of a character at the end would be an error in the text.
+    # A split character at the end would be an error in the text.
     source = text if len(text) <= most else text[: text.rfind(b"\n", 0, most) + 1]
     tree = _parsed(grammar, without_macros(source, language.name), stop)
     matches = _Matches(source, language, grammar.declared, tree.root_node, stop)
@@ -116,8 +118,8 @@ def outline_by_grammar(
         lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
         doc=matches.doc,
         symbols=symbols,
-        imports=extraction.told(map(extraction.plain, matches.imports)),
-        from_outside=extraction.told(extraction.outside(matches.imports, language.name, path, matches.package)),
+        imports=extraction.unique_names(map(extraction.plain, matches.imports)),
+        from_outside=extraction.unique_names(extraction.outside(matches.imports, language.name, path, matches.package)),
         references=_references(grammar, source, tree, names, stop) if references else {},
         complete=len(source) == len(text) and not matches.was_cut,
         has_errors=tree.root_node.has_error,
@@ -126,7 +128,10 @@ def outline_by_grammar(
 
 @cache
 def loaded(name: str) -> _Grammar:
-    """The grammar of a language, with its queries; takes up to 0.2 s. Raises GrammarError where it cannot be loaded."""
+    """Load a language's grammar and queries; takes up to 0.2 s.
+
+    Raises GrammarError.
+    """
     row = LANGUAGES[name]
     language = _language(row)
     try:
@@ -138,7 +143,7 @@ def loaded(name: str) -> _Grammar:
 
 
 def missing() -> list[str]:
-    """The distributions whose grammars cannot be loaded, each with the reason."""
+    """Return the distributions whose grammars cannot be loaded, with the reasons."""
     found: dict[str, str] = {}
     for row in LANGUAGES.values():
         try:
@@ -157,7 +162,7 @@ def _language(row: Language) -> tree_sitter.Language:
 
 
 def _parsed(grammar: _Grammar, source: bytes, stop: Stop) -> tree_sitter.Tree:
-    # From bytes, the binding parses without a look at the callback.
+    # Given bytes, the binding ignores the callback.
     def read(offset: int, _: object) -> bytes:
         return source[offset : offset + _CHUNK]
 
@@ -171,7 +176,10 @@ def _parsed(grammar: _Grammar, source: bytes, stop: Stop) -> tree_sitter.Tree:
 
 
 def _references(grammar: _Grammar, source: bytes, tree: tree_sitter.Tree, own: set[str], stop: Stop) -> dict[str, int]:
-    """How often the text uses each identifier that it does not declare; those most used."""
+    """Count identifiers that the text uses and does not declare.
+
+    The most used ones.
+    """
     if grammar.words is None or stop():
         return {}
     nodes = tree_sitter.QueryCursor(grammar.words).captures(tree.root_node)
@@ -179,7 +187,7 @@ def _references(grammar: _Grammar, source: bytes, tree: tree_sitter.Tree, own: s
 
 
 class _Matches:
-    """What the matches of a query say of a text."""
+    """The facts in the matches of a query."""
 
     def __init__(
         self, source: bytes, language: Language, query: tree_sitter.Query, root: tree_sitter.Node, stop: Stop
@@ -203,18 +211,18 @@ class _Matches:
         self.doc = self.doc or self._top()
 
     def _top(self) -> str:
-        """What the comment at the top says, unless it is about the first declaration."""
+        """Return the comment at the top, unless it is about the first declaration."""
         text = extraction.at_top(self._lines, self._language.comment)
         first = min(self.declared, key=lambda declared: declared.start, default=None)
         return "" if first is not None and first.doc and text.startswith(first.doc) else one_line(text, 4 * DOC_CHARS)
 
     @property
     def rows(self) -> int:
-        """The number of lines of what was parsed."""
+        """Number of lines of the parsed text."""
         return len(self._lines) - (not self._lines[-1])
 
     def _note(self, captured: dict[str, list[tree_sitter.Node]]) -> None:
-        """What is no declaration."""
+        """Note a match that is not a declaration."""
         for node in captured.get("import", ()):
             self._imports.append((node.start_byte, self._text(node)))
         for node in captured.get("import.text", ()):
@@ -258,7 +266,7 @@ class _Matches:
         )
 
     def _last_row(self, node: tree_sitter.Node) -> int:
-        """The row of its last visible letter: some grammars count the white space behind it in."""
+        """Return the row of the last visible letter: some grammars include white space behind it."""
         first, (row, column) = node.start_point.row, node.end_point
         while row > first and not self._lines[row][:column].strip():
             row, column = row - 1, None
@@ -300,7 +308,7 @@ class _Matches:
         return f"{self._text(owner[0])}.{name}" if owner else name
 
     def _level(self, captured: dict[str, list[tree_sitter.Node]]) -> int:
-        """The level of a heading from 1; 0 of what is none."""
+        """Return the level of a heading from 1; 0 for other nodes."""
         if "level" not in captured:
             return 0
         mark = self._text(captured["level"][0]).strip()
@@ -322,6 +330,6 @@ class _Matches:
 
 
 def _is_anonymous(node: tree_sitter.Node) -> bool:
-    """Whether it belongs to a class without a name, which is a value of what is around it."""
+    """Return whether a node belongs to a class without a name, which is a value."""
     around = node.parent and node.parent.parent
     return around is not None and around.type == _ANONYMOUS

@@ -1,7 +1,9 @@
-"""The languages whose grammars there are: a row each, with what tells a file's language and what is public in it.
+"""The table of languages with grammars.
 
-Adding a language is a row here, a file in `queries`, a wheel in `pyproject.toml` and a golden file of its outline. Pure
-data; must not load a grammar. Used by every tier, and by `doctor`, which says which wheels are missing.
+A row tells how to recognize a file's language, and which names are public in it.
+
+To add a language, add a row here, a file in `queries`, a wheel in `pyproject.toml` and a golden file of its outline.
+Pure data; must not load a grammar. Used by every tier, and by `doctor`, which names missing wheels.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ _HIDDEN: Final = re.compile(r"[^({=]*?\b(private|protected|internal|fileprivate)
 class Language(NamedTuple):
     """One language or format.
 
-    `module` and `function` give the grammar. A file is in it by its suffix, its whole name, or the interpreter that its
-    first line names. `comment` is what a line of a comment begins with, and tells the style of longer ones too.
-    `hidden_name` fits the names, `hidden` and `shown` the signatures of what is not, or alone is, for others. `words`
-    are the types of nodes that are identifiers, and count as references. `depth` bounds how deep nodes are looked at.
+    `module` and `function` give the grammar. A file's suffix, its whole name, or the interpreter in its first line tell
+    the language. `comment` begins a comment line, and tells the style of longer comments too. `hidden_name` matches
+    names that are not public; `hidden` and `shown` match signatures that are not public, or alone are. `words` are the
+    node types of identifiers, which count as references. `depth` limits the depth of nodes that are searched.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Language(NamedTuple):
 
     @property
     def wheel(self) -> str:
-        """The distribution that has the grammar."""
+        """The distribution with the grammar."""
         return self.module.replace("_", "-")
 
 
@@ -192,12 +194,15 @@ _BY_INTERPRETER: Final = {name: row for row in _ROWS for name in row.interpreter
 _INTERPRETER: Final = re.compile(rb"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?([\w-]+?)[\d.]*(?:\s|$)")
 _HEAD: Final = 200
 _CPP: Final = re.compile(rb"^[ \t]*(?:namespace|class|template|using)\b", re.MULTILINE)
-"""What a header has that is not of C alone."""
+"""Text of headers that is C++ and not C."""
 _LOOKED_AT: Final = 1 << 16
 
 
 def language_of(path: str, text: bytes = b"") -> Language | None:
-    """The language that the name of a file tells, or its first line; None where neither does."""
+    """Return the language of a file by its name or first line.
+
+    Returns None if unknown.
+    """
     name = path.replace("\\", "/").rpartition("/")[2].casefold()
     if found := _BY_NAME.get(name):
         return found

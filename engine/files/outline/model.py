@@ -1,14 +1,16 @@
-"""What an outline is: symbols with their lines, imports, references; and the port through which one is asked for.
+"""Outlines as plain data: symbols, imports, references.
 
-Plain data that crosses processes. Must not know how an outline is made. Used by the levels of detail, by positions, by
-overviews of a repository, and by whatever makes outlines.
+How symbols nest, are found by name, and are packed.
+
+Crosses processes. Must not know how an outline is made. Used by levels of detail, positions and overviews, and by all
+tiers.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -21,7 +23,7 @@ Tier = Literal["tree-sitter", "ctags", "indentation"]
 """What made an outline."""
 
 TIERS: Final[tuple[Tier, ...]] = ("tree-sitter", "ctags", "indentation")
-"""The best first; the last one never fails."""
+"""Best first; the last one never fails."""
 
 Kind = Literal[
     "module",
@@ -44,20 +46,20 @@ Kind = Literal[
     "element",
     "block",
 ]
-"""What a symbol is. An extension adds to a type (`impl` of Rust); a block is what indentation alone tells of."""
+"""The kind of a symbol. An extension adds to a type (`impl` of Rust); a block is known by indentation alone."""
 
 TOP: Final = -1
-"""The `parent` of a symbol that is in no other."""
+"""The `parent` of an outermost symbol."""
 
 
 class Symbol(Struct, frozen=True, array_like=True):
-    """One declaration, heading or key.
+    """A declaration, heading or key.
 
-    `qualified` is the name behind those of the symbols around it, joined by dots. Lines count from 1, and `last_line`
-    is at least `first_line`; a decorator above belongs to it where the language says so. `signature` is the
-    declaration's own text on one line, without its body. `parent` is the index of the symbol that this one is in,
-    always smaller than its own; TOP for none. `depth` is the number of symbols around it. `doc` is the first sentence
-    of what documents it. `public` says whether others are meant to use it.
+    `qualified` is the name with those of the symbols around it, joined by dots. Lines count from 1, and `last_line` is
+    at least `first_line`; a decorator above belongs to it if the language says so. `signature` is the declaration's
+    text on one line, without its body. `parent` is the index of the symbol around it, always smaller than its own; TOP
+    for none. `depth` is the number of symbols around it. `doc` is the first sentence of its documentation. `public`:
+    others may use it.
     """
 
     kind: Kind
@@ -73,15 +75,16 @@ class Symbol(Struct, frozen=True, array_like=True):
 
 
 class Outline(Struct, frozen=True, kw_only=True):
-    """What a text declares. `symbols` are in the order of their first lines, what is around before what is within.
+    """The declarations of a text.
 
-    `language` is a name of `languages.LANGUAGES`, or the one ctags gave, empty where none is known. `lines` is the
-    number of lines of the text. `doc` is the first paragraph of what documents all of it, on one line. `imports` are
-    the modules or files that it names, as it names them, in their order and each once; `from_outside` has those that
-    are none of its own package's or folder's, nor of what comes with the language. `references` counts the identifiers
-    that it uses and does not declare, where that was asked for.
-    `complete` is False where a bound cut it short, `has_errors` says that the text is not well-formed in its language.
-    `is_provisional`: a better one is being made, beside statements and ticks.
+    `symbols` are sorted by first line, outer before inner.
+
+    `language` is a name in `languages.LANGUAGES`, or ctags' name, empty if unknown. `lines` is the number of lines of
+    the text. `doc` is the first paragraph about the whole text, on one line. `imports` are the modules or files that it
+    names, as spelled, in order, each once; `from_outside` are those of neither its own package or folder nor the
+    standard library. `references` counts identifiers that it uses and does not declare, if requested. `complete` is
+    False if a limit cut it short; `has_errors`: the text is not well-formed. `is_provisional`: a better outline is
+    being made in the background.
     """
 
     tier: Tier
@@ -102,7 +105,7 @@ class Outline(Struct, frozen=True, kw_only=True):
 
 
 class Outliner(Protocol):
-    """Whoever makes outlines, bounded in time, and keeps the latest."""
+    """Makes outlines within limits of time, and caches the latest."""
 
     def outline(
         self,
@@ -114,28 +117,32 @@ class Outliner(Protocol):
         references: bool = False,
         patient: bool = False,
     ) -> Outline:
-        """The outline of a text. Never raises for whatever the text holds; takes a few seconds at the very most.
+        """Outline a text.
+
+        Never raises, whatever the text; takes a few seconds at most.
 
         Args:
-            text: gives the text in UTF-8, its lines ended by a newline; called where it is not known already.
+            text: returns the text in UTF-8, with a newline after each line; called if it is not cached.
             digest: of the text; the same digest and path give the same outline.
-            path: its name or any path that ends in it, which tells the language.
-            tier: what made this outline before and is to make it again. It says itself (`Outline.tier`) where that
-                could not be, and a later tier made it.
-            references: whether these are counted, which takes a third of the time, for an overview of many files.
-            patient: whether it may take ten times as long, because nobody waits for it.
+            path: its name or a path that ends in it, which tells the language.
+            tier: the tier that made this outline before and should again. If it fails, a later tier makes the outline
+                (see `Outline.tier`).
+            references: whether to count them, for overviews; this takes a third of the time.
+            patient: whether it may take ten times as long, because no one waits.
         """
         ...
 
 
-# packing:
-# An outline as the data of a payload, within its bytes: what is outer and public first.
-#
-# Pure. Packed in the host (`preparing.outline`), unpacked by ViewHandle.
+# --- packing ---------------------------------------------------------------------------------------------------------
 
 
 def packed(outline: Outline, most: int) -> bytes:
-    """The outline in at most `most` bytes (1,000 or more); where symbols are left out, it is not `complete`."""
+    """Encode the outline in at most `most` bytes (1,000 or more).
+
+    Not `complete` if symbols are dropped.
+
+    Outer and public symbols are kept first.
+    """
     data = msgspec.json.encode(outline)
     room = most
     while len(data) > most:
@@ -147,7 +154,7 @@ def packed(outline: Outline, most: int) -> bytes:
 
 
 def unpacked(data: bytes) -> Outline:
-    """What `packed` made. Raises ValueError for anything else."""
+    """Decode a packed outline. Raises ValueError for anything else."""
     try:
         outline = msgspec.json.decode(data, type=Outline)
     except msgspec.DecodeError as error:
@@ -158,7 +165,7 @@ def unpacked(data: bytes) -> Outline:
 
 
 def _first(symbols: tuple[Symbol, ...], room: int) -> tuple[Symbol, ...]:
-    """The outer symbols, public ones first, that take about `room` bytes, in their order."""
+    """Return the outer symbols, public ones first, that take about `room` bytes, in order."""
     order = sorted(range(len(symbols)), key=lambda index: (symbols[index].depth, not symbols[index].public, index))
     kept: list[int] = []
     for index in order:
@@ -166,102 +173,18 @@ def _first(symbols: tuple[Symbol, ...], room: int) -> tuple[Symbol, ...]:
         if room < 0:
             break
         kept.append(index)
-    # What is outer comes first in that order, so whatever is kept is in something that is kept, too.
+    # Outer symbols come first in that order, so the parent of a kept symbol is kept, too.
     places = {TOP: TOP} | {index: place for place, index in enumerate(sorted(kept))}
     return tuple(replace(symbols[index], parent=places[symbols[index].parent]) for index in sorted(kept))
 
 
-# requests:
-# What is asked of a parser process and what it answers, as records: pieces of a message, each short enough to be
-# sent.
-#
-# A record says of which message it is a piece. So one that was left half-sent, because somebody died or was
-# interrupted, spoils no later one: whoever receives drops what does not continue. Pure. Used by `worker.outlining`
-# and `worker.outlines`; the zygote sends LOST where a process ended between two records.
+# --- finding ---------------------------------------------------------------------------------------------------------
 
-RECORD_BYTES: Final = 1 << 16
-"""Of a record at most, head and all."""
-LARGEST: Final = 24 << 20
-"""Bytes of one message at most."""
-LOST: Final = b"\0"
-"""The process that may have had a request has ended."""
-_HEAD: Final = 8
-_FIRST: Final = 1
-_LAST: Final = 2
-
-
-class Request(msgspec.Struct, frozen=True, array_like=True):
-    """Make the outline of a text in UTF-8 by this tier; `patient` says that nobody waits for it."""
-
-    tier: Tier
-    path: str
-    text: bytes
-    references: bool = False
-    patient: bool = False
-
-
-class Reply(msgspec.Struct, frozen=True, array_like=True):
-    """The outline, or why this tier could make none."""
-
-    outline: Outline | None
-    reason: str = ""
-
-
-_ENCODER: Final = msgspec.msgpack.Encoder()
-_REQUEST: Final = msgspec.msgpack.Decoder(Request)
-_REPLY: Final = msgspec.msgpack.Decoder(Reply)
-
-
-def records(number: int, message: Request | Reply) -> Iterator[bytes]:
-    """The message number `number` in pieces."""
-    body = _ENCODER.encode(message)
-    size = RECORD_BYTES - _HEAD
-    for start in range(0, len(body), size):
-        mark = (_FIRST if start == 0 else 0) | (_LAST if start + size >= len(body) else 0)
-        yield (number << 2 | mark).to_bytes(_HEAD, "little") + body[start : start + size]
-
-
-class Pieces:
-    """Puts records together again."""
-
-    def __init__(self) -> None:
-        self._number = -1
-        self._body = bytearray()
-
-    def feed(self, record: bytes) -> tuple[int, bytes] | None:
-        """The number and the body of the message that is complete now. What does not continue one is dropped."""
-        head = int.from_bytes(record[:_HEAD], "little")
-        number, mark = head >> 2, head & (_FIRST | _LAST)
-        if mark & _FIRST:
-            self._number, self._body = number, bytearray()
-        if number != self._number or len(record) <= _HEAD or len(self._body) > LARGEST:
-            return None
-        self._body += record[_HEAD:]
-        if not mark & _LAST:
-            return None
-        self._number = -1
-        return number, bytes(self._body)
-
-
-def request_of(body: bytes) -> Request:
-    """Raises ValueError for anything else."""
-    return _REQUEST.decode(body)
-
-
-def reply_of(body: bytes) -> Reply:
-    """Raises ValueError for anything else."""
-    return _REPLY.decode(body)
-
-
-# finding:
-# Finds a symbol by the text that a person or a model writes for it: `"class Foo"`, `"Foo.bar"`, `"## Install"`.
-#
-# Pure. Must not know what a view is. Called where a position is resolved.
 
 NEAREST: Final = 3
-"""How many names are told where none fits."""
+"""Number of similar names that are suggested."""
 _COMPARED: Final = 2_000
-"""Names that are compared for likeness: more would be felt."""
+"""Number of names that are compared; more would take noticeable time."""
 _LIKENESS: Final = 0.5
 _SEPARATORS: Final = re.compile(r"::|->|[.#/]")
 _TAIL: Final = re.compile(r"\s*(\(.*)?[:{(]?\s*$", re.DOTALL)
@@ -278,21 +201,22 @@ _WORDS: Final[dict[str, frozenset[Kind]]] = {
     **dict.fromkeys(("heading", "section"), frozenset[Kind]({"heading"})),
     "key": frozenset[Kind]({"key"}),
 }
-"""What a word before a name says of the kind."""
+"""Kinds that a word before a name allows."""
 _NOISE: Final = frozenset({"async", "export", "default", "public", "private", "static", "abstract", "pub", "final"})
 
 
 class FoundSymbol(NamedTuple):
-    """The symbol, or None and the qualified names that come nearest."""
+    """A symbol, or None and the most similar qualified names."""
 
     symbol: Symbol | None
     nearest: tuple[str, ...] = ()
 
 
 def find_symbol(outline: Outline, wanted: str) -> FoundSymbol:
-    """The symbol that `wanted` means; of several the first of the outermost.
+    """Find a symbol by what a person or model writes: `"class Foo"`, `"Foo.bar"`, `"## Install"`.
 
-    A qualified name may leave out what is around it, and a kind before it only chooses between symbols of one name.
+    Of several the first of the outermost is returned. A qualified name may be incomplete at its beginning, and a kind
+    only chooses between symbols of one name.
     """
     kinds, name = _parsed(wanted)
     if not name:
@@ -306,7 +230,7 @@ def find_symbol(outline: Outline, wanted: str) -> FoundSymbol:
 
 
 def _parsed(wanted: str) -> tuple[frozenset[Kind], str]:
-    """The kinds that the words before the name allow, and the name with dots."""
+    """Return the kinds that words before the name allow, and the name with dots."""
     text = " ".join(wanted.split())
     if heading := _HEADING.match(text):
         return _WORDS["heading"], text[heading.end() :]
@@ -327,7 +251,7 @@ def _fits(qualified: str, name: str) -> bool:
 
 
 def _nearest(outline: Outline, name: str) -> tuple[str, ...]:
-    """Those whose own name, or whole name, is most like it, best first."""
+    """Return the symbols with the most similar names, best first."""
     own = name.rpartition(".")[2].casefold()
     by_name: dict[str, str] = {}
     for symbol in outline.symbols[:_COMPARED]:
@@ -338,13 +262,11 @@ def _nearest(outline: Outline, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(by_name[known] for known in alike), *within]))[:NEAREST]
 
 
-# nesting:
-# From declarations in any order to the symbols of an outline: what is in what, qualified names, what is public.
-#
-# Pure, and bounded: the same for every tier. Must not know who found the declarations. Called by each tier.
+# --- nesting ---------------------------------------------------------------------------------------------------------
+
 
 SYMBOLS: Final = 5_000
-"""Symbols of one outline at most."""
+"""Largest number of symbols in an outline."""
 NAME_CHARS: Final = 100
 SIGNATURE_CHARS: Final = 200
 DOC_CHARS: Final = 120
@@ -357,9 +279,11 @@ _VALUES: Final[frozenset[Kind]] = frozenset({"constant", "variable", "property"}
 
 
 class Declared(NamedTuple):
-    """A declaration that was found. `start` and `end` are its place in any one unit; lines count from 1.
+    """A declaration.
 
-    `public` is what the declaration says of itself, whatever is around it. `level` is a heading's, from 1.
+    `start` and `end` are positions in any unit; lines count from 1.
+
+    `public` depends on the declaration alone. `level` is a heading's, from 1.
     """
 
     kind: Kind
@@ -375,12 +299,12 @@ class Declared(NamedTuple):
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text with all white space as single blanks, within `limit` characters."""
+    """Return the text with single blanks as white space, within `limit` characters."""
     return cut_line(" ".join(cut_line(text, 4 * limit).split()), limit)
 
 
 def with_sections(declared: Iterable[Declared], end: int, lines: int) -> list[Declared]:
-    """The same, with headings as long as their sections: up to the next of no lower level, or to `end`.
+    """Extend headings to their sections: up to the next heading of the same or a higher level, or `end`.
 
     `lines` is the number of lines of the text.
     """
@@ -388,7 +312,7 @@ def with_sections(declared: Iterable[Declared], end: int, lines: int) -> list[De
     headings = sorted((one for one in found if one.kind == "heading"), key=lambda one: one.start, reverse=True)
     if not headings:
         return found
-    # Of each level the nearest heading below that ends a section of it: place and line.
+    # For each level, where the nearest heading below ends its section: place and line.
     ends = dict.fromkeys(range(_LEVELS), (end, lines + 1))
     sections: list[Declared] = []
     for heading in headings:
@@ -400,9 +324,9 @@ def with_sections(declared: Iterable[Declared], end: int, lines: int) -> list[De
 
 
 def nested(declared: Iterable[Declared]) -> tuple[Symbol, ...]:
-    """The first `SYMBOLS` of them in their order, each in the innermost that is around it.
+    """Nest the first `SYMBOLS` declarations by position, and name them.
 
-    Of several with one name in one place the first stays.
+    If several have one name in one place, the first is kept.
     """
     symbols: list[Symbol] = []
     around: list[tuple[int, int]] = []
@@ -420,7 +344,7 @@ def nested(declared: Iterable[Declared]) -> tuple[Symbol, ...]:
 
 
 def _is_local(kind: Kind, outer: Kind) -> bool:
-    """Whether it is a part of what a function does."""
+    """Return whether a declaration is a local value of a function."""
     return outer in _NESTING_CALLABLES and kind in _VALUES
 
 

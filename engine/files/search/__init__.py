@@ -1,6 +1,4 @@
-"""What `grep` and `find` have in common: where a search looks, the program that searches, and what it printed.
+"""Searches in files: globs, ignore files, the command lines of ripgrep and of our own walk, and path completion.
 
-Two programs print the same: ripgrep where there is one, else our own walk (`walk`). Both are started below the zygote
-by whoever performs tools; nothing here starts a process. Must not know tools or sessions. Used by `session.tools.grep`
-and `session.tools.find`, and by whoever makes a `Workspace` (`ripgrep.find_ripgrep`).
+Pure but for looks at places and ignore files. Nothing here starts a program; the tools `grep` and `find` do.
 """

@@ -1,6 +1,8 @@
-"""What a search printed, read: lines that matched, names of files, and what could not be read.
+"""Commands of searches: the command lines of ripgrep and of our own walk, and their output.
 
-One form for ripgrep and our own walk. Names end with NUL, so that they may hold anything else:
+Used by the tools `grep` and `find`. Time and output are limited, and a program that exceeds a limit is ended. Places
+that could not be searched are reported and do not end a search. Both programs print the same form. Names end with NUL,
+so that they may contain anything else:
 
     ./src/a.py NUL
     12-a line beside a match
@@ -10,8 +12,8 @@ One form for ripgrep and our own walk. Names end with NUL, so that they may hold
                                     an empty line ends a file
     ./b.py NUL ...
 
-A line of text always follows its number, so it is never empty and never a name. Within a file any other line says that
-a NUL was met further on, so that this is no text. Called by `commands`.
+A line of text always has its number, so it is never empty and never a name. Any other line within a file says that a
+NUL follows, so that the file is not text.
 """
 
 from __future__ import annotations
@@ -35,39 +37,42 @@ from .globs import Glob, as_ignore_rule
 from .ignore_files import IGNORE_FILES, VERSION_CONTROL, Place
 
 LONGEST_LINE: Final = 4_096
-"""Bytes of a line that are printed; of a longer one as many characters, and some words about the rest."""
+"""Bytes of a line that are printed; then as many characters, and a note about the rest."""
 LINE_CHARS: Final = 400
-"""Characters of a line that are kept: so few that a beginning holds them, and none of those words."""
+"""Characters of a line that are kept, few enough to exclude that note."""
 ALL_LEFT_OUT: Final = "ignore files leave out all files of this place"
-"""Stands on stderr where a search below the top found nothing for that reason, which a person would not guess."""
+"""Printed on stderr if a search below the top found nothing for this reason, which a user would not guess."""
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
 _MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
 _NO_TEXT: Final = re.compile(rb"^(?!\d+[:-]|--\r?$|\Z)", re.MULTILINE)
-"""A row that is none of those above."""
+"""A row of none of these forms."""
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?P<place>.*): (?P<reason>[^:]+) \(os error \d+\)")
 _ADVICE: Final = "\n\nConsider enabling"
-"""Begins what ripgrep says about options that nobody here can give."""
+"""Begins ripgrep's advice about options that nobody can set here."""
 
 
 class FileLines(Struct, frozen=True):
-    """What was printed of one file: its lines by their numbers, and which of them match."""
+    """The printed lines of a file by number, and which of them match."""
 
     lines: dict[int, str]
     matches: tuple[int, ...]
 
 
 class PrintedFile(Struct, frozen=True):
-    """What was printed of one file, not read yet: its path as bytes, relative to the place, and its rows."""
+    """The output for a file, not parsed yet: its path in bytes, relative to the place, and its rows."""
 
     path: bytes
     rows: bytes
 
     def count(self) -> int:
-        """How many lines match; none of a file that turned out to be no text. Takes much less time than `read`."""
+        """Count matching lines; 0 if the file is not text.
+
+        Much faster than `read`.
+        """
         return 0 if _NO_TEXT.search(self.rows) else len(_MATCHING.findall(self.rows))
 
     def read(self) -> FileLines:
-        """The lines; none of a file that turned out to be no text."""
+        """Parse the lines; none if the file is not text."""
         if _NO_TEXT.search(self.rows):
             return FileLines({}, ())
         found = [(int(number), mark, text) for number, mark, text in _ROW.findall(self.rows)]
@@ -76,14 +81,14 @@ class PrintedFile(Struct, frozen=True):
 
 
 class Complaints(Struct, frozen=True):
-    """What stood on stderr: places that could not be read, each with the reason, and everything else."""
+    """The output on stderr: unreadable places with reasons, and everything else."""
 
     unreadable: tuple[tuple[str, str], ...]
     other: str
 
 
 def read_files(printed: bytes) -> Iterator[PrintedFile]:
-    """The files. What is cut off at the end counts as far as it is complete."""
+    """Yield the files. An incomplete end counts as far as it is complete."""
     at = 0
     while (end := printed.find(b"\0", at)) >= 0:
         path = printed[at:end]
@@ -94,16 +99,16 @@ def read_files(printed: bytes) -> Iterator[PrintedFile]:
 
 
 def read_names(printed: bytes) -> list[str]:
-    """The names, relative to the place, with surrogates for what is no UTF-8; one cut off at the end is left out."""
+    """Return the names, relative to the place, with surrogates for what is not UTF-8, without an incomplete end."""
     text = printed[: printed.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
     return text.removeprefix("./").replace("\0./", "\0").split("\0")[:-1]
 
 
-def read_complaints(said: bytes) -> Complaints:
-    """What a program said on stderr."""
+def read_complaints(stderr: bytes) -> Complaints:
+    """Parse stderr."""
     unreadable: list[tuple[str, str]] = []
     other: list[str] = []
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in stderr.decode("utf-8", "replace").splitlines():
         found = _UNREADABLE.fullmatch(line)
         if found is None:
             other.append(line.removeprefix("rg: "))
@@ -112,11 +117,8 @@ def read_complaints(said: bytes) -> Complaints:
     return Complaints(tuple(unreadable), "\n".join(other).partition(_ADVICE)[0].strip())
 
 
-# ripgrep:
-# ripgrep: where it is, and its command line for a search that prints what `output` reads.
-#
-# The command line leaves nothing to a configuration of the user's, and says the same to versions 13 to 15. Must not
-# know tools. `find_ripgrep` is called by whoever makes a workspace, the rest by `commands`.
+# --- ripgrep ---------------------------------------------------------------------------------------------------------
+
 
 _OURS: Final = os.path.realpath(sys.prefix)
 _COMMON: Final = (
@@ -130,11 +132,11 @@ _COMMON: Final = (
 
 
 def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
-    """The absolute place of the first `rg` on PATH that nobody else can change, links resolved; None without one.
+    """Return the real path of the first `rg` on PATH that only the user can change; None without one.
 
     Args:
-        path: the PATH variable that the host was started with.
-        roots: absolute directories in which programs are the project's and not the user's.
+        path: the PATH variable at the host's start.
+        roots: absolute directories with the project's programs, not the user's.
     """
     inside = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
     return next((each for each in _on(path) if not each.startswith(inside)), None)
@@ -142,13 +144,13 @@ def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
 
 @cache
 def _on(path: str) -> tuple[str, ...]:
-    # Looked for once in the life of a host, before a first statement runs, which may put programs where PATH leads.
+    # Cached from before the first statement, because statements may put programs on PATH.
     places = (each for each in path.split(os.pathsep) if os.path.isabs(each) and not _is_of_project(each))
     return tuple(filter(_is_safe, (os.path.realpath(os.path.join(each, "rg")) for each in places)))
 
 
 def _is_of_project(place: str) -> bool:
-    """Whether some project's environment keeps its programs there, which statements of another session could write."""
+    """Return whether a directory has programs of a project's environment, which other sessions could write."""
     above = os.path.dirname(place.rstrip("/"))
     is_environment = os.path.exists(os.path.join(above, "pyvenv.cfg")) and os.path.realpath(above) != _OURS
     return is_environment or os.path.basename(above) == "node_modules"
@@ -163,7 +165,10 @@ def _is_safe(program: str) -> bool:
 
 
 def search_arguments(place: Place, glob: Glob | None, pattern: str, context: int) -> tuple[str, ...]:
-    """The arguments, without the program, that print the lines in which `pattern` matches."""
+    """Return the arguments to print lines that match `pattern`.
+
+    The same for versions 13 to 15.
+    """
     return (
         *_common(place, glob),
         "--heading",
@@ -181,56 +186,53 @@ def search_arguments(place: Place, glob: Glob | None, pattern: str, context: int
 
 
 def listing_arguments(place: Place, glob: Glob | None) -> tuple[str, ...]:
-    """The arguments, without the program, that print the names of files."""
+    """Return the arguments to print the names of files."""
     return (*_common(place, glob), "--files", "--", "./")
 
 
 def _common(place: Place, glob: Glob | None) -> tuple[str, ...]:
     if place.name is not None:
-        # Chosen by a glob, because in a file that it is given ripgrep searches binary data too, and waits for a pipe
-        # that took the file's place. What else the glob matches is dropped where the output is read.
+        # By a glob, because in a file argument ripgrep searches binary data too, and waits for a pipe that
+        # replaced the file. Other matches of the glob are dropped when the output is read.
         return (*_COMMON, "--no-ignore", "--max-depth=1", f"--glob=/{as_ignore_rule(place.name)}")
     return (
         *_COMMON,
         *(f"--glob=!{name}" for name in VERSION_CONTROL),
         *(f"--glob=!/{'/'.join(map(as_ignore_rule, path.split('/')))}" for path in place.kept_out),
         *(() if place.above else ("--no-ignore-parent",)),
-        # A `.gitignore` counts also where no repository was made yet. In one, ripgrep would not see where it ends.
+        # A `.gitignore` counts even without a repository. Inside one, ripgrep would not see where it ends.
         *(() if place.in_repository else ("--no-require-git",)),
-        # Ignore rules of the lowest precedence, because --glob would bring back what the ignore files leave out.
+        # Ignore rules of the lowest precedence, because --glob would include files that ignore files exclude.
         *(("--ignore-file=/dev/stdin",) if glob is not None and glob.ignore_lines else ()),
     )
 
 
 def can_search(place: Place) -> bool:
-    """Whether the ignore files that ripgrep respects at this place are those that count."""
+    """Return whether ripgrep would respect the right ignore files at this place."""
     return not (place.above and place.strangers)
 
 
 def rules(glob: Glob | None) -> bytes:
-    """What the arguments expect on stdin."""
+    """Return the stdin for the arguments."""
     return b"" if glob is None else "\n".join((*glob.ignore_lines, "")).encode()
 
 
-# commands:
-# The command requests of searches, and the reading of what comes back. Used by the tools `grep` and `find`.
-#
-# Everything is bounded: the time, the output (a program that printed more is ended), and what is kept of it. What
-# could not be searched is said and ends nothing.
+# --- commands --------------------------------------------------------------------------------------------------------
+
 
 SECONDS: Final = 20.0
 MAX_OUTPUT: Final = 16 << 20
 """Bytes of stdout after which a search is ended: some 150,000 lines or names."""
 _NAMED: Final = 5
-"""How many places that could not be read are named."""
-_SAID_CHARS: Final = 500
+"""Number of unreadable places that are named."""
+_STDERR_CHARS: Final = 500
 _REASON: Final = "error: "
 _IN_PLACE: Final = 'test "$(pwd -P; echo .)" = "$0" || exit 90; '
-"""Starts a program where the kernel finds the place and nowhere else.
+"""Starts a program only in the directory that was resolved.
 
-The place was looked up before, and whoever starts the program enters it by its path, into which a link may have been
-swapped by then. Once a process is in a directory no link leads it elsewhere, and both programs search from there. The
-dot keeps a newline at the end of a name, which the shell would take off.
+The keeper enters the directory by its path, and a link may have been swapped into that. Once a process is in a
+directory, no link leads it elsewhere, and both programs search from there. The dot keeps a newline at the end of a
+name, which the shell would remove.
 """
 _INSTEAD: Final = 'exec "$@"'
 _NOT_IN_PLACE: Final = 90
@@ -241,14 +243,14 @@ _OUR_PROGRAM: Final = os.path.join(_ENGINE, "files", "search", "walk", "program.
 
 
 def search_command(place: Place, glob: Glob | None, ripgrep: str | None, pattern: str, context: int) -> CommandRequest:
-    """Prints the lines that match, for `output.read_files`."""
+    """Return the command that prints matching lines, for `read_files`."""
     if ripgrep is not None and can_search(place):
         return _by_ripgrep(place, glob, ripgrep, search_arguments(place, glob, pattern, context))
     return _request(place, _our_command(), _job(place, glob, pattern, context))
 
 
 def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> CommandRequest:
-    """Prints the names of files, for `output.read_names`."""
+    """Return the command that prints names of files, for `read_names`."""
     if ripgrep is not None and can_search(place):
         return _by_ripgrep(place, glob, ripgrep, listing_arguments(place, glob))
     return _request(place, _our_command(), _job(place, glob, None, 0))
@@ -268,7 +270,7 @@ def _request(place: Place, argv: tuple[str, ...], stdin: bytes, run: str = _INST
         argv=("/bin/sh", "-c", _IN_PLACE + run, f"{place.directory}\n.", *argv),
         cwd=place.directory,
         seconds=SECONDS,
-        kept_bytes=MAX_OUTPUT,  # that is all there is
+        kept_bytes=MAX_OUTPUT,  # everything
         merged=False,
         stop_at=MAX_OUTPUT,
         stdin=stdin,
@@ -281,7 +283,7 @@ def _our_command() -> tuple[str, ...]:
 
 
 def _place_of(library: str) -> str:
-    # Found without importing it, which would take this process longer than all of a search.
+    # Found without importing it, which would take longer than a whole search.
     spec = find_spec(library)
     if spec is None or spec.origin is None:
         raise OSError(f"the package {library} of this program is missing; install it again, or install ripgrep")
@@ -305,15 +307,15 @@ def _job(place: Place, glob: Glob | None, pattern: str | None, context: int) -> 
 
 
 def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[bytes, tuple[str, ...]]:
-    """What a search printed, and notes on what it did not search.
+    """Return the output of a search, and notes on what was not searched.
 
     Args:
-        found: says how much a search found that printed so much: "12 lines".
+        found: describes the amount of an output: "12 lines".
 
     Raises:
         TimeoutError: it did not end in time.
-        ValueError: the program refused what it was to search for; the text is its own.
-        OSError: it could not search.
+        ValueError: the program refused the expression; the message is the program's.
+        OSError: it failed.
     """
     output = outcome.stdout.head + outcome.stdout.tail
     if outcome.timed_out:
@@ -335,20 +337,20 @@ def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[byt
     return output, _unreadable(complaints)
 
 
-def _refusal(said: str) -> str:
-    """What is wrong with an expression, in the program's words, and then where."""
-    lines = said.splitlines()
+def _refusal(message: str) -> str:
+    """Return what is wrong with an expression, in the program's words, and where."""
+    lines = message.splitlines()
     reason = next((line for line in lines if line.startswith(_REASON)), None)
     if reason is None:
-        return said
+        return message
     where = [line for line in lines if line.startswith(" ")]
     return "\n".join((f"{reason.removeprefix(_REASON)}, in the regular expression", *where))
 
 
 def _how_it_ended(outcome: CommandOutcome) -> str:
     how = f"by signal {outcome.signal}" if outcome.signal else f"with code {outcome.code}"
-    said = cut_middle(outcome.stderr.head.decode("utf-8", "replace").strip(), _SAID_CHARS)
-    return "; ".join(filter(None, (f"the search ended {how}", outcome.reason, said, "name a narrower path")))
+    stderr = cut_middle(outcome.stderr.head.decode("utf-8", "replace").strip(), _STDERR_CHARS)
+    return "; ".join(filter(None, (f"the search ended {how}", outcome.reason, stderr, "name a narrower path")))
 
 
 def _unreadable(complaints: Complaints) -> tuple[str, ...]:

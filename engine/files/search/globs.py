@@ -1,8 +1,8 @@
-"""Globs of file names, as `grep` and `find` take them: read once, written out for whoever matches.
+"""Globs of file names, as `grep` and `find` take them: parsed once, for ripgrep and for Python.
 
-One without a slash matches names in every directory below the place that is searched, one with a slash the path from
-there, as a line of a `.gitignore` does. `*` and `?` stop at a slash, `**` does not; `[a-z]`, `[!a-z]`, `{a,b}` and a
-backslash mean what they do in a shell. Pure. What ripgrep is told may match more than is meant, because its globs know
+A glob without a slash matches names in every directory below the searched one; with a slash it matches the path from
+there, like a line of a `.gitignore`. `*` and `?` stop at a slash, `**` does not; `[a-z]`, `[!a-z]`, `{a,b}` and a
+backslash are as in a shell. Pure. The ignore rules for ripgrep may match more than the glob, because its globs have
 other exceptions; the regular expression decides.
 """
 
@@ -16,20 +16,20 @@ from msgspec import Struct
 
 MAX_CHARS: Final = 1_000
 MAX_ALTERNATIVES: Final = 200
-"""As many as braces may come to."""
+"""Largest number of globs that braces may expand to."""
 _ALL: Final = ("*", "**", "/**", "/**/*")
-"""Ignore rules that every file matches."""
+"""Ignore rules that match every file."""
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
 _ESCAPED: Final = re.compile(r"[\\\[\]^&~|]")
-"""What Python would read as more than a character of a set."""
+"""Characters that Python would interpret in a set."""
 _CLASS: Final = re.compile(r"\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]", re.DOTALL)
 
 
 class Glob(Struct, frozen=True):
-    """A glob that was read.
+    """A parsed glob.
 
-    `expression` matches the whole of a path, with `/`, from the place that is searched. `ignore_lines` are a file of
-    ignore rules that leaves at least these files; none where all are meant.
+    `expression` matches a whole path, with `/`, from the searched directory. `ignore_lines` are ignore rules that leave
+    at least these files; none if all files match.
     """
 
     expression: str
@@ -37,10 +37,10 @@ class Glob(Struct, frozen=True):
 
 
 def read_glob(text: str) -> Glob:
-    """The glob in `text`.
+    """Parse a glob.
 
     Raises:
-        ValueError: it is empty, leads out of the place, or is not complete; the sentence says what to write.
+        ValueError: it is empty, leads out of the directory, or is incomplete; the message says what to write.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a glob has {MAX_CHARS} characters at most, and this one has {len(text)}")
@@ -64,7 +64,7 @@ def _checked(alternative: str, text: str) -> str:
 
 
 def alternatives(text: str) -> list[str]:
-    """Without braces, as many globs as they stand for. Raises ValueError where braces are not complete."""
+    """Expand braces. Raises ValueError if braces are incomplete."""
     found = _brace(text)
     if found is None:
         return [text]
@@ -78,7 +78,10 @@ def alternatives(text: str) -> list[str]:
 
 
 def _brace(text: str) -> tuple[int, list[str], int] | None:
-    """The first pair of braces: where it starts, its parts, where it ends. A comma within inner braces is theirs."""
+    """Find the first pair of braces: its start, its parts, its end.
+
+    Commas in inner braces do not divide it.
+    """
     start, depth, parts, at = -1, 0, [], 0
     while at < len(text):
         char = text[at]
@@ -103,11 +106,11 @@ def _brace(text: str) -> tuple[int, list[str], int] | None:
 
 
 def _translated(glob: str) -> tuple[str, str]:
-    """The glob as a regular expression and as a line of ignore rules.
+    """Return the glob as a regular expression and as a line of ignore rules.
 
-    In time that grows with glob and path alone, because a host matches with it: between two `**` stands a fixed number
-    of segments, and between two `*` a fixed number of characters, so that the first place where such a piece matches is
-    as good as any later one. An atomic group takes the first and never comes back.
+    Matching takes time linear in glob and path, because a host does it: between two `**` there is a fixed number of
+    segments, and between two `*` a fixed number of characters, so the first place where such a piece matches is as good
+    as any later one. An atomic group takes the first and never backtracks.
     """
     deep = "/" not in glob
     segments = [segment for segment in glob.split("/") if segment not in ("", ".")]
@@ -138,7 +141,10 @@ def _expression(segment: str) -> str:
 
 
 def _runs(segment: str) -> list[list[str]]:
-    """What stands between the stars of a segment, each character as its regular expression."""
+    """Split a segment at its stars.
+
+    Each character becomes its regular expression.
+    """
     runs: list[list[str]] = [[]]
     at = 0
     while at < len(segment):
@@ -169,5 +175,5 @@ def _backslash(found: re.Match[str]) -> str:
 
 
 def as_ignore_rule(segment: str) -> str:
-    """A name, or one part of a glob, with a star for everything that ripgrep may read in another way."""
+    """Return a name, or a part of a glob, with a star for all that ripgrep may interpret differently."""
     return _NO_WORD.sub("*", _CLASS.sub("*", segment))

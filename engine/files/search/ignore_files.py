@@ -1,38 +1,38 @@
-"""Where a search looks: a directory or a file of the workspace, and where the ignore files above it begin to count.
+"""The place of a search, and the files that ignore files exclude there.
 
-Ignore files count from the top: the root of the repository that the place lies in, else the workspace's own root. What
-lies above says nothing about this project. Must not know which program searches. Used by `session.tools.grep` and
-`session.tools.find`.
+Ignore files count from the top: the root of the repository around the place, else the workspace's root. Files above
+belong to other projects. Must not know which program searches. Used by the tools `grep` and `find`, by globs of groups
+(`runtime.worker.handles.trees`) and by path completion.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from ..safe_open import opened_directory, opened_file, own_below, pinned_stat, real_roots
+from ..safe_open import opened_directory, opened_file, own_below, real_roots
 
 REPOSITORY: Final = ".git"
 VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
-"""Directories that belong to other programs; everything else that is hidden is searched."""
+"""Directories of other programs; all other hidden files are searched."""
 IGNORE_FILES: Final = (".rgignore", ".ignore", ".gitignore")
-"""The files of rules in a directory. One rule that an earlier one of them has, at any level, wins over all later."""
+"""Names of ignore files. A rule in an earlier kind, at any level, overrides all rules in later kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is searched: all of `directory`, or its file `name`. Paths are where the kernel found them, links resolved.
+    """The place of a search: all of `directory`, or its file `name`.
 
-    `above` holds the directories from the top to the directory's parent, outermost first. `in_repository`: the top is
-    that of a repository. `strangers`: a directory above the top has ignore files that a program which does not know of
-    the top would respect. `kept_out`: what is below `directory` and not searched, because it is this program's own.
+    Paths are real, with links resolved.
+
+    `above` are the directories from the top to the directory's parent, outermost first. `in_repository`: the top is
+    that of a repository. `strangers`: a directory above the top has ignore files that a program which does not know the
+    top would respect. `kept_out` are paths below `directory` that belong to Rewindow and are not searched.
     """
 
     directory: str
@@ -44,11 +44,11 @@ class Place:
 
 
 def place_of(path: str, roots: tuple[str, ...]) -> Place:
-    """The place at an absolute path.
+    """Return the place at an absolute path.
 
     Raises:
-        OSError: it is not there, is neither a directory nor a regular file, or lies outside the roots.
-        ValueError: the path holds a NUL character.
+        OSError: it does not exist, is neither a directory nor a regular file, or is outside the roots.
+        ValueError: the path contains a NUL character.
     """
     try:
         with opened_directory(path, roots) as descriptor:
@@ -60,7 +60,7 @@ def place_of(path: str, roots: tuple[str, ...]) -> Place:
     top, in_repository = _top(chain, roots)
     above = chain[1 : chain.index(top) + 1] if top != directory else []
     outside = chain[chain.index(top) + 1 :]
-    # git's own rules end with the repository for every program.
+    # git's own rules end with the repository in every program.
     names = IGNORE_FILES[:-1] if in_repository else IGNORE_FILES
     return Place(
         directory=directory,
@@ -84,14 +84,8 @@ def _top(chain: list[str], roots: tuple[str, ...]) -> tuple[str, bool]:
     return next((each for each in chain if each in inside), chain[0]), False
 
 
-# ignore files:
-# What ignore files leave out, as `walk` has it, for a walk that is repeated: rules are read once per change.
-#
-# Of several lines the last that matches decides, of several files of one kind the innermost that says anything, of
-# the kinds the first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because what is left out
-# is not entered. gitignore(5) has the language. Read by our own few lines and not by the library that
-# `files.search.walk` has, because the worker runs the project's code, which may have brought another version of it; a
-# test compares the two. Used by `worker.trees` and `path_completion`.
+# --- ignore files ----------------------------------------------------------------------------------------------------
+
 
 _OF_GIT: Final = frozenset((IGNORE_FILES[-1], "exclude"))
 _KINDS: Final = (*IGNORE_FILES, "exclude")
@@ -107,16 +101,16 @@ _POSIX: Final = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
-# Bound here, because a statement may replace them in their module.
+# Bound here, because a statement may replace these functions in their modules.
 _open, _close, _read, _fstat, _stat, _exists = os.open, os.close, os.read, os.fstat, os.stat, os.path.exists
 
 Stamp = tuple[int, int, int, int]
-"""Times of change, size and inode of a file of rules; of one that is not there all are 0."""
+"""Change times, size and inode of an ignore file; zeros if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Lines that follow each other and decide alike: those that match names, and those that match paths."""
+    """Consecutive lines with the same decision: those that match names, and those that match paths."""
 
     left_out: bool
     names: re.Pattern[str] | None
@@ -130,8 +124,11 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A directory's rules by kind, the last lines first. `below` leads from it to where the walk begins, `prefix` from
-    there to it; one of them is empty. `files` are all that may hold rules with their stamps, there or not."""
+    """A directory's rules by kind, last lines first.
+
+    `below` leads from it to the start of the walk, `prefix` from there to it; one of them is empty. `files` are all
+    possible ignore files with their stamps, existing or not.
+    """
 
     rules: dict[str, tuple[_Run, ...]]
     is_repository: bool
@@ -141,9 +138,13 @@ class _Level:
 
 
 class IgnoreFiles:
-    """The rules of a directory and of all above it, outermost first.
+    """The rules of a directory and of all above it, outermost first, for repeated walks: read once per change.
 
-    `in_repository`: git's rules are those of repositories, and end where one begins.
+    In one file the last matching line decides; among files of one kind the innermost that matches; among kinds the
+    first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because excluded directories are not
+    entered. gitignore(5) describes the language. It is parsed here and not by the library of `search.walk`, because a
+    worker runs the project's code, which may have another version of it; a test compares the two. `in_repository`:
+    git's rules are those of repositories, and end where one begins.
     """
 
     __slots__ = ("_in_repository", "_levels")
@@ -153,7 +154,7 @@ class IgnoreFiles:
         self._levels = levels
 
     def within(self, directory: str, *, below: str = "", prefix: str = "") -> IgnoreFiles:
-        """With those of a directory that lies in the last one. What cannot be read says nothing."""
+        """Add the rules of a subdirectory. Unreadable files have no rules."""
         paths = {kind: os.path.join(directory, kind) for kind in IGNORE_FILES}
         repository = os.path.join(directory, REPOSITORY)
         begins = self._in_repository and _exists(repository)
@@ -168,12 +169,18 @@ class IgnoreFiles:
         return IgnoreFiles(in_repository=self._in_repository, levels=(*self._levels, level))
 
     def is_current(self, above: IgnoreFiles | None = None) -> bool:
-        """Whether the files of rules are as they were read; with `above` those that these rules have beyond it."""
+        """Return whether the ignore files are unchanged.
+
+        With `above`, only those that are not in `above`.
+        """
         levels = self._levels[len(above._levels) :] if above is not None else self._levels
         return all(_stamp(path) == stamp for level in levels for path, stamp in level.files)
 
     def leave_out(self, path: str, name: str) -> bool:
-        """Whether an entry is left out; `path` leads to it from where the walk began, a directory's ends in a slash."""
+        """Return whether an entry is excluded.
+
+        `path` starts at the walk's start, a directory's ends in a slash.
+        """
         for kind in _KINDS:
             decision = self._decision(kind, path, name)
             if decision is not None:
@@ -203,7 +210,7 @@ def _stamp(path: str) -> Stamp:
 
 
 def _read_file(path: str) -> tuple[str, Stamp]:
-    # Without blocking, and nothing but a file: a pipe may have the name too. Stamped ahead, so that a change is seen.
+    # Without blocking, and regular files only: a pipe may have the name too. Stamped first, to notice later changes.
     stamp = _stamp(path)
     try:
         descriptor = _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -220,7 +227,7 @@ def _read_file(path: str) -> tuple[str, Stamp]:
 
 
 def _common_directory(repository: str) -> str:
-    """Where git keeps what all working trees share: a `.git` that is a file names its own directory, which names it."""
+    """Return the directory that git's work trees share: a `.git` file names its own directory, which names it."""
     if os.path.isdir(repository):
         return repository
     own = _read_file(repository)[0].partition("gitdir:")[2].strip()
@@ -248,7 +255,7 @@ def _any_of(lines: Sequence[tuple[str, bool, bool]], *, on_name: bool) -> re.Pat
 
 
 def _line(line: str) -> tuple[str, bool, bool] | None:
-    """A line's expression, whether that is for names, and whether what matches is left out; None for no rule."""
+    """Return a line's expression, whether it matches names, and whether it excludes; None without a rule."""
     line = _without_blanks(line)
     left_out = not line.startswith("!")
     line = line if left_out else line[1:]
@@ -268,7 +275,7 @@ def _line(line: str) -> tuple[str, bool, bool] | None:
 
 
 def _without_blanks(line: str) -> str:
-    """Blanks at the end count only where a backslash stands before them."""
+    """Remove blanks at the end, unless a backslash is before them."""
     bare = line.rstrip(" \t")
     kept = len(bare) - len(bare.rstrip("\\"))
     return line[: len(bare) + 1] if kept % 2 and len(line) > len(bare) else bare
@@ -286,7 +293,7 @@ def _path(segments: Sequence[str]) -> str:
 
 
 def _segment(segment: str) -> str:
-    # No name is empty, and what a directory's slash follows is its name.
+    # A name is never empty, even if a directory's slash follows.
     return "[^/]+" if not segment.strip("*") else "".join(_pieces(segment))
 
 
@@ -323,72 +330,3 @@ def _members(text: str) -> str:
 
 def _member(found: re.Match[str]) -> str:
     return re.escape(found[1] or found[2])
-
-
-# path completion:
-# The paths of a workspace that begin in a certain way, for whoever is typing one.
-#
-# Names are listed of directories that `confinement` has pinned, so nothing is told of what lies outside, nor whether
-# a link there leads to anything. What ignore files leave out and what other programs keep their records in is not
-# listed, and a hidden name is when its dot has been typed. Must not know who asks.
-
-_MOST_READ: Final = 20_000
-"""Names of a directory that are looked at."""
-
-
-def complete_path(start: str, roots: tuple[str, ...], *, directories: bool = False) -> list[str]:
-    """Every path that begins with `start`, as it would be typed on, sorted; directories end in a slash.
-
-    Args:
-        start: relative to the first root, or absolute, or from `~`; its last part need not be whole.
-        roots: absolute directories. What is outside, cannot be read, or is neither file nor directory is left out.
-        directories: leaves files out too.
-    """
-    above, slash, name = start.rpartition("/")
-    folder = os.path.join(roots[0], os.path.expanduser(above + slash))
-    others = [f"{root.rstrip('/')}/" for root in roots if start.startswith("/") or root != roots[0]]
-    found = [root for root in others if root.startswith(start)] if start[:1] in ("", "/") else []
-    try:
-        names = list(_names(folder, name, roots))
-    except (OSError, ValueError):
-        names = []
-    return found + [above + slash + each for each in sorted(names) if each.endswith("/") or not directories]
-
-
-def _names(folder: str, start: str, roots: tuple[str, ...]) -> Iterator[str]:
-    rules = _rules_of(folder, roots)
-    with opened_directory(folder, roots) as descriptor:
-        place = os.readlink(f"/proc/self/fd/{descriptor}")
-        with os.scandir(descriptor) as listed:
-            for entry in itertools.islice(listed, _MOST_READ):
-                name = entry.name
-                if not name.startswith(start) or not _is_offered(name, start):
-                    continue
-                mark = _mark(entry, os.path.join(place, name), roots)
-                if mark is not None and not rules.leave_out(f"{name}{mark}", f"{name}{mark}"):
-                    yield f"{name}{mark}"
-
-
-def _is_offered(name: str, start: str) -> bool:
-    """Not what is hidden unless it was asked for, nor what cannot be typed, such as a name that is no Unicode."""
-    return name not in VERSION_CONTROL and name.isprintable() and (start.startswith(".") or not name.startswith("."))
-
-
-def _mark(entry: os.DirEntry[str], path: str, roots: tuple[str, ...]) -> str | None:
-    """What a path of the entry ends in; None for what cannot be opened."""
-    try:
-        mode = pinned_stat(path, roots).st_mode if entry.is_symlink() else entry.stat(follow_symlinks=False).st_mode
-    except OSError:
-        return None
-    if S_ISDIR(mode):
-        return "/"
-    return "" if S_ISREG(mode) else None
-
-
-def _rules_of(folder: str, roots: tuple[str, ...]) -> IgnoreFiles:
-    """What counts in a directory, from where ignore files begin to count."""
-    place = place_of(folder, roots)
-    rules = IgnoreFiles(in_repository=place.in_repository)
-    for each in place.above:
-        rules = rules.within(each, below=f"{os.path.relpath(place.directory, each)}/")
-    return rules.within(place.directory)

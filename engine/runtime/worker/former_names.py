@@ -25,10 +25,9 @@ _FIRST_NAMES: Final = {
     "runtime.worker.guarding.guard": {"worker.guarding.refusal": "ReplayEffect"},
     "files.rendered": {
         "nodes.budget": "AllTokens",
-        "nodes.changing": "NodeChangeError",
         "nodes.rendered": "RenderedView",
     },
-    "files.node": {"nodes.base": "NodeBase"},
+    "files.node": {"nodes.base": "NodeBase", "nodes.changing": "NodeChangeError"},
     "files.view": {"nodes.view_handle": "ViewHandle"},
     "files.group": {"nodes.group_handle": "GroupHandle"},
     "runtime.worker.keeping.constructors": {"worker.keeping.constructors": ""},

@@ -18,17 +18,9 @@ from msgspec.structs import replace
 
 from ...context.model import Prompt
 from ...context.tail.feed import LogNews
-from ...context.tail.prompt import (
-    MESSAGE_OVERHEAD,
-    Rewrite,
-    choose_rewrites,
-    fair_limit,
-    instructions,
-    is_shrinkable,
-    message_text,
-    shortened,
-)
-from ...context.tail.standing import Outdated, SentProjections, Standing, referring, shared_length
+from ...context.tail.prompt import MESSAGE_OVERHEAD, fair_limit, instructions, is_shrinkable, message_text, shortened
+from ...context.tail.sent_prompts import SentProjections, shared_length
+from ...context.tail.standing import Outdated, Rewrite, Standing, choose_rewrites, referring
 from ...context.view.view import Window
 from ...core.execution import Display
 from ...core.ids import EventId

@@ -13,7 +13,7 @@ from ...context.model import CallRetried, ModelSignal, ReasoningDelta, ReplyEnde
 from ...context.models.written_replies import with_written_statement
 from ...context.tail.prompt import LARGEST_NODES, Account
 from ...context.tail.results import STATEMENT_TOOL
-from ...context.tail.standing import SentProjections, shared_length
+from ...context.tail.sent_prompts import SentProjections, shared_length
 from ...core.errors import InvalidEventError, StoreError
 from ...core.ids import BlobDigest, MessageId, Minter, ObjId, ToolCallId
 from ...log.event_log import EventLog

@@ -22,7 +22,7 @@ from ...context.tail.feed import changes_of
 from ...context.view import ViewFold
 from ...core.errors import InvalidRequestError, SessionReadOnlyError, StoreError
 from ...core.ids import BranchId, Seq
-from ...files import safe_open
+from ...files import temporary_files
 from ...log.branches import branch_named, end_after, end_of, names_of
 from ...log.event_log import EventLog
 from ...log.events import UNSTAMPED, Event
@@ -357,7 +357,7 @@ class Rewinder:
 
 async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
     """Does the rest of what was under way when the last process of the session died."""
-    records = str(parts.settings.state_dir / safe_open.FOLDER)
+    records = str(parts.settings.state_dir / temporary_files.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
     files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.facts)
     rewound = await files.finish(begun)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import anyio
 from msgspec.structs import replace
 
-from ...context.tail.feed import gained_sentence
+from ...context.tail.rights import gained_sentence
 from ...core.clock import Clock
 from ...core.errors import EnvironmentUnavailableError, InvalidRequestError, StatementLostError
 from ...core.execution import INTERRUPTED, NOT_RUN, WORKER_DIED, ExceptionInfo, ReplayMode

@@ -22,7 +22,8 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from ...files.safe_open import LARGEST, Place, mark_of, recorded, sync_directory
+from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
+from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from .change import Change
 from .seen import stale

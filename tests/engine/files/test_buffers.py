@@ -1,4 +1,4 @@
-"""When an editor is asked for the text of a file, and what a view makes of the answer, or of none."""
+"""When the editor is asked for a file's text, and which text is unsaved."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.files.buffers import ONLY_IN_EDITOR, UNSAVED
+from engine.core.encodings import decode
+from engine.files.buffers import ONLY_IN_EDITOR, UNSAVED, if_saved, mark_of
 from engine.files.revision import LARGEST
 from engine.files.view import ViewHandle
 from engine.log.events.nodes import FileChanged, RevisionAdopted
@@ -54,7 +57,7 @@ def editing(tmp_path: Path) -> Editing:
     return Editing(tmp_path)
 
 
-def test_a_tick_asks_once_for_all_that_it_does_not_know_and_then_not_again(editing: Editing) -> None:
+def test_a_tick_asks_once_for_unknown_texts(editing: Editing) -> None:
     for name in "ab":
         editing.desk.write(f"{name}.py", "saved\n")
     editing.desk.run("a, b, c = (view(f'{name}.py').Run() for name in 'abc')")
@@ -73,7 +76,7 @@ def test_a_tick_asks_once_for_all_that_it_does_not_know_and_then_not_again(editi
     assert ONLY_IN_EDITOR in editing.shown("c")
 
 
-def test_a_statement_asks_once_for_each_path_and_the_next_one_again(editing: Editing) -> None:
+def test_each_statement_asks_once_for_each_path(editing: Editing) -> None:
     path = editing.hold("a.py", "one\n")
     editing.desk.run("a = view('a.py'); b = view('a.py'); a.Refresh()")
     assert editing.asked == [[path]]
@@ -116,14 +119,14 @@ def test_the_editor_is_not_asked_for_what_it_cannot_hold(editing: Editing, conte
 
 
 @pytest.mark.parametrize("text", ["x" * (LARGEST + 1), "\0\0\0"])
-def test_a_text_that_would_be_no_text_of_a_view_is_left_to_the_disk(editing: Editing, text: str) -> None:
+def test_a_text_that_no_view_could_show_is_left_to_the_disk(editing: Editing, text: str) -> None:
     editing.desk.write("a.py", "saved\n")
     editing.hold("a.py", text)
     editing.desk.run("a = view('a.py')")
     assert editing.shown("a") == "1\tsaved\n"
 
 
-def test_a_text_that_the_disk_held_before_is_old_while_the_change_is_young(editing: Editing) -> None:
+def test_an_earlier_text_of_the_disk_is_old_after_a_recent_change(editing: Editing) -> None:
     editing.desk.write("a.py", "one\n")
     editing.hold("a.py", "one\n")
     editing.desk.run("a = view('a.py').Run()")
@@ -137,7 +140,7 @@ def test_a_text_that_the_disk_held_before_is_old_while_the_change_is_young(editi
     assert editing.shown("a") == f"{UNSAVED}\n1\tone\n", "by now somebody has taken the change back, in the editor"
 
 
-def test_whoever_only_wants_to_know_takes_unsaved_text_for_what_is_there(editing: Editing) -> None:
+def test_peeks_use_the_unsaved_text(editing: Editing) -> None:
     editing.desk.write("a.py", "saved\n")
     editing.hold("a.py", "unsaved\n")
     editing.desk.run("a = view('a.py').Run()")
@@ -158,7 +161,7 @@ def test_an_async_view_does_not_fall_back_to_the_disk(editing: Editing) -> None:
     assert "unsaved\n" in editing.shown("a")
 
 
-def test_what_was_unsaved_is_recorded_once_and_seen_again_without_asking(editing: Editing) -> None:
+def test_an_unsaved_text_is_recorded_once_and_replayed(editing: Editing) -> None:
     editing.desk.write("a.py", "saved\n")
     editing.hold("a.py", "unsaved\n")
     report = editing.desk.run("a = view('a.py').Run()")
@@ -172,3 +175,58 @@ def test_what_was_unsaved_is_recorded_once_and_seen_again_without_asking(editing
     assert changed.delta == "a.py is on disk now as the editor had it"
     assert text_of(editing.desk.rebuilt(), "a") == editing.shown("a") == "1\tunsaved\n"
     assert editing.asked[-1] == [str(editing.desk.root / "a.py")]
+
+
+@pytest.mark.parametrize(
+    ("text", "on_disk"),
+    [
+        ("", None),
+        ("", b""),
+        ("a\nb\n", b"a\nb\n"),
+        ("a\nb", b"a\nb\n"),
+        ("a\nb\n", b"a\r\nb\r\n"),
+        ("a\r\nb\r\n", b"a\nb\n"),
+        ("a\nb\n", b"a\rb\r"),
+        ("\u00e4\n", b"\xef\xbb\xbf\xc3\xa4\n"),
+        ("\ufeff\u00e4\n", b"\xc3\xa4\n"),
+        ("\u00e4\n", b"\xff\xfe\xe4\x00\n\x00"),
+        ("\u00e4\n", b"\xe4\n"),
+        ("\ufffd\n", b"\xe4\n"),
+        ("text", b"\x00binary"),
+    ],
+)
+def test_how_an_editor_holds_a_file_is_no_change(text: str, on_disk: bytes | None) -> None:
+    assert if_saved(text, on_disk) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "on_disk", "saved"),
+    [
+        ("new\n", None, b"new\n"),
+        ("b\n", b"a\n", b"b\n"),
+        ("", b"a\n", b""),
+        ("a\nc\n", b"a\r\nb\r\n", b"a\r\nc\r\n"),
+        ("a\r\nc\r\n", b"a\nb\n", b"a\nc\n"),
+        ("a\nc\r\n", b"a\nb\r\n", b"a\nc\r\n"),
+        ("\ufeffb\n", b"\xef\xbb\xbfa\n", b"\xef\xbb\xbfb\n"),
+        ("b\n", b"\xff\xfea\x00\n\x00", b"\xff\xfeb\x00\n\x00"),
+        ("\u00e4b\n", b"\xe4\n", b"\xe4b\n"),
+        ("\u20ac\n", b"\xe4\n", "\u20ac\n".encode()),
+        ("\ud83d\ude00\udc00\n", b"a\n", "\U0001f600\ufffd\n".encode()),
+    ],
+)
+def test_an_unsaved_text_has_its_files_encoding_and_line_ends(text: str, on_disk: bytes | None, saved: bytes) -> None:
+    assert if_saved(text, on_disk) == saved
+
+
+@given(st.text(), st.binary())
+def test_what_would_be_saved_is_no_change_once_it_is(text: str, on_disk: bytes) -> None:
+    saved = if_saved(text, on_disk)
+    if saved is not None and decode(saved) is not None:
+        assert if_saved(text, saved) is None
+
+
+@given(st.text(alphabet="a\n\ufeff"))
+def test_texts_that_may_be_one_content_have_one_mark(text: str) -> None:
+    assert mark_of(text) == mark_of(text.replace("\n", "\r\n"))
+    assert mark_of("a" + text) != mark_of("b" + text)

@@ -1,14 +1,17 @@
-"""What a tick says of a document: one sentence for each way in which it may change, which names the document once."""
+"""Reports of changes: one sentence, and as much of a diff as fits."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.changes import counted, told
+from engine.files.changes import counted, describe, report
 from engine.files.revision import Revision, decoded, listing, without_content
+from tests.support.examples import examples
 
 TEXT = decoded(b"one\ntwo\n")
 STATES = {
@@ -29,7 +32,7 @@ STATES = {
 
 
 def _said(before: Revision, after: Revision) -> str:
-    return told("f", "/f", before, after, count).summary
+    return report("f", "/f", before, after, count).summary
 
 
 @pytest.mark.parametrize(
@@ -66,14 +69,60 @@ def test_each_change_has_its_sentence(before: str, after: str, sentence: str) ->
 
 
 @pytest.mark.parametrize(("before", "after"), [pair for pair in product(STATES, STATES) if pair[0] != pair[1]])
-def test_a_sentence_names_the_document_once_and_says_something_of_it(before: str, after: str) -> None:
+def test_a_sentence_names_the_document_once(before: str, after: str) -> None:
     words = _said(STATES[before], STATES[after]).replace(":", "").replace(";", "").split()
     assert words.count("f") == 1
     assert len(words) > 2
     assert "0" not in words
 
 
-def test_of_many_names_the_first_are_said_and_the_others_counted() -> None:
+def test_the_first_of_many_names_are_listed_and_others_counted() -> None:
     names = [f"n{number}" for number in range(1_200)]
     assert counted((("new", names), ("gone", ())), 2) == "1,200 new (n0, n1 and 1,198 more)"
     assert counted((("new", ()),)) == ""
+
+
+_LINES = st.lists(
+    st.one_of(st.sampled_from(["", " ", "}", "/", "x = 1"]), st.text("ab \t漢\r", max_size=12)), max_size=30
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "summary"),
+    [
+        (["a"], ["b"], "1 line changed in f (+1 -1), first at line 1"),
+        (["a", "b"], ["a"], "1 line changed in f (+0 -1), first at line 2"),
+        ([], ["a", "b"], "2 lines changed in f (+2 -0), first at line 1"),
+        (["a"], [], "1 line changed in f (+0 -1), first at line 1"),
+        (list("abcdef"), list("aXYdeZ"), "3 lines changed in f (+3 -3), first at line 2"),
+    ],
+)
+def test_the_summary_counts_lines(before: list[str], after: list[str], summary: str) -> None:
+    assert describe("f", before, after, count, 1000)[0] == summary
+
+
+def test_the_diff_is_unified_with_one_line_of_context() -> None:
+    _, delta = describe("f", list("abcde"), list("abXde"), count, 1000)
+    assert delta.splitlines()[1:] == ["@@ -2,3 +2,3 @@", " b", "-c", "+X", " d"]
+
+
+@examples(3)
+@given(_LINES, _LINES, st.integers(0, 200))
+def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], after: list[str], budget: int) -> None:
+    summary, delta = describe("f.py", before, after, count, budget)
+    assert delta.startswith(summary)
+    assert "\n" not in summary
+    assert delta == summary or count(delta + "\n") <= budget
+
+
+def test_a_change_of_line_ends_shows_no_line_twice_alike() -> None:
+    said, delta = describe("f", ["a", "b"], ["a\r", "b\r"], count, 300)
+    assert said == delta == "no line changed in f: its encoding, line ends or final newline did"
+    assert describe("f", ["a", "b"], ["a\r", "c\r"], count, 300)[1].endswith(" a\n-b\n+c")
+
+
+def test_a_cut_diff_says_so_and_long_lines_are_shortened() -> None:
+    _, delta = describe("f", [], ["word " * 1000] * 50, count, 300)
+    assert delta.endswith("\n...")
+    assert max(map(len, delta.splitlines())) < 210
+    assert count(delta + "\n") > 200

@@ -1,4 +1,4 @@
-"""Level 3 shows what changed since the model last read the node, within its budget, and says so where nothing did."""
+"""Level 3 shows changes since the model last read the node, within its budget."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_difference_never_passes_its_budget_and_is_exact(
     assert _render(before, after, budget, line) == first
 
 
-def test_changes_stand_as_a_unified_diff_below_a_line_that_counts_them() -> None:
+def test_changes_are_a_unified_diff_below_a_count() -> None:
     before = from_text("class Foo:\n    a = 1\n    b = 2\n    c = 3\n    d = 4\n")
     after = from_text("class Foo:\n    a = 1\n    b = 2\n    c = 33\n    d = 4\n    e = 5\n")
     assert _diff(before, after) == (
@@ -90,7 +90,7 @@ def test_what_was_never_shown_says_so_in_one_line() -> None:
     )
 
 
-def test_a_change_of_the_line_ends_is_one_sentence_and_no_line_stands_twice_alike() -> None:
+def test_changed_line_ends_are_one_sentence() -> None:
     before, after = decoded(b"a\nb\nc\n"), decoded(b"a\r\nb\r\nc\r\n")
     assert _diff(before, after) == "(no line changed since statement 12: LF became CRLF)\n"
     assert _diff(before, decoded(b"a\r\nB\r\nc")) == (
@@ -106,14 +106,14 @@ def test_a_change_deep_in_a_huge_line_is_seen() -> None:
     assert len(text) < 700
 
 
-def test_what_has_no_lines_is_one_line_and_what_had_none_is_all_new() -> None:
+def test_content_without_lines_is_one_line_or_all_new() -> None:
     gone = without_content("missing", "(no file x.py; create it and Refresh(), or view another path)")
     assert _diff(from_text("a\n"), gone) == gone.notice + "\n"
     assert _diff(gone, from_text("a\nb\n")) == "1 change since statement 12: +2 -0\n@@ -0,0 +1,2 @@\n+a\n+b\n"
     assert _diff(from_text("a\n"), from_text("")) == "1 change since statement 12: +0 -1\n@@ -1 +0,0 @@\n-a\n"
 
 
-def test_where_not_all_changes_fit_those_at_the_place_are_shown_and_the_others_counted() -> None:
+def test_without_room_the_nearest_changes_are_shown() -> None:
     lines = [f"this is line number {number}" for number in range(1000)]
     changed = [f"{line} changed" if number % 100 == 50 else line for number, line in enumerate(lines)]
     before, after = from_text("\n".join(lines)), from_text("\n".join(changed))
@@ -128,7 +128,7 @@ def test_where_not_all_changes_fit_those_at_the_place_are_shown_and_the_others_c
     assert _render(before, after, 2000).whole
 
 
-def test_a_place_below_all_changes_fills_the_budget_with_those_above() -> None:
+def test_a_place_below_all_changes_shows_those_above() -> None:
     lines = [f"this is line number {number}" for number in range(300)]
     changed = [f"{line} changed" if number < 200 and number % 20 == 10 else line for number, line in enumerate(lines)]
     text = _diff(from_text("\n".join(lines)), from_text("\n".join(changed)), 200, line=299)
@@ -160,7 +160,7 @@ def test_a_handle_tells_what_changed_since_it_was_last_read(desk: Desk) -> None:
     assert _shown(desk, "show(a, lod=3)") == "(unchanged since statement 2)\n"
 
 
-def test_what_was_displayed_and_not_yet_read_is_no_base_where_something_was_read(desk: Desk) -> None:
+def test_an_unread_display_is_no_base_after_a_read_one(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py')")
     desk.tail()
@@ -178,12 +178,12 @@ def test_without_any_reading_the_base_is_what_was_displayed_first(desk: Desk) ->
     assert _shown(desk, "show(a, lod=3)").endswith("-one\n+three\n")
 
 
-def test_a_view_that_has_only_just_been_made_was_not_shown_before(desk: Desk) -> None:
+def test_a_new_view_was_not_shown_before(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     assert _shown(desk, "a = view('a.py', lod=3)").startswith("(not shown before")
 
 
-def test_a_difference_that_was_cut_is_told_again_with_a_larger_budget(desk: Desk) -> None:
+def test_a_truncated_diff_is_shown_again_with_more_room(desk: Desk) -> None:
     desk.write("a.py", "".join(f"line {number}\n" for number in range(100)))
     desk.run("a = view('a.py')")
     desk.tail()
@@ -193,7 +193,7 @@ def test_a_difference_that_was_cut_is_told_again_with_a_larger_budget(desk: Desk
     assert _shown(desk, "show(a, lod=3, tokens=All)").count("\n+LINE") == 100
 
 
-def test_a_handle_at_level_3_shows_anew_once_it_was_read(desk: Desk) -> None:
+def test_a_handle_at_level_3_renders_again_once_read(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync').SetLod(3)")
     desk.tail()
@@ -240,7 +240,7 @@ def test_a_text_that_was_shown_survives_as_plain_data(desk: Desk) -> None:
     assert _shown(loaded, "show(a, lod=3)").endswith("-mine\n+one\n")
 
 
-def test_what_a_step_of_an_older_log_shows_when_it_runs_again_was_shown_to_nobody(desk: Desk) -> None:
+def test_replays_of_older_logs_count_as_shown_to_no_model(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync'); g = group('a.py', tokens=90)")
     desk.tail()

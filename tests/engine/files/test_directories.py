@@ -1,4 +1,4 @@
-"""A view of a directory is a listing: followed, compared, recorded and rebuilt as a file is."""
+"""A view of a directory is a listing: followed, compared, recorded and rebuilt like a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_names_stand_in_order_and_on_a_line_each(desk: Desk) -> None:
     assert _shown(desk, "show(a, lod=1)") == _shown(desk, "show(a, lod=0)")
 
 
-def test_what_comes_and_goes_is_told_at_ticks_and_at_level_3(desk: Desk, tmp_path: Path) -> None:
+def test_new_and_removed_names_are_reported_at_ticks_and_level_3(desk: Desk, tmp_path: Path) -> None:
     desk.run("a = view('src', freq='Sync')")
     desk.tail()
     assert desk.tick() == ()

@@ -1,4 +1,4 @@
-"""The summary of a group: never above its budget, each member once and in its place, the salient ones with more."""
+"""Summaries of groups: within their budget, each member once and in order, salient ones with more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.core.tokens import count
 from engine.files.detail import LEVELS
 from engine.files.detail.scene import Scene
 from engine.files.document import Place
-from engine.files.group_summary import Part, Salience, summarize
+from engine.files.group_summary import Part, Salience, divide, summarize, weights
 from engine.files.rendered import RenderedView
 from engine.files.revision import decoded
 
@@ -64,7 +64,7 @@ _TREES = st.lists(
 
 @settings(max_examples=60)
 @given(_TREES, st.integers(1, 40) | st.integers(1, 100_000), st.sampled_from(sorted(LEVELS)))
-def test_no_summary_is_above_its_budget_and_its_tokens_are_exact(parts: list[Part], budget: int, lod: int) -> None:
+def test_a_summary_is_exact_and_within_its_budget(parts: list[Part], budget: int, lod: int) -> None:
     summary = summarize(parts, budget, lod, tuple(LEVELS), count)
     assert summary.tokens == count(summary.text) <= budget
     assert not summary.text or summary.text.endswith("\n")
@@ -100,9 +100,7 @@ def _chain(depth: int, renders: list[str]) -> Part:
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(_TREES, st.integers(1, 100), st.integers(1, 40) | st.integers(1, 20_000), st.sampled_from(sorted(LEVELS)))
-def test_each_member_is_rendered_a_few_times_however_deep_it_is(
-    parts: list[Part], depth: int, budget: int, lod: int
-) -> None:
+def test_a_member_is_rendered_a_few_times_at_any_depth(parts: list[Part], depth: int, budget: int, lod: int) -> None:
     renders: list[str] = []
     whole = [*_counted(parts, renders), _chain(depth, renders)]
     summary = summarize(whole, budget, lod, tuple(LEVELS), count)
@@ -110,7 +108,7 @@ def test_each_member_is_rendered_a_few_times_however_deep_it_is(
     assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
 
 
-def test_a_member_that_is_whole_at_its_finest_level_is_rendered_once() -> None:
+def test_a_whole_member_at_its_finest_level_is_rendered_once() -> None:
     renders: list[str] = []
     parts = _counted([_part("a", "one line\n"), _part("b", "text\n" * 400)], renders)
     summarize(parts, 9_000, 0, tuple(LEVELS), count)
@@ -126,7 +124,7 @@ def test_groups_nest_as_deep_as_anybody_likes() -> None:
     assert len(renders) <= 2_000 * len(LEVELS)
 
 
-def test_what_is_left_at_the_end_goes_to_members_of_inner_groups_too() -> None:
+def test_left_over_tokens_reach_members_of_inner_groups() -> None:
     def render(level: int, budget: int) -> RenderedView:
         words = min(3 if level else 400, budget - 1)
         return RenderedView(text="x" + " word" * (words - 1) + "\n", tokens=words + 1, whole=level > 0)
@@ -136,7 +134,7 @@ def test_what_is_left_at_the_end_goes_to_members_of_inner_groups_too() -> None:
     assert summary.tokens > 280
 
 
-def test_members_that_an_inner_group_has_no_room_for_at_first_get_what_others_leave() -> None:
+def test_unlisted_inner_members_get_what_others_leave() -> None:
     small = replace(_part("small", "one\n"), need=2_000, salience=Salience(pinned=True))
     inner = _group("g", [_part(f"member{number}", "text\n") for number in range(30)])
     after = replace(small, key="b", name="b", salience=Salience())
@@ -151,7 +149,7 @@ def test_an_inner_group_takes_no_more_than_its_own_budget() -> None:
     assert count(text.partition("\n")[2]) <= 50
 
 
-def test_a_member_of_several_groups_stands_where_it_is_nearest_to_the_top() -> None:
+def test_a_member_of_several_groups_is_nearest_to_the_top() -> None:
     shared = _part("a", "text\n")
     deep = _group("g1", [_group("g2", [shared])])
     text = summarize([deep, _group("g3", [shared])], 1_000, 0, tuple(LEVELS), count).text
@@ -169,7 +167,7 @@ def test_members_stand_in_their_order_whatever_is_salient() -> None:
     assert _headings(text) == ["# a: a.py", "# b: b.py", "# c: c.py"]
 
 
-def test_a_salient_member_gets_more_and_what_it_leaves_goes_to_the_others() -> None:
+def test_a_salient_member_gets_more_and_leaves_its_rest() -> None:
     parts = [_part(key, "".join(f"{key} {number} words\n" for number in range(100))) for key in "ab"]
     parts[0] = replace(parts[0], salience=Salience(pinned=True))
     summary = summarize(parts, 400, 0, tuple(LEVELS), count)
@@ -180,7 +178,7 @@ def test_a_salient_member_gets_more_and_what_it_leaves_goes_to_the_others() -> N
     assert "1\tone line\n" in rest.text
 
 
-def test_where_not_all_members_have_room_the_salient_ones_are_named_and_the_others_counted() -> None:
+def test_without_room_salient_members_are_named_and_others_counted() -> None:
     parts = [_part(f"member{number}", "text\n") for number in range(40)]
     parts[30] = replace(parts[30], salience=Salience(changed=True))
     text = summarize(parts, 60, 0, tuple(LEVELS), count).text
@@ -188,7 +186,7 @@ def test_where_not_all_members_have_room_the_salient_ones_are_named_and_the_othe
     assert text.endswith(f"... {40 - len(_headings(text))} members more\n")
 
 
-def test_a_level_below_a_members_own_does_not_make_it_finer() -> None:
+def test_a_finer_level_does_not_change_a_members_own() -> None:
     (level,) = {level for level in LEVELS if level == 3}
     text = summarize([_part("a", "secret text\n", lod=level)], 500, 0, tuple(LEVELS), count).text
     assert "secret text" not in text
@@ -202,7 +200,7 @@ def test_what_all_fits_is_whole() -> None:
     assert not summarize(parts, summary.tokens - 1, 0, tuple(LEVELS), count).whole
 
 
-def test_a_text_of_more_tokens_than_its_renderer_said_costs_bodies_and_never_the_budget() -> None:
+def test_a_wrong_token_count_costs_bodies_not_the_budget() -> None:
     def render(_level: int, _budget: int) -> RenderedView:
         return RenderedView(text="/" + " word" * 9 + "\n", tokens=1)
 
@@ -212,7 +210,7 @@ def test_a_text_of_more_tokens_than_its_renderer_said_costs_bodies_and_never_the
         assert summary.tokens == count(summary.text) <= budget
 
 
-def test_where_not_all_members_have_room_those_that_have_stand_in_their_order() -> None:
+def test_members_with_room_keep_their_order() -> None:
     parts = [_part(f"member{number}", "text\n") for number in range(40)]
     for number, touched in ((5, 1), (20, 3), (35, 2)):
         parts[number] = replace(parts[number], salience=Salience(touched=touched))
@@ -221,3 +219,47 @@ def test_where_not_all_members_have_room_those_that_have_stand_in_their_order() 
     assert 20 in kept
     assert kept == sorted(kept)
     assert len(kept) > 1
+
+
+_PARTS = st.lists(st.tuples(st.integers(0, 50_000), st.floats(0.01, 1_000)), max_size=40)
+_BUDGETS = st.integers(0, 100_000)
+
+
+@given(_PARTS, _BUDGETS)
+def test_shares_add_up_to_the_budget_or_the_needs(parts: list[tuple[int, float]], budget: int) -> None:
+    needs = [need for need, _ in parts]
+    shares = divide(budget, needs, [weight for _, weight in parts])
+    assert all(0 <= share <= need for share, need in zip(shares, needs, strict=True))
+    assert sum(shares) == min(budget, sum(needs))
+
+
+@given(_PARTS, _BUDGETS)
+def test_unsatisfied_parts_get_equal_tokens_by_weight(parts: list[tuple[int, float]], budget: int) -> None:
+    shares = divide(budget, [need for need, _ in parts], [weight for _, weight in parts])
+    for (need, weight), share in zip(parts, shares, strict=True):
+        if share < need:
+            assert all(other <= (share + 1.001) / weight * heavy + 1.001 for (_, heavy), other in zip(parts, shares))  # noqa: B905
+
+
+@given(st.permutations(range(6)), st.integers(0, 3_000))
+def test_parts_of_different_weight_get_the_same_in_any_order(order: list[int], budget: int) -> None:
+    needs, heavy = [100, 1000, 400, 30, 700, 900], [1.0, 2.0, 3.5, 4.25, 0.5, 9.0]
+    straight = divide(budget, needs, heavy)
+    assert divide(budget, [needs[i] for i in order], [heavy[i] for i in order]) == [straight[i] for i in order]
+
+
+def test_a_pin_outweighs_a_change_and_a_change_a_use() -> None:
+    pinned, changed, used, plain = (
+        Salience(pinned=True),
+        Salience(changed=True),
+        Salience(touched=9),
+        Salience(touched=2),
+    )
+    heavy = weights([pinned, changed, used, plain], [100] * 4)
+    assert heavy == sorted(heavy, reverse=True)
+    assert len(set(heavy)) == 4
+
+
+def test_of_two_that_are_alike_the_larger_weighs_more() -> None:
+    small, large = weights([Salience(), Salience()], [10, 10_000])
+    assert small < large

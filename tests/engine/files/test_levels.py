@@ -1,10 +1,14 @@
-"""What holds at every level: budgets, exact counts, equal texts of equal scenes, and one line for what has no text."""
+"""All levels: budgets, exact counts, equal texts for equal scenes, and reviewed renders of real files.
+
+`python -m tests.support.levels` writes the reviewed renders.
+"""
 
 from __future__ import annotations
 
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,11 +19,13 @@ from engine.files.detail import LEVELS, checked_lod
 from engine.files.detail.scene import Scene
 from engine.files.detail.symbols import kind_and_name
 from engine.files.document import resolve
-from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import TOP, Kind, Outline, Symbol
 from engine.files.rendered import UNBOUNDED, RenderedView
 from engine.files.revision import Revision, decoded, from_text, without_content
 from tests.support.examples import examples
+from tests.support.levels import FOLDER, kept, levels_of
+from tests.support.outlines import samples
 
 _CHARS = st.one_of(st.characters(), st.sampled_from("漢字かな👩‍👩‍👧‍👦\0\t\r\x0b\x0c\u2028\ud800\udfff �"))
 _LINES = st.lists(
@@ -89,7 +95,7 @@ def _holds(rendered: RenderedView, budget: int) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @examples(0.6)
 @given(_LINES, st.booleans(), st.none() | _outlines(), st.integers(0, 90), _BUDGETS, st.none() | _LINES)
-def test_no_render_passes_its_budget_and_each_is_exact_and_pure(
+def test_every_render_is_exact_pure_and_within_its_budget(
     level: int,
     lines: list[str],
     ended: bool,
@@ -125,7 +131,7 @@ def test_a_symbol_is_called_by_its_kind_and_its_name(name: str, said: str) -> No
 
 
 @pytest.mark.parametrize("budget", [1, 3, 9, 11, 16, 40, 200, 5_000])
-def test_a_summary_that_a_model_wrote_is_shown_as_far_as_it_fits(budget: int) -> None:
+def test_a_models_summary_is_shown_as_far_as_it_fits(budget: int) -> None:
     summary = "It counts words. 漢字 " * 20
     scene = replace(_scene(from_text("class A:\n    pass\n"), None, 1, budget, None), summary=summary)
     rendered = LEVELS[2](scene)
@@ -167,13 +173,13 @@ def test_what_has_no_text_is_one_line_at_every_level(level: int, revision: Revis
         _holds(LEVELS[level](_scene(revision, None, 1, budget, None)), budget)
 
 
-def test_a_level_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_an_unknown_level_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"lod=4: there are lod 0 \(raw excerpt\), 1 \(symbols\), 2 \(summary\), 3 "):
         checked_lod(4)
 
 
 @pytest.mark.parametrize("line", [3, 9])
-def test_symbols_that_stand_among_the_lines_in_full_are_not_said_to_be_missing(line: int) -> None:
+def test_symbols_shown_in_full_do_not_count_as_missing(line: int) -> None:
     text = "import os\n\n\ndef f():\n    return 1\n\n\nclass A:\n    def x(self):\n        pass\n"
     revision = from_text(text)
     outline = outline_by_indentation(text.encode())
@@ -183,7 +189,7 @@ def test_symbols_that_stand_among_the_lines_in_full_are_not_said_to_be_missing(l
     assert "more" not in shown.text
 
 
-def test_every_name_is_shown_where_the_budget_reaches_and_more_of_it_only_as_a_share_of_the_text() -> None:
+def test_all_names_are_shown_and_details_within_a_share() -> None:
     text = "".join(f"def name_{number}(value: int) -> int:\n    return {number}\n\n\n" for number in range(60))
     revision, outline = from_text(text), outline_by_indentation(text.encode())
     all_of_it = LEVELS[1](_scene(revision, outline, 0, 100_000, None))
@@ -195,7 +201,7 @@ def test_every_name_is_shown_where_the_budget_reaches_and_more_of_it_only_as_a_s
     assert "more symbols" in less.text
 
 
-def test_keys_within_others_have_a_share_of_the_text_whatever_the_budget() -> None:
+def test_inner_keys_have_a_share_whatever_the_budget() -> None:
     def key(name: str, first: int, last: int, parent: int) -> Symbol:
         return Symbol(
             kind="key",
@@ -225,7 +231,7 @@ def _symbol(kind: Kind, name: str, signature: str = "", parent: int = TOP, doc: 
     return Symbol(kind, name, name, 1, 1_000, signature or name, parent, int(parent != TOP), doc)
 
 
-def test_a_summary_has_what_documents_a_symbol_ahead_of_the_names_in_it_and_each_name_once() -> None:
+def test_a_summary_has_documentation_before_names() -> None:
     outline = Outline(
         tier="tree-sitter",
         symbols=(
@@ -257,7 +263,7 @@ def test_a_summary_leaves_out_values_before_functions() -> None:
     assert re.search(r"variables: NAME_OF_IT_0.* \(\+[0-9]+\)\nfunctions", text)
 
 
-def test_a_summary_names_what_there_is_before_what_is_in_it() -> None:
+def test_a_summary_names_outer_symbols_before_inner_ones() -> None:
     keys = [_symbol("key", f"key_{number}") for number in range(12)]
     inner = tuple(_symbol("key", "x", parent=number) for number in range(12))
     outline = Outline(tier="tree-sitter", symbols=(*keys, *inner))
@@ -269,7 +275,7 @@ def test_a_summary_names_what_there_is_before_what_is_in_it() -> None:
     assert [line.partition(":")[0] for line in told.splitlines()[1:]] == ["classes", "functions", "types"]
 
 
-def test_a_summary_begins_with_as_much_of_the_documentation_as_there_is_room_for() -> None:
+def test_a_summary_begins_with_fitting_documentation() -> None:
     outline = Outline(tier="tree-sitter", doc="Reads it. " * 100, symbols=(_symbol("function", "read"),))
     heads = [_summary(outline, lines).splitlines()[0] for lines in (500, 4_000, 9_000)]
     assert all(re.fullmatch(r"[0-9]+ lines: Reads it\. .*…", head) for head in heads)
@@ -277,3 +283,12 @@ def test_a_summary_begins_with_as_much_of_the_documentation_as_there_is_room_for
     only = (_symbol("class", "A", doc="Does it."), _symbol("class", "B", parent=0), _symbol("method", "f", parent=1))
     outline = Outline(tier="tree-sitter", symbols=only)
     assert _summary(outline).splitlines()[0] == "2000 lines, all in class A: Does it."
+
+
+@pytest.mark.parametrize("sample", samples(), ids=lambda path: path.name)
+def test_the_levels_of_real_files_are_as_reviewed(sample: Path) -> None:
+    assert levels_of(sample) == kept(sample).read_text(encoding="utf-8")
+
+
+def test_every_golden_text_has_its_file() -> None:
+    assert sorted(FOLDER.iterdir()) == sorted(map(kept, samples()))

@@ -1,4 +1,4 @@
-"""Looks: what is recorded of them, what becomes of the contents, and that a step which runs again sees what it saw."""
+"""Looks: their record, the contents that are sent, and replayed steps with equal inputs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _handle(desk: Desk, name: str) -> ViewHandle:
 # --- the record ------------------------------------------------------------------------------------------------------
 
 
-def test_a_look_that_brings_another_revision_is_recorded_with_its_number(desk: Desk) -> None:
+def test_a_look_with_a_new_revision_is_recorded_with_its_number(desk: Desk) -> None:
     path = desk.write("a.py", "one\n")
     report = desk.run("a = view('a.py'); b = view('a.py'); a.Refresh()")
     (adopted,) = (event for event in report.events if isinstance(event, RevisionAdopted))
@@ -84,7 +84,7 @@ def test_a_content_is_sent_once_whoever_adopts_it(desk: Desk) -> None:
     assert desk.contents == {}
 
 
-def test_what_is_too_much_for_one_step_is_recorded_and_not_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contents_beyond_the_limit_are_recorded_but_not_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.files.looks.STEP_CONTENT_BYTES", 10)
     for name in ("a", "b", "c"):
         desk.write(name, f"{name} 6 b\n")
@@ -104,7 +104,7 @@ def test_what_is_too_much_for_one_step_is_recorded_and_not_sent(desk: Desk, monk
 # --- a step that runs again ------------------------------------------------------------------------------------------
 
 
-def test_a_paused_view_shows_again_what_it_showed_whatever_the_file_holds_now(desk: Desk) -> None:
+def test_a_paused_view_replays_its_content(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py'); r = view('a.py', freq='Sync')")
     desk.tick()
@@ -142,7 +142,7 @@ def test_a_content_of_the_record_is_not_sent_again(desk: Desk) -> None:
     assert again.contents == {}
 
 
-def test_a_step_that_looks_less_often_when_it_runs_again_leaves_the_newest_revision_known(desk: Desk) -> None:
+def test_a_replay_with_fewer_looks_keeps_the_newest_revision(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.namespace["put"] = lambda: desk.write("a.py", "two\n")
     desk.run("a = view('a.py'); put(); a.Refresh()")
@@ -178,7 +178,7 @@ def test_of_a_long_record_the_latest_contents_are_held(desk: Desk, monkeypatch: 
     assert again.contents == {}
 
 
-def test_a_file_that_changes_while_it_is_looked_at_is_recorded_as_it_was_read(desk: Desk) -> None:
+def test_a_file_changed_during_a_look_is_recorded_as_read(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     reading = desk.files.read
 
@@ -217,7 +217,7 @@ def test_a_look_of_which_nothing_is_recorded_says_so(desk: Desk) -> None:
     assert _looks(again) == [("a.py", 0, "text")]
 
 
-def test_a_step_of_an_older_log_looks_at_the_disk_and_says_so_once_per_path(desk: Desk) -> None:
+def test_steps_of_older_logs_look_at_the_disk(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py'); b = view('b.py')")
     desk.run("a.Refresh(); c = view('a.py')")
@@ -250,7 +250,7 @@ def test_what_steps_saw_that_do_not_run_again_is_known(desk: Desk) -> None:
     assert again.board.looks.take_phrases() == ()
 
 
-def test_a_content_that_was_not_kept_is_the_file_s_where_that_holds_it_still(desk: Desk) -> None:
+def test_a_lost_content_is_taken_from_an_unchanged_file(desk: Desk) -> None:
     desk.write(".env", "KEY=secret\n")
     desk.run("a = view('.env')")
     (look,) = desk.steps[0].looks
@@ -311,7 +311,7 @@ def test_missing_unreadable_and_large_files_and_directories_are_seen_again(desk:
     assert changed == ["created", "deleted", "deleted", "modified"]
 
 
-def test_a_name_of_a_file_that_is_no_text_is_seen_again(desk: Desk) -> None:
+def test_an_undecodable_file_name_is_replayed(desk: Desk) -> None:
     (desk.root / os.fsdecode(b"caf\xe9")).write_text("x\n")
     desk.run("import os; a = view(os.fsdecode(b'caf\\xe9')); a.Refresh()")
     assert [look.path for look in desk.steps[0].looks] == [str(desk.root / "caf\ufffd")]
@@ -320,7 +320,7 @@ def test_a_name_of_a_file_that_is_no_text_is_seen_again(desk: Desk) -> None:
     assert again.board.looks.take_phrases() == ()
 
 
-def test_a_text_that_stands_for_a_file_is_not_recorded_until_it_looks_there(desk: Desk) -> None:
+def test_a_text_with_a_path_is_recorded_after_its_first_look(desk: Desk) -> None:
     desk.write("a.py", "saved\n")
     desk.run("a = view('a.py', text='unsaved\\n')")
     assert _looks(desk) == []
@@ -332,7 +332,7 @@ def test_a_text_that_stands_for_a_file_is_not_recorded_until_it_looks_there(desk
     assert _same(again, desk)
 
 
-def test_a_look_made_between_two_steps_is_recorded_with_the_next(desk: Desk) -> None:
+def test_a_look_between_steps_is_recorded_with_the_next(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py')")
     desk.write("a.py", "two\n")
@@ -345,7 +345,7 @@ def test_a_look_made_between_two_steps_is_recorded_with_the_next(desk: Desk) -> 
 # --- what a model has read -------------------------------------------------------------------------------------------
 
 
-def test_handles_and_feed_are_after_a_rebuild_as_they_would_have_been_without(desk: Desk) -> None:
+def test_handles_and_feed_are_the_same_after_a_rebuild(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync').SetLod(0); dirty = a.dirty, a.changed")
     desk.run("a.SetTokens(99)")
@@ -435,7 +435,7 @@ def test_the_same_log_contents_and_clock_give_the_same_events(
 @pytest.mark.slow
 @settings(_DRAWN, max_examples=2_000)
 @given(moves=_MOVES, after=_AFTER)
-def test_the_same_log_contents_and_clock_give_the_same_events_in_many_sessions(
+def test_equal_logs_contents_and_clocks_give_equal_events(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
     _check_again(Desk(tmp_path_factory.mktemp("desk")), moves, after)

@@ -1,4 +1,4 @@
-"""What outlined a content is on record once, and is asked for again in a re-run."""
+"""The tier of an outline is recorded once, and used again in a re-run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import Outline, Tier
 from engine.files.outlines import Outlines
 from engine.files.revision import decoded, from_text
@@ -47,7 +47,7 @@ def desk(tmp_path: Path, outliner: _Outliner) -> Desk:
     return Desk(tmp_path, outliner=outliner)
 
 
-def test_the_first_outline_of_a_content_leaves_its_tier_on_record(desk: Desk) -> None:
+def test_the_first_outline_records_its_tier(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     digest = decoded(_TEXT.encode()).digest
     assert _tiers(desk.run("a = view('a.py')")) == []
@@ -55,7 +55,7 @@ def test_the_first_outline_of_a_content_leaves_its_tier_on_record(desk: Desk) ->
     assert _tiers(desk.run("show(a, lod=2); b = view('a.py', lod=1)")) == []
 
 
-def test_an_outline_that_a_tick_or_a_tail_needed_is_on_record_with_the_next_step(desk: Desk) -> None:
+def test_outlines_for_ticks_and_tails_are_recorded_with_the_next_step(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py', freq='Sync').SetLod(1)")
     desk.write("a.py", _TEXT + "\n")
@@ -64,7 +64,7 @@ def test_an_outline_that_a_tick_or_a_tail_needed_is_on_record_with_the_next_step
     assert _tiers(desk.run("0")) == [(decoded((_TEXT + "\n").encode()).digest, "tree-sitter")]
 
 
-def test_a_tier_on_record_is_asked_for_and_says_nothing_new(outliner: _Outliner) -> None:
+def test_a_recorded_tier_is_used_without_an_event(outliner: _Outliner) -> None:
     outlines = Outlines(outliner)
     revision = from_text(_TEXT)
     outlines.know({revision.digest: "ctags"})
@@ -74,7 +74,7 @@ def test_a_tier_on_record_is_asked_for_and_says_nothing_new(outliner: _Outliner)
     assert outlines.take() == ()
 
 
-def test_a_history_that_runs_again_leaves_the_record_that_it_left(outliner: _Outliner) -> None:
+def test_a_replay_repeats_its_record(outliner: _Outliner) -> None:
     outlines = Outlines(outliner)
     revision = from_text(_TEXT)
     outlines.know({revision.digest: "ctags"})
@@ -83,7 +83,7 @@ def test_a_history_that_runs_again_leaves_the_record_that_it_left(outliner: _Out
     assert outlines.take() == (OutlineMade(digest=revision.digest, tier="ctags"),)
 
 
-def test_a_tier_that_could_not_be_had_again_is_on_record_anew(outliner: _Outliner) -> None:
+def test_a_failed_tier_is_recorded_again(outliner: _Outliner) -> None:
     class Failing(_Outliner):
         def outline(
             self, text: Callable[[], bytes], *, digest: str, path: str, tier: Tier | None = None, **_: object

@@ -1,4 +1,4 @@
-"""Overviews of many files: what others refer to comes first, in any order of the files, and within any budget."""
+"""Overviews: much used files come first, in any order of input, within any budget."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.core.ids import ObjId, PayloadId
 from engine.core.tokens import count
-from engine.files.outlines import Declared, Ranked, overview, packed, ranked, unpacked
+from engine.files.overview import Declared, ImportTargets, Ranked, overview, packed, ranked, targets_of, unpacked
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, GroupRecomputed
 from engine.log.statements import UpdatePayload, Want
 from tests.support.boards import Desk
@@ -24,14 +24,14 @@ FILES = {
 }
 
 
-def test_a_file_that_much_is_built_on_comes_first_and_its_names_by_use() -> None:
+def test_much_used_files_come_first_with_names_by_use() -> None:
     found = ranked(FILES)
     assert found[0] == Ranked("token.py", ("Token",))
     assert found[-1].path == "cli.py"
     assert next(each for each in found if each.path == "store.py").names == ("Store", "Row")
 
 
-def test_a_name_counts_for_the_file_that_is_imported_and_hardly_for_others_that_declare_it_too() -> None:
+def test_a_name_counts_for_the_imported_file() -> None:
     both = Declared(("get_origin", "Origin"), {})
     users = {f"z/user_{number}.py": Declared((), {"get_origin": 9}, (".typing",)) for number in range(5)}
     found = ranked({"a/typing.py": both, "z/typing.py": both, **users})
@@ -87,7 +87,7 @@ def test_no_overview_is_above_its_budget(files: list[Ranked], budget: int) -> No
 
 
 @given(_RANKED, st.integers(2, 500))
-def test_what_is_packed_has_its_size_and_is_the_beginning_of_what_was_given(files: list[Ranked], most: int) -> None:
+def test_packed_data_is_a_beginning_within_its_size(files: list[Ranked], most: int) -> None:
     data = packed(files, most)
     assert len(data) <= most
     assert unpacked(data) == tuple(files[: len(unpacked(data))])
@@ -160,3 +160,66 @@ def test_who_shows_no_overview_wishes_for_none(desk: Desk, source: str) -> None:
     assert len(desk.board.wants()) == 1
     desk.run(source)
     assert desk.board.wants() == ()
+
+
+PATHS = (
+    "engine/__init__.py",
+    "engine/ids.py",
+    "engine/nodes/__init__.py",
+    "engine/nodes/base.py",
+    "engine/nodes/ids.py",
+    "v1/version.py",
+    "version.py",
+    "web/src/index.ts",
+    "web/src/bar.tsx",
+    "web/src/z/index.ts",
+    "java/com/acme/Store.java",
+    "go/store/open.go",
+    "go/store/close.go",
+    "c/include/foo/bar.h",
+    "rust/src/nodes/mod.rs",
+    "rust/src/nodes/base.rs",
+    "php/src/Acme/Row.php",
+)
+TARGETS = ImportTargets(PATHS)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "found"),
+    [
+        ("engine/nodes/base.py", "..ids", ["engine/ids.py"]),
+        ("engine/nodes/base.py", ".ids", ["engine/nodes/ids.py"]),
+        ("engine/nodes/base.py", "engine.nodes.ids", ["engine/nodes/ids.py"]),
+        ("engine/ids.py", "engine.nodes", ["engine/nodes/__init__.py"]),
+        ("v1/main.py", "pydantic.v1.version", ["v1/version.py"]),
+        ("main.py", "pydantic.version", ["version.py"]),
+        ("main.py", "os.path", []),
+        ("web/src/index.ts", "./bar", ["web/src/bar.tsx"]),
+        ("web/src/z/index.ts", "../bar.js", ["web/src/bar.tsx"]),
+        ("web/src/bar.tsx", "./z", ["web/src/z/index.ts"]),
+        ("java/com/acme/App.java", "com.acme.Store", ["java/com/acme/Store.java"]),
+        ("go/app/main.go", "example.com/go/store", ["go/store/close.go", "go/store/open.go"]),
+        ("c/src/main.c", "foo/bar.h", ["c/include/foo/bar.h"]),
+        ("rust/src/main.rs", "crate::nodes::base::Node", ["rust/src/nodes/base.rs"]),
+        ("php/src/App.php", "Acme\\Row", ["php/src/Acme/Row.php"]),
+        ("main.py", ".......ids", []),
+        ("main.py", "", []),
+        ("main.py", "...", []),
+    ],
+)
+def test_an_import_leads_to_its_file_or_folder(path: str, name: str, found: list[str]) -> None:
+    assert sorted(TARGETS.of(path, [name])) == found
+
+
+def test_no_file_imports_itself() -> None:
+    assert TARGETS.of("engine/ids.py", ["engine.ids", ".ids"]) == frozenset()
+
+
+@given(
+    st.dictionaries(
+        st.text("ab/._é", min_size=1, max_size=8), st.lists(st.text("ab/.\\:_é*{}", max_size=8), max_size=4), max_size=9
+    )
+)
+def test_random_imports_lead_to_existing_files(files: dict[str, list[str]]) -> None:
+    for path, found in targets_of(files).items():
+        assert found <= set(files) - {path}

@@ -1,4 +1,4 @@
-"""An index of pages says of a text what is true of it when it is held, however it is cut."""
+"""An index of pages agrees with the whole text, however it is split."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _read(data: bytes) -> PageIndex:
     return index
 
 
-def test_a_page_ends_at_its_last_newline_and_a_longer_line_is_cut_between_characters() -> None:
+def test_pages_end_at_newlines_and_long_lines_are_split() -> None:
     index = _read(b"one\ntwo\nthree and four\n" + "é".encode() * 12 + b"12345\r\nend")
     assert list(index.starts) == [0, 8, 23, 39, 54, 57]
     assert list(index.lines) == [0, 2, 3, 3, 4, 4]
@@ -119,7 +119,7 @@ def test_a_return_is_not_parted_from_its_newline() -> None:
     assert index.line_ends == "mixed LF and CRLF"
 
 
-def test_what_is_appended_or_cut_off_while_it_is_read_leaves_what_was_there() -> None:
+def test_appended_or_truncated_files_are_indexed_as_read() -> None:
     data = b"one\ntwo\nthree\nfour\n"
     assert scan(lambda offset, size: data[offset : offset + size], 8, 16).size == 8
     shorter = scan(lambda offset, size: data[offset : offset + size], 1_000, 16)
@@ -152,16 +152,16 @@ def _rest(index: PageIndex) -> tuple[str, str, bool, array[int], array[int], arr
     )
 
 
-def test_a_page_whose_lines_are_others_than_the_index_says_is_not_shown() -> None:
+def test_a_page_that_contradicts_the_index_is_not_shown() -> None:
     data = b"one\ntwo\nthree\n"
     index = _read(data)
     index.lines[-1] += 1
     lines = PagedLines(index, "/f", "f", lambda path, _: _page(data, path))
-    with pytest.raises(PageLostError, match="cannot be told"):
+    with pytest.raises(PageLostError, match="cannot be shown"):
         lines[0]
 
 
-def test_a_line_that_is_too_long_for_one_piece_is_given_in_parts() -> None:
+def test_a_very_long_line_is_returned_in_parts() -> None:
     data = b"x" * (2 << 20) + b"end\nnext"
     lines = _lines(data, 64 << 10)
     assert (len(lines), lines.length(0)) == (2, (2 << 20) + 3)

@@ -1,4 +1,4 @@
-"""Views of texts that are read by pages: with small bounds, so that a few KiB are a large file."""
+"""Views of texts that are read by pages, with small limits, so that a few KiB are a large file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _states(desk: Desk) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))])
-def test_a_window_is_the_same_as_if_the_text_were_held(tmp_path: Path, seed: int) -> None:
+def test_a_window_equals_that_of_a_text_in_memory(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     lines = dice.choices(
         ["", "x = 1", "日本語 é 😀", "a" * 300, "漢 " * 5_000, "\t\r", "def f():"], k=dice.randint(40, 120)
@@ -71,7 +71,7 @@ def test_a_window_is_the_same_as_if_the_text_were_held(tmp_path: Path, seed: int
     assert [digests[0][each] for each in known] == [digests[1][each] for each in known]
 
 
-def test_the_file_is_streamed_once_and_only_pages_are_read_then(desk: Desk) -> None:
+def test_a_file_is_streamed_once_then_read_by_pages(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=100)")
     opened, desk.files.reads = desk.files.opens, 0
     assert desk.contents.keys() >= {_handle(desk).source_fingerprint}
@@ -96,7 +96,7 @@ def test_positions_are_lines_columns_and_offsets_and_no_symbols(desk: Desk) -> N
     assert _handle(desk).pos == "9999"
 
 
-def test_what_needs_all_of_the_text_is_one_line_that_says_what_works(desk: Desk) -> None:
+def test_levels_that_need_the_whole_text_say_alternatives(desk: Desk) -> None:
     desk.run("v = view('big.log')")
     for lod in (1, 2):
         said = "(2,000 lines, 68,000 bytes, too large for an outline; SetLod(0) shows its lines)\n"
@@ -112,7 +112,7 @@ def test_what_needs_all_of_the_text_is_one_line_that_says_what_works(desk: Desk)
             assert desk.run(f"show(v, lod={lod}, tokens={budget})").displays[0].tokens <= budget
 
 
-def test_a_group_has_one_line_for_it_and_a_glob_does_not_read_it(desk: Desk) -> None:
+def test_groups_show_one_line_and_globs_do_not_read_it(desk: Desk) -> None:
     desk.write("small.py", "x = 1\n")
     desk.run("v = view('big.log'); g = group(v, lod=1)")
     assert "too large for an outline" in desk.run("show(g)").displays[0].text
@@ -190,9 +190,7 @@ class _Meanwhile:
 @pytest.mark.parametrize(
     ("change", "lines"), [("truncated", 200), ("appended", 2_000), ("emptied", 120), ("locked", 0), ("stopped", 0)]
 )
-def test_a_file_that_changes_while_it_is_read_is_shown_as_far_as_it_was_read(
-    desk: Desk, change: str, lines: int
-) -> None:
+def test_a_file_changed_during_the_scan_is_shown_as_read(desk: Desk, change: str, lines: int) -> None:
     opening = desk.files.opened
     _Meanwhile(desk, change)
     with suppress(KeyboardInterrupt):
@@ -210,7 +208,7 @@ def test_a_file_that_changes_while_it_is_read_is_shown_as_far_as_it_was_read(
     assert _handle(desk).revision.size == (desk.root / "big.log").stat().st_size
 
 
-def test_a_file_that_is_replaced_before_it_is_opened_is_shown_whole(desk: Desk) -> None:
+def test_a_file_replaced_before_opening_is_shown_whole(desk: Desk) -> None:
     opening = desk.files.opened
 
     def replaced(path: str) -> AbstractContextManager[OpenFile]:
@@ -225,7 +223,7 @@ def test_a_file_that_is_replaced_before_it_is_opened_is_shown_whole(desk: Desk) 
     assert (desk.tick(), desk.files.opens) == ((), opened)
 
 
-def test_a_tick_gives_up_a_file_that_takes_too_long_and_refresh_does_not(desk: Desk) -> None:
+def test_a_tick_gives_up_a_slow_file_and_refresh_reads_it(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG + LOG)
     slow = _Meanwhile(desk, "")
@@ -246,7 +244,7 @@ def test_a_tick_gives_up_a_file_that_takes_too_long_and_refresh_does_not(desk: D
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_unchanged_file_costs_a_tick_one_stat_and_a_changed_one_is_streamed_once(desk: Desk) -> None:
+def test_an_unchanged_file_costs_one_stat_for_each_tick(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run(); w = view('big.log', '900', tokens=50).Run()")
     opened, stamps = desk.files.opens, desk.files.stamps
     assert desk.tick() == ()
@@ -258,7 +256,7 @@ def test_an_unchanged_file_costs_a_tick_one_stat_and_a_changed_one_is_streamed_o
     assert _handle(desk).revision is _handle(desk, "w").revision
 
 
-def test_whether_a_large_file_differs_is_found_out_without_reading_it(desk: Desk) -> None:
+def test_a_difference_is_noticed_without_reading(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     opened = desk.files.opens
     assert not _handle(desk).is_stale()
@@ -287,7 +285,7 @@ def test_what_is_appended_is_told_with_its_lines(desk: Desk) -> None:
     )
 
 
-def test_a_log_that_is_begun_anew_is_no_log_that_grew(desk: Desk) -> None:
+def test_a_restarted_log_did_not_grow(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=50).Run()")
     desk.write("big.log", LOG.replace("this is", "that was") * 2)
     assert deltas(desk.tick())[0] == "big.log changed: 2,000 lines became 4,000, the first change at or after line 1"
@@ -299,7 +297,7 @@ def test_a_log_that_is_begun_anew_is_no_log_that_grew(desk: Desk) -> None:
     assert told == "big.log changed: 2,000 lines became 2,001, the first change at or after line 1,921"
 
 
-def test_a_text_that_grows_or_shrinks_over_the_bound_is_read_as_it_is_then(desk: Desk) -> None:
+def test_a_text_that_crosses_the_limit_is_read_accordingly(desk: Desk) -> None:
     desk.write("a.py", "class Foo:\n    x = 1\n")
     desk.run("v = view('a.py', 'class Foo').Run(); w = view('a.py', 12).Run()")
     desk.write("a.py", "# more\n" * 5_000 + "class Foo:\n    x = 1\n")
@@ -317,7 +315,7 @@ def test_a_text_that_grows_or_shrinks_over_the_bound_is_read_as_it_is_then(desk:
     assert deltas(desk.tick())[0] == "a.py changed: 1 line became 5,000"
 
 
-def test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost(desk: Desk) -> None:
+def test_a_shown_page_stays_and_others_are_lost(desk: Desk) -> None:
     desk.run("v = view('big.log', '100', tokens=60)")
     desk.write("big.log", LOG.replace("a line", "A LINE"))
     assert "101\t0101 this is a line" in _shown(desk, "show(v.SetPos('101'))")
@@ -336,7 +334,7 @@ def test_a_page_that_was_shown_stays_and_another_is_said_to_be_lost(desk: Desk) 
     assert "500\t0500 this is A LINE" in _shown(desk, "show(v.Refresh())")
 
 
-def test_pages_of_a_file_to_which_was_only_appended_are_read_as_they_were(desk: Desk) -> None:
+def test_pages_of_an_appended_file_are_still_read(desk: Desk) -> None:
     desk.run("v = view('big.log', '100', tokens=60)")
     with open(desk.root / "big.log", "a") as file:
         file.write("more\n")
@@ -345,7 +343,7 @@ def test_pages_of_a_file_to_which_was_only_appended_are_read_as_they_were(desk: 
     assert "No such file or directory; Refresh()" in _shown(desk, "show(v.SetPos('1000'))")
 
 
-def test_a_change_that_is_refused_says_nothing_of_what_differs_in_a_large_file(desk: Desk) -> None:
+def test_a_refused_change_names_no_differences_in_a_large_file(desk: Desk) -> None:
     desk.run("v = view('big.log', tokens=60)")
     desk.write("big.log", LOG + "more\n")
     opened = desk.files.opens
@@ -386,7 +384,7 @@ def test_steps_that_run_again_see_the_pages_that_they_saw(desk: Desk) -> None:
     assert "cannot be read any more" in _shown(again, "show(w.SetPos('1000'))")
 
 
-def test_a_handle_of_a_kept_state_shows_the_pages_that_it_showed(desk: Desk) -> None:
+def test_a_restored_handle_shows_its_pages(desk: Desk) -> None:
     desk.run("v = view('big.log', '100', tokens=60)")
     state = desk.board.state_of(_handle(desk))
     (desk.root / "big.log").unlink()

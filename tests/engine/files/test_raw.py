@@ -1,4 +1,4 @@
-"""Level 0 never exceeds its budget, is pure, shows the line at the place, and says what is left out."""
+"""Level 0 is within its budget, pure, shows the line at the place, and counts omitted lines."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_budget_for_everything_shows_everything_without_markers() -> None:
     assert _render(revision, "3", UNBOUNDED).text == "1\ta\n2\tb\n3\t\n4\tc\n"
 
 
-def test_the_room_that_one_side_does_not_need_goes_to_the_other() -> None:
+def test_unused_room_of_one_side_goes_to_the_other() -> None:
     revision = from_text("".join(f"line {number}\n" for number in range(1, 101)))
     top, bottom = _render(revision, "1", 100), _render(revision, "100", 100)
     assert top.first_line == 1
@@ -120,7 +120,7 @@ def test_another_budget_on_the_same_revision_counts_no_line_twice() -> None:
     assert len(counted) < 12
 
 
-def test_a_line_longer_than_the_budget_is_cut_and_says_so() -> None:
+def test_a_line_beyond_the_budget_is_cut_and_says_so() -> None:
     revision = from_text("short\n" + "word " * 500 + "\nshort")
     rendered = _render(revision, "2:1000", 60)
     assert re.fullmatch(r"2\t\[\d+ characters left out\] .* \[\d+ characters left out\]\n", rendered.text)
@@ -129,7 +129,7 @@ def test_a_line_longer_than_the_budget_is_cut_and_says_so() -> None:
     assert 2500 - cut - 2 <= len(shown) <= 2500 - cut
 
 
-def test_a_huge_single_line_is_shown_in_part_around_the_column_even_with_all() -> None:
+def test_a_huge_line_is_cut_around_the_column() -> None:
     revision = from_text("".join(f"{number:08d}" for number in range(125_000)))
     rendered = _render(revision, "1:500000", UNBOUNDED)
     assert f"{500_000 // 8:08d}" in rendered.text

@@ -1,4 +1,4 @@
-"""Bytes become lines in the encoding they are in, and whatever cannot be text is told apart."""
+"""Bytes become lines in their encoding, and binary content is recognized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a killed writer leaves is removed by the next sweep, and nothing else is."""
+"""A sweep removes the files of killed writers, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.safe_open import recorded, sweep
+from engine.files.temporary_files import recorded, sweep
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from engine.files.safe_open import recorded
+from engine.files.temporary_files import recorded
 with recorded(sys.argv[1], sys.argv[2]) as name:
     if sys.argv[3] == "made":
         Path(sys.argv[2], name).write_text("half")
@@ -45,7 +45,7 @@ def test_what_a_killed_writer_leaves_is_removed(tmp_path: Path, records: Path, w
     assert os.listdir(records) == []
 
 
-def test_a_living_writer_is_left_alone_and_cleans_up_its_record(tmp_path: Path, records: Path) -> None:
+def test_a_living_writer_is_kept_and_removes_its_record(tmp_path: Path, records: Path) -> None:
     with recorded(str(records), str(tmp_path)) as name:
         (tmp_path / name).touch()
         sweep(str(records))
@@ -55,9 +55,7 @@ def test_a_living_writer_is_left_alone_and_cleans_up_its_record(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("text", [b"", b"relative", b"{folder}/precious", b"{folder}/.rewindow-0.tmp", b"\xff\x00/x"])
-def test_a_record_that_names_no_temporary_file_is_removed_and_nothing_else(
-    tmp_path: Path, records: Path, text: bytes
-) -> None:
+def test_a_record_of_another_file_removes_only_itself(tmp_path: Path, records: Path, text: bytes) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / ".rewindow-0.tmp").write_text("kept")
     records.mkdir(parents=True)
@@ -83,7 +81,7 @@ def test_one_that_cannot_be_removed_stays_on_record(
     assert not (tmp_path / name).exists()
 
 
-def test_without_a_place_for_records_files_are_named_all_the_same(tmp_path: Path) -> None:
+def test_without_a_records_directory_files_are_named_too(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for records in (None, str(tmp_path / "file" / "writing")):
         with recorded(records, str(tmp_path)) as name:
@@ -92,7 +90,7 @@ def test_without_a_place_for_records_files_are_named_all_the_same(tmp_path: Path
 
 
 @pytest.mark.parametrize("rounds", [60, pytest.param(3_000, marks=pytest.mark.slow)])
-def test_a_sweep_at_any_moment_takes_no_record_of_a_living_writer(tmp_path: Path, records: Path, rounds: int) -> None:
+def test_a_sweep_keeps_records_of_living_writers(tmp_path: Path, records: Path, rounds: int) -> None:
     ended = threading.Event()
 
     def sweep_on() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.context.tail.feed import LogNews
+from engine.context.tail.feed import DivergedNodes, LogNews
 from engine.context.tail.prompt import Account
-from engine.context.tail.standing import DivergedNodes, SentProjections
+from engine.context.tail.sent_prompts import SentProjections
 from engine.context.view import ViewFold
 from engine.core.ids import BlobDigest, ExecutionId, Seq, StatementId
 from engine.log.cycles import CycleFold

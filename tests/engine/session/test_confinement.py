@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from engine import Session, Sessions, Store
 from engine.context.model import StatementAsked, TextDelta
-from engine.context.tail.feed import rebuild_sentence
+from engine.context.tail.rights import rebuild_sentence
 from engine.core.domain import PARTS, Layer
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.settings import SandboxRule

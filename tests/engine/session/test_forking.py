@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from engine import Session, Sessions, Store, open_store
 from engine.context.model import Prompt, StatementAsked, TextDelta
-from engine.context.tail.standing import SentProjections, prompt_of
+from engine.context.tail.sent_prompts import SentProjections, prompt_of
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError, SessionNotFoundError
 from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, Seq, SessionId

@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from engine.context.model import ModelError, ModelSignal, Prompt, TextDelta, TokensUsed
 from engine.core.ids import Minter, ObjId
 from engine.files.disk import Disk
-from engine.files.outline.indentation import IndentationOutliner
+from engine.files.manifest import glob_path
+from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.outline.model import unpacked
 from engine.files.paging import page_path
-from engine.files.revision import LARGEST, digest_of, glob_path
+from engine.files.revision import LARGEST, digest_of
 from engine.files.sources import FileStamp
 from engine.log.event_log import EventLog
 from engine.log.events import Event

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta
 from engine.context.tail.prompt import Account
-from engine.context.tail.standing import SentProjections, prompt_of
+from engine.context.tail.sent_prompts import SentProjections, prompt_of
 from engine.core.clock import SystemClock
 from engine.log.events.conversation import ResultRerendered, ToolResult
 from engine.log.store.memory import MemoryStore

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine import Environment, Model, Session, Store
-from engine.context.tail.sections import EARLIER, HEADING
+from engine.context.tail.section_parts import EARLIER, NEW
 from engine.core.ids import EventId, Seq, SessionId
 from engine.files.tails import HandleRow
 from engine.log.events import Event
@@ -214,7 +214,7 @@ async def test_the_feed_and_the_handle_table_are_those_of_a_session_that_was_not
 
 def new_in(tail: str) -> str:
     """What a tail tells as new."""
-    return tail.partition(HEADING)[2].partition(EARLIER)[0]
+    return tail.partition(NEW)[2].partition(EARLIER)[0]
 
 
 async def test_what_a_model_read_is_not_told_again_after_a_rebuild(tmp_path: Path, store: Store) -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 from engine import Environment, Session, Store
-from engine.context.tail.sections import EARLIER, EARLIER_ALONE
+from engine.context.tail.section_parts import EARLIER, EARLIER_ALONE
 from engine.core.ids import SessionId
 from engine.files.tails import HandleRow
 from engine.log.events.session import EnvironmentRestored

@@ -20,7 +20,7 @@ from engine.context.model import (
     TokensUsed,
 )
 from engine.context.tail.prompt import MESSAGE_OVERHEAD, Account, message_text
-from engine.context.tail.standing import SentProjections, prompt_of
+from engine.context.tail.sent_prompts import SentProjections, prompt_of
 from engine.core.clock import SystemClock
 from engine.core.ids import EventId, MessageId, Seq, SessionId
 from engine.core.tokens import count

@@ -1,7 +1,8 @@
-"""Our own search, for where there is no ripgrep: a program of its own, because a regular expression that never ends can
-only be ended with its process.
+"""Our own search, for systems without ripgrep: a program of its own.
 
-It prints what ripgrep prints (`files.search.output`), in the order of names. Its modules import the standard library,
-each other, `pathspec` and `regex` and nothing else of the engine; no process but this one imports them. Started by
-`program.py`, whose command line is made by `files.search.commands`.
+Only killing a process ends an endless regular expression.
+
+It prints what ripgrep prints (`files.search.commands`), sorted by name. Its modules import the standard library, each
+other, `pathspec` and `regex`, and nothing else of the engine; no other process imports them. Started by `program.py`
+with the command line of `files.search.commands`.
 """

@@ -1,9 +1,9 @@
-"""Regular expressions as ripgrep reads them (https://docs.rs/regex): checked, and written for the library `regex`.
+r"""Regular expressions as ripgrep accepts them (https://docs.rs/regex), for the library `regex`.
 
-That library in its version 1 knows nearly the same language: Unicode classes, sets within sets, flags in the middle.
-What it knows beyond that (look-around, references, possessive repetitions ...) is refused, so that an expression that
-works here works with ripgrep too, and so is what newer versions of ripgrep alone know (`\\<`, `(?U)`, `\\b{start}`).
-What remains is a matter of time: ripgrep's grows with the text; here it may not end, and then the process is ended.
+Version 1 of that library has nearly the same language: Unicode classes, nested sets, flags in the middle. Its
+extensions (look-around, references, possessive repetition ...) are refused, so that an expression that works here works
+with ripgrep too; so are those of newer versions of ripgrep (`\<`, `(?U)`, `\b{start}`). The remaining difference is
+time: ripgrep's is linear in the text; here a search may not end, and then the process is ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ESCAPE: Final = re.compile(r"\\(?:[dDsSwWbBAznrtfva]|[pP](?:[A-Z]|\{[^}]*\}))")
 _CODE: Final = re.compile(r"\\(?:[xuU]\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _TEXT_EDGE: Final = re.compile(r"\\[AZ]|\(\?[a-z]*-[a-z]*m")
 _PREFIX: Final = "(?-f)"
-"""Letters are compared one by one, whatever their case."""
+"""Compare letters one by one, in any case."""
 _CLASS_ESCAPE: Final = re.compile(r"\\[dDsSwWpP]")
 _SET_BEGINNING: Final = re.compile(r"\[(\^?)(\]?)")
 _CLASS_NAME: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
@@ -49,14 +49,16 @@ _LINE_BY_LINE: Final = "line ends are not allowed in a regex, because a search g
 
 
 class NotInDialectError(Exception):
-    """An expression that ripgrep would refuse, or that only it understands. The text says why."""
+    """Raised for an expression that ripgrep would refuse, or that only ripgrep knows. The message says why."""
 
 
 def compiled(pattern: str) -> tuple[Any, bool]:
-    """The expression, for a line, and whether it may be asked of many lines at once because no edge of a text is in it.
+    """Compile an expression for a line.
+
+    Return also whether it may be used on many lines at once.
 
     Raises:
-        NotInDialectError: it is no regular expression, or not one of the common language.
+        NotInDialectError: it is invalid, or not in the common language.
     """
     written = _Reader(pattern).written()
     try:
@@ -126,7 +128,7 @@ class _Reader:
         return self._take(found)
 
     def _escape(self) -> str:
-        """What stands for one character or one class of them."""
+        """Translate an escape for a character or a class."""
         code = _CODE.match(self._pattern, self._at)
         if code is not None:
             self._at = code.end()
@@ -146,7 +148,7 @@ class _Reader:
         return re.escape(following)
 
     def _set(self) -> str:
-        """A set of characters with all sets in it."""
+        """Translate a set of characters with its inner sets."""
         made: list[str] = []
         while self._at < len(self._pattern):
             made.append(self._in_set(made))
@@ -155,7 +157,7 @@ class _Reader:
         raise NotInDialectError("unclosed character class")
 
     def _in_set(self, made: list[str]) -> str:
-        """The next part of a set: its beginning or its end, a named class, an escape, a character."""
+        """Translate the next part of a set: a bracket, a named class, an escape, a character."""
         named = _CLASS_NAME.match(self._pattern, self._at) if made else None
         if named is not None:
             if named[2] not in _POSIX:
@@ -166,7 +168,7 @@ class _Reader:
         if beginning is not None:
             self._at = beginning.end()
             self._depth += 1
-            # A ] that stands first is one of the characters.
+            # A leading ] is one of the characters.
             return f"[{beginning[1]}" + ("\\]" if beginning[2] else "")
         char = self._pattern[self._at]
         if char != "\\":

@@ -1,8 +1,8 @@
-"""The lines of one file that match, as `files.search.output` reads them.
+"""Our own search in the working directory, which respects ignore files.
 
-A file is read in blocks that end with a line, so that a large one takes no more memory than a block and its longest
-line. Whether anything in a block can match is asked of the block as a whole first: a line that matches by itself also
-matches where it stands, since `^`, `$` and the edge of a word mean the same beside a newline. Called by `search`.
+`search` is called by `program`, and prints what `files.search.commands` reads. A file is read in blocks that end with a
+line, so a large one takes the memory of a block and its longest line. First a block as a whole is searched: a line that
+matches alone also matches in its block, since `^`, `$` and word boundaries mean the same beside a newline.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .dialect import NotInDialectError, compiled
 
 BLOCK: Final = 8 << 20
 LONGEST: Final = 64 << 20
-"""Characters of a line after which it is searched in parts, so that a line takes no more memory than that."""
+"""Characters after which a line is searched in parts, to limit memory."""
 _MARKS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
-"""What begins a text with a byte order mark, and its encoding; all others are UTF-8."""
+"""Byte order marks and their encodings; all other files are UTF-8."""
 
 
 class Searcher:
-    """Finds one expression, which may be asked of many lines at once where `by_blocks`.
+    """Searches for one expression, in many lines at once if `by_blocks`.
 
-    `context` lines on either side of each match are printed with it, and of each line at most `longest` bytes.
+    `context` lines on either side of each match are printed too, and at most `longest` bytes of each line.
     """
 
     def __init__(self, expression: Any, by_blocks: bool, context: int, longest: int) -> None:
@@ -43,7 +43,10 @@ class Searcher:
         self._longest = longest
 
     def search(self, file: BinaryIO) -> bytes:
-        """What is to be printed; nothing of a file with a NUL, which is no text. Raises OSError."""
+        """Return the output for a file.
+
+        Returns None for a file with a NUL, which is not text. Raises OSError.
+        """
         found = _Printed(self._context, self._longest)
         first = 1
         for block in _blocks(file):
@@ -63,7 +66,7 @@ class Searcher:
 
 
 class _Printed:
-    """The rows of a file: its matches and the lines beside them."""
+    """The rows of a file: matches and the lines beside them."""
 
     def __init__(self, context: int, longest: int) -> None:
         self.rows: list[bytes] = []
@@ -75,7 +78,7 @@ class _Printed:
 
     @property
     def expects_more(self) -> bool:
-        """Whether the next line is printed even where it does not match."""
+        """Whether the next line is printed even without a match."""
         return self._due > 0
 
     def add(self, number: int, line: str, matches: bool) -> None:
@@ -97,15 +100,15 @@ class _Printed:
         if self._context and self._last and number > self._last + 1:
             self.rows.append(b"--\n")
         self._last = number
-        # Cut in characters first, because a line may be all there is in a large file.
+        # Cut in characters first, because a large file may be one line.
         text = line[: self._longest].encode("utf-8", "surrogateescape")
         self.rows.append(f"{number}{mark}".encode() + text + b"\n")
 
 
 def _blocks(file: BinaryIO) -> Iterator[str]:
-    """The text by pieces that end with a newline, but for the last and for parts of a line of more than `LONGEST`.
+    """Yield the text in pieces that end with a newline, except the last and parts of very long lines.
 
-    Bytes that are no UTF-8 become surrogates. A piece with a NUL is the last one.
+    Bytes that are not UTF-8 become surrogates. A piece with a NUL is the last one.
     """
     data = file.read(BLOCK)
     mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
@@ -130,29 +133,28 @@ def _blocks(file: BinaryIO) -> Iterator[str]:
         yield rest
 
 
-# ignoring:
-# Which entries of a directory the ignore files leave out.
-#
-# Each is decided by its own name and path, never by what lies above it, because what is left out is not entered. The
-# last line of a file that matches decides; of several files of one kind the innermost that says anything; of several
-# kinds the first of `files`, whatever its place. A repository within another begins anew with the kinds that are
-# git's. So do git (`gitignore(5)`) and ripgrep. The lines themselves are read by `pathspec`.
+# --- ignore files ----------------------------------------------------------------------------------------------------
+
 
 MAX_BYTES: Final = 1 << 20
-"""Of a file of rules; no project has a larger one."""
+"""Bytes of an ignore file that are read; real ones are smaller."""
 _REPOSITORY: Final = ".git"
 _OF_GIT: Final = frozenset((".gitignore", "exclude"))
 _BELOW: Final = (("(?:(?P<ps_d>/)|$)", r"/?\Z"), ("(?P<ps_d>/)", r"/\Z"))
-"""pathspec matches what lies below a directory too. Here the path is that of an entry, a directory's with its slash."""
+"""pathspec matches files below a directory too. Here the path is an entry's; a directory's ends in a slash."""
 
 Lines = tuple[tuple[re.Pattern[str], bool], ...]
-"""Each line of a file with whether what matches it is left out; the last line first."""
+"""The lines of a file and whether each excludes; last line first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a directory says. `below` leads from there to the directory in which the search began, or "" for those that
-    the search met; `prefix` leads from where it began to the directory."""
+    """A directory's rules.
+
+    `below` leads from there to the start of the search, or is "" for directories below that;
+
+    `prefix` leads from the start to the directory.
+    """
 
     rules: dict[str, Lines]
     is_repository: bool
@@ -161,10 +163,15 @@ class Level:
 
 
 class Rules:
-    """The files of rules of a directory and of all above it, outermost first.
+    """The ignore files of a directory and of all above it, outermost first.
+
+    Each entry is judged by its own name and path, because excluded directories are not entered. In one file the last
+    matching line decides; among files of one kind the innermost that matches; among kinds the first of `files`, at any
+    level. An inner repository starts again with git's kinds. So do git (`gitignore(5)`) and ripgrep. `pathspec` parses
+    the lines.
 
     Args:
-        files: the names of such files, and of what they are overruled by before them.
+        files: names of ignore files, in the order of precedence.
         in_repository: whether git's rules are those of repositories, and end where one does.
     """
 
@@ -174,7 +181,10 @@ class Rules:
         self._levels = levels
 
     def within(self, directory: str, *, below: str = "", prefix: str = "") -> Rules:
-        """With those of a directory that lies in the last one; see `Level`. What cannot be read says nothing."""
+        """Add the rules of a subdirectory; see `Level`.
+
+        Unreadable files have no rules.
+        """
         rules = {file: _lines(os.path.join(directory, file)) for file in self._files}
         repository = os.path.join(directory, _REPOSITORY)
         begins = self._in_repository and os.path.exists(repository)
@@ -187,7 +197,10 @@ class Rules:
         return Rules(self._files, self._in_repository, (*self._levels, level))
 
     def leave_out(self, path: str) -> bool:
-        """Whether an entry is left out; `path` is relative to where the search began, a directory's ends in a slash."""
+        """Return whether an entry is excluded.
+
+        `path` is relative to the start, a directory's ends in a slash.
+        """
         for kind in (*self._files, "exclude"):
             decision = self._decision(kind, path)
             if decision is not None:
@@ -208,7 +221,7 @@ class Rules:
 
 
 def _common_directory(repository: str) -> str:
-    """Where git keeps what all working trees share: a `.git` that is a file names its own directory, which names it."""
+    """Return the directory that git's work trees share: a `.git` file names its own directory, which names it."""
     if os.path.isdir(repository):
         return repository
     own = _read(repository).partition("gitdir:")[2].strip()
@@ -231,7 +244,7 @@ def _line(line: str) -> tuple[re.Pattern[str], bool] | None:
         return None
     for theirs, ours in _BELOW:
         expression = expression.replace(theirs, ours)
-    # `a/**` is all that lies in `a`, but not `a` itself.
+    # `a/**` matches everything below `a`, but not `a`.
     expression += "." if expression.endswith("/") else ""
     try:
         return re.compile(expression, re.DOTALL), left_out
@@ -240,7 +253,7 @@ def _line(line: str) -> tuple[re.Pattern[str], bool] | None:
 
 
 def _read(path: str) -> str:
-    # Without blocking, and nothing but a file: a pipe may have the name too.
+    # Without blocking, and regular files only: a pipe may have the name too.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -251,16 +264,15 @@ def _read(path: str) -> str:
         return file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
 
 
-# tree:
-# The files below the working directory that a search looks at, in the order of their names. Called by `search`.
+# --- the walk --------------------------------------------------------------------------------------------------------
 
 
 class Tree:
-    """A walk that enters no link, and leaves out what the rules say, and the names and `/`-paths in `skipped`.
+    """A walk that follows no link, and skips what the rules exclude, and the names and `/`-paths in `skipped`.
 
     Args:
-        wanted: matches the whole path of each file that is looked at; None for all.
-        say: told of each directory that cannot be read, which ends nothing.
+        wanted: matches the whole path of each wanted file; None for all.
+        say: takes a message about each unreadable directory; the walk continues.
     """
 
     def __init__(
@@ -272,10 +284,10 @@ class Tree:
         self._say = say
         self.failed = False
         self.met_any = False
-        """Whether the rules leave any file, also one that is not wanted."""
+        """Whether the rules leave any file, wanted or not."""
 
     def files(self) -> Iterator[str]:
-        """Paths relative to the working directory."""
+        """Yield paths relative to the working directory."""
         open_directories = [("", self._rules)]
         while open_directories:
             directory, rules = open_directories.pop()
@@ -295,7 +307,10 @@ class Tree:
             open_directories += reversed(below)
 
     def _entries(self, directory: str) -> list[tuple[str, bool]]:
-        """Files and directories by name; of everything else a search could only wait for it, or leave the place."""
+        """Return files and directories by name.
+
+        Others could only block the search or lead outside.
+        """
         try:
             descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
@@ -316,14 +331,17 @@ class Tree:
             os.close(descriptor)
 
     def report(self, path: str, error: OSError) -> None:
-        """Says what could not be read, as ripgrep does."""
+        """Report what could not be read, like ripgrep."""
         self.failed = True
         self._say(f"rg: ./{path.removesuffix('/')}: {error.strerror} (os error {error.errno})")
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Generator[BinaryIO]:
-    """A regular file for reading. Raises OSError for anything else, also what has become a link since it was listed."""
+    """Open a regular file.
+
+    Raises OSError for anything else, including a link that replaced it.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -331,8 +349,8 @@ def opened(path: str) -> Generator[BinaryIO]:
         yield file  # pyright: ignore[reportReturnType] -- unbuffered, which `BinaryIO` does not tell apart
 
 
-# search:
-# A whole search in the working directory: walks, and prints what it finds. Called by `program`.
+# --- the search ------------------------------------------------------------------------------------------------------
+
 
 FOUND: Final = 0
 NOTHING: Final = 1
@@ -340,10 +358,10 @@ FAILED: Final = 2
 
 
 def search(job: dict[str, Any], output: BinaryIO, say: Callable[[str], None]) -> int:
-    """Does what the job of `files.search.commands` says; returns the exit code.
+    """Do the job of `files.search.commands`; return the exit code.
 
     Args:
-        say: told what could not be read, and what is wrong with the expression.
+        say: takes messages about unreadable files, and about an invalid expression.
     """
     tree = _tree(job, say)
     code = _list(tree, output) if job["pattern"] is None else _search(job, tree, output, say)
@@ -369,7 +387,7 @@ def _search(job: dict[str, Any], tree: Tree, output: BinaryIO, say: Callable[[st
             continue
         if printed:
             output.write((b"\n" if found else b"") + b"./" + os.fsencode(path) + b"\0" + printed)
-            # What was found counts also where the time ends.
+            # Matches count even if the time is up.
             output.flush()
             found = True
     return _code(tree, found)

@@ -22,10 +22,11 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ....core.domain import Domain
-from ....files.outline import ctags
-from ....files.outline.indentation import outline_by_indentation
+from ....files.outline import fallbacks
+from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import LOST, RECORD_BYTES, Outline, Pieces, Reply, Request, records, request_of
+from ....files.outline.model import Outline
+from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, request_of
 from ...sandbox.entering import enter
 from ..processes.memory import set_limits
 from ..processes.system import die_with_parent, give_up_reading_others
@@ -142,11 +143,11 @@ def _by_ctags(request: Request) -> Reply:
     program = ctags_program()
     if program is None:
         return Reply(None, "there is no ctags")
-    for mode in ctags.MODES:
+    for mode in fallbacks.MODES:
         try:
             ended = subprocess.run(  # noqa: S603 -- it is given a text to read, and its name
-                ctags.command(program, mode),
-                input=ctags.request(request.path, request.text),
+                fallbacks.ctags_command(program, mode),
+                input=fallbacks.ctags_request(request.path, request.text),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=_CTAGS_SECONDS,
@@ -156,7 +157,9 @@ def _by_ctags(request: Request) -> Reply:
         except subprocess.TimeoutExpired:
             return Reply(None, "ctags took too long")
         if ended.returncode == 0:
-            return _told(ctags.outline_by_ctags(ended.stdout, request.text, language_of(request.path, request.text)))
+            return _told(
+                fallbacks.outline_by_ctags(ended.stdout, request.text, language_of(request.path, request.text))
+            )
     return Reply(None, "this ctags is none that can be asked")
 
 

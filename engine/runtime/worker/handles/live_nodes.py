@@ -25,9 +25,8 @@ from ....core.ids import ExecutionId, ObjId
 from ....files.globs import Glob
 from ....files.group import GroupHandle
 from ....files.looks import Looks
-from ....files.node import NodeBase, NodeContext
+from ....files.node import NodeBase, NodeChangeError, NodeContext
 from ....files.outlines import OutlineOf
-from ....files.rendered import NodeChangeError
 from ....files.ticks import TickContext, phases_of
 from ....files.view import ViewHandle
 from ....log.events import Event

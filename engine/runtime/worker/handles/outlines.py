@@ -20,9 +20,10 @@ from contextlib import suppress
 from typing import Final
 
 from ....core.errors import EnvironmentUnavailableError
-from ....files.outline.indentation import outline_by_indentation
+from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import LOST, RECORD_BYTES, TIERS, Outline, Pieces, Reply, Request, Tier, records, reply_of
+from ....files.outline.model import TIERS, Outline, Tier
+from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
 from ..processes import system
 
 _KEPT: Final = 512

@@ -26,7 +26,7 @@ import xxhash
 from ....core.domain import is_inside
 from ....core.text import printable
 from ....files.globs import Glob, Globbing
-from ....files.revision import CUT
+from ....files.manifest import CUT
 from ....files.safe_open import is_own, opened_directory, opened_file, pinned_stat
 from ....files.search.globs import alternatives, read_glob
 from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of

@@ -10,7 +10,7 @@ import pytest
 from engine.cli.terminal.interaction import greeting, model_name
 from engine.cli.terminal.line_editor import LOCAL_COMMANDS, local_command_in
 from engine.cli.terminal.rendering import painted
-from engine.context.tail.feed import entered_sentence
+from engine.context.tail.rights import entered_sentence
 from engine.core.ids import ExecutionId, StatementId
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.session import DomainEntered

@@ -1,4 +1,4 @@
-"""The rules that judge our requests find each violation that is made on purpose, and nothing in what is right."""
+"""The rules for requests find each deliberate violation, and nothing in valid requests."""
 
 from __future__ import annotations
 

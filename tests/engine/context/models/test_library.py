@@ -1,4 +1,4 @@
-"""Loading a provider's library ahead of need: in steps, one at a time, and never while a session works."""
+"""A provider's library is loaded in steps, one at a time, while no session works."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_each_step_loads_one_part_and_none_raises(sdk: list[str]) -> None:
     assert sdk[2] in sys.modules
 
 
-def test_nothing_is_collected_while_a_step_loads_and_all_is_as_before_afterwards(sdk: list[str]) -> None:
+def test_no_garbage_collection_during_a_step(sdk: list[str]) -> None:
     before = (gc.isenabled(), sys.getswitchinterval())
     for step in provider.steps(sdk):
         step()

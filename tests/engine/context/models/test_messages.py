@@ -1,4 +1,4 @@
-"""What a model reads, judged by the rules of each API over the bytes that its client really sends."""
+"""Messages for models, judged by each API's rules over the bytes that its client sends."""
 
 from __future__ import annotations
 
@@ -183,9 +183,7 @@ def dressed(log: Sequence[Event], random: Random) -> list[Event]:
 @pytest.mark.parametrize("name", MODELS)
 @examples(0.2)
 @given(seed=st.integers(0, 2**64 - 1))
-def test_whatever_the_log_every_view_of_it_becomes_a_request_that_the_api_takes(
-    send: Send, name: str, seed: int
-) -> None:
+def test_every_view_becomes_a_request_that_the_api_accepts(send: Send, name: str, seed: int) -> None:
     random = Random(seed)
     log = dressed(random_log(random, 40), random)
     view = View.from_events(log)
@@ -227,7 +225,7 @@ def test_a_conversation_of_any_shape_is_taken(send: Send, name: str, messages: t
     send(name, prompt(*messages, calls_tools=False))
 
 
-def test_a_reply_is_one_message_with_its_results_in_the_next_and_the_tail_at_the_end(send: Send) -> None:
+def test_a_reply_is_followed_by_its_results_and_the_tail(send: Send) -> None:
     body = send("openai-chat", prompt(user("hi"), said("Let me."), call("c1"), result("c1"), user("stop there")))
 
     assert body["messages"] == [
@@ -247,7 +245,7 @@ def test_a_reply_is_one_message_with_its_results_in_the_next_and_the_tail_at_the
     assert body["parallel_tool_calls"] is False
 
 
-def test_a_model_whose_reply_went_on_after_its_statement_reads_that_this_was_left_out(send: Send) -> None:
+def test_a_model_reads_that_the_rest_of_its_reply_was_omitted(send: Send) -> None:
     asked = replace(call("c1"), rest_left_out=True)
     for events, told in (((asked, result("c1")), "one"), ((asked,), "(no result)")):
         (answer,) = [
@@ -263,7 +261,7 @@ def test_what_was_attached_is_named(send: Send) -> None:
     assert body["messages"][-1]["content"] == "look\n[a.py](file:///a.py)"
 
 
-def test_anthropic_gets_its_thinking_back_once_and_first_and_no_other(send: Send) -> None:
+def test_anthropic_gets_only_its_own_thinking_first_and_once(send: Send) -> None:
     mine, redacted = block("hm", "c2ln", "anthropic"), block("", "redacted_thinking|c2VjcmV0", "anthropic")
     theirs, unsigned = block("no", "c2ln", "google"), block("no", None, "anthropic")
     body = send(
@@ -307,13 +305,13 @@ def test_gemini_gets_a_calls_signature_back_on_the_call(send: Send) -> None:
     assert body["contents"][2]["parts"][0]["functionResponse"]["id"] == "c1"
 
 
-def test_a_signature_that_cannot_be_read_does_not_spoil_the_conversation(send: Send) -> None:
+def test_an_unreadable_signature_is_dropped(send: Send) -> None:
     messages = (user("hi"), call("c1", block("", "none!", "google"), block("hm", "none!", "google")), result("c1"))
     (called,) = send("google", prompt(*messages))["contents"][1]["parts"]
     assert called["thoughtSignature"] != "none!"
 
 
-def test_a_reply_ends_where_the_user_speaks_and_without_a_name_where_it_is_answered(send: Send) -> None:
+def test_a_reply_ends_at_a_user_message_or_an_unnamed_result(send: Send) -> None:
     def roles(*messages: Event) -> list[str]:
         return [each["role"] for each in send("openai-chat", prompt(*messages, tail=""))["messages"][1:]]
 
@@ -352,13 +350,13 @@ def test_thinking_of_another_provider_is_not_sent_even_as_text(send: Send) -> No
         assert "SECRET THOUGHT" not in str(send(name, prompt(*messages)))
 
 
-def test_a_model_that_binds_its_thinking_to_what_came_before_may_drop_it(send: Send) -> None:
+def test_thinking_bound_to_an_earlier_prefix_may_be_dropped(send: Send) -> None:
     body = send("anthropic-bound", prompt(user("hi"), call("c1", block("hm", "c2ln", "anthropic")), result("c1")))
     assert body["thinking"] == {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert "thinking" not in send("anthropic", prompt(user("hi")))
 
 
-def test_where_no_statement_is_wanted_the_tool_may_not_be_used(send: Send) -> None:
+def test_the_tool_is_disabled_if_no_statement_is_wanted(send: Send) -> None:
     messages = (user("hi"), call("c1"), result("c1"))
     assert send("openai-chat", prompt(*messages, statements=False))["tool_choice"] == "none"
     assert send("anthropic", prompt(*messages, statements=False))["tool_choice"]["type"] == "none"
@@ -381,7 +379,7 @@ WRITTEN = (
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_without_tool_calling_statements_and_results_are_text_and_roles_alternate(send: Send, name: str) -> None:
+def test_without_tools_statements_are_text_and_roles_alternate(send: Send, name: str) -> None:
     body = send(name, prompt(*WRITTEN, calls_tools=False))
     messages = body.get("messages") or body.get("input") or body["contents"]
     said_by = [
@@ -405,7 +403,7 @@ def _texts_in(content: Any) -> list[str]:
     return [content] if isinstance(content, str) else [part["text"] for part in content]
 
 
-def test_without_tool_calling_a_call_of_another_programs_tool_is_named_with_its_arguments(send: Send) -> None:
+def test_without_tools_a_foreign_call_is_named_with_its_arguments(send: Send) -> None:
     foreign = replace(call("c1", tool="bash"), arguments={"command": "ls"})
     body = send("openai-chat", prompt(user("hi"), foreign, result("c1"), calls_tools=False))
     assert body["messages"][2]["content"] == '[Call of bash]\n```\n{"command":"ls"}\n```'
@@ -417,7 +415,7 @@ def test_a_summary_without_tool_calling_mentions_no_tool(send: Send) -> None:
 
 
 @pytest.mark.parametrize("calls_tools", [True, False])
-def test_what_is_counted_of_a_message_is_what_is_sent_of_it(send: Send, calls_tools: bool) -> None:
+def test_counted_text_of_a_message_is_the_sent_text(send: Send, calls_tools: bool) -> None:
     body = send("openai-chat", prompt(*WRITTEN, tail="", calls_tools=calls_tools))
     sent = "\n".join(_texts_in(each["content"])[0] for each in body["messages"] if each.get("content"))
     for event in WRITTEN:

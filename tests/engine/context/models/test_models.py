@@ -1,4 +1,4 @@
-"""The models that come with the program."""
+"""The models that need no provider."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_which_part_of_a_prompt_is_the_statement(text: str, source: str | 
     assert statement_in(text) == source
 
 
-async def test_direct_runs_what_is_typed_and_says_nothing_about_what_came_of_it() -> None:
+async def test_direct_runs_typed_text_without_a_comment() -> None:
     assert await reply("direct", user("6 * 7")) == [StatementAsked("6 * 7", typed=True), ReplyEnded()]
     call = ToolCall(tool_call_id=ToolCallId("c"), tool="python")
     result = ToolResult(tool_call_id=ToolCallId("c"), status="ok", text="42")

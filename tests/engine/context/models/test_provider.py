@@ -1,4 +1,4 @@
-"""The provider model over real sockets: against aimock, and against a server that says exactly what a test wants."""
+"""The provider model over real sockets: against aimock, and against a scripted server."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def test_nobody_waits_for_an_hour(server: LlmServer) -> None:
         await replied(CHAT, "hi")
 
 
-async def test_a_server_that_is_not_there_is_tried_again_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_is_retried_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     waits = Waits()
@@ -290,7 +290,7 @@ async def test_a_prompt_that_is_too_long_is_told_apart(
         (400, "This model doesn't support tool use."),
     ],
 )
-async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
+async def test_a_server_that_rejects_tools_is_reported_once_with_the_setting(
     server: LlmServer, status: int, message: str
 ) -> None:
     server.answers += [error(status, message)] * 2
@@ -301,7 +301,7 @@ async def test_a_server_that_rejects_tools_is_told_of_with_the_setting_and_once(
     assert len(server.asked) == 1
 
 
-async def test_who_was_sent_no_tools_is_not_told_of_the_setting(server: LlmServer) -> None:
+async def test_without_tools_the_setting_is_not_mentioned(server: LlmServer) -> None:
     server.answers += [error(400, "it does not support tools")]
     with pytest.raises(ModelError, match="does not support tools") as raised:
         await replied(CHAT, "hi", calls_tools=False)
@@ -366,14 +366,14 @@ COUNTED = {CHAT: _counted_chat, RESPONSES: _counted_responses, CLAUDE: _counted_
 
 
 @pytest.mark.parametrize("spec", COUNTED)
-async def test_what_came_from_a_providers_cache_is_counted_in_each_format(server: LlmServer, spec: str) -> None:
+async def test_cached_tokens_are_counted_in_each_format(server: LlmServer, spec: str) -> None:
     server.answers += [Answer(pieces=(COUNTED[spec](),))]
     signals = await replied(spec, "hi")
     assert texts(signals) == "hi"
     assert [signal for signal in signals if isinstance(signal, TokensUsed)] == [TokensUsed(11, 7, 5)]
 
 
-async def test_an_error_in_the_middle_keeps_what_was_said_and_is_not_tried_again(server: LlmServer) -> None:
+async def test_an_error_in_a_stream_keeps_its_text_without_a_retry(server: LlmServer) -> None:
     broken = sse(chunk(role="assistant", content="half"), {"error": {"message": "went down", "type": "server_error"}})
     server.answers += [Answer(pieces=(broken,)), DONE]
     model = ProviderModel(route_to(CHAT, os.environ), Waits())
@@ -404,7 +404,7 @@ async def test_an_answer_that_breaks_off_is_an_error(server: LlmServer) -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>nonsense</html>", b"data: {]\n\n", b""])
-async def test_a_server_that_talks_nonsense_is_a_failure_of_the_model(server: LlmServer, body: bytes) -> None:
+async def test_an_invalid_answer_is_a_model_failure(server: LlmServer, body: bytes) -> None:
     server.answers += [Answer(pieces=(body,) if body else ())] * ATTEMPTS
     signals: list[ModelSignal] = []
     with pytest.raises(ModelError):
@@ -464,9 +464,7 @@ async def test_where_a_model_is_looked_for(spec: str, base_url: str | None, mode
 
 
 @pytest.mark.parametrize(("phase", "again"), [("read", False), ("connect", True)])
-async def test_who_was_silent_for_as_long_as_one_may_is_not_asked_again(
-    phase: Literal["read", "connect"], again: bool
-) -> None:
+async def test_a_read_timeout_is_not_retried(phase: Literal["read", "connect"], again: bool) -> None:
     # Only here, because who collects tests need not wait for it.
     from pydantic_ai.exceptions import ModelTimeoutError
 
@@ -511,7 +509,7 @@ async def test_a_provider_that_there_is_not_is_named() -> None:
         ("bash", '{"command": "ls \'\\n"}', "NameError"),
     ],
 )
-async def test_a_call_that_cannot_be_understood_raises_what_is_wrong_with_it(
+async def test_an_invalid_call_raises_its_problem(
     tool: str, arguments: str | dict[str, object] | None, raised: str
 ) -> None:
     source = source_of(tool, arguments)
@@ -550,7 +548,7 @@ async def test_choosing_a_provider_imports_nothing_of_it() -> None:
     assert _runs(code) == "[]\n"
 
 
-async def test_a_cancel_does_not_wait_for_the_library_to_be_imported() -> None:
+async def test_a_cancel_does_not_wait_for_imports() -> None:
     code = (
         "import anyio, os, sys\n"
         "from engine.context.models import make_model\n"

@@ -1,9 +1,12 @@
-"""A reply with its statement written as a block is the same as one that calls: what counts, and what is left of it."""
+"""Statements written as blocks become calls: which text is a block, and how replies end."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import ast
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -18,8 +21,10 @@ from engine.context.model import (
     TextDelta,
     TokensUsed,
 )
-from engine.context.models.written_replies import with_written_statement
+from engine.context.models.written_replies import LONGEST_TAG, BlockReader, with_written_statement
 from engine.context.tail.results import CLOSING, OPENING
+from tests.support.block_reference import block_in
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +79,7 @@ ASKED = StatementAsked("6 * 7\n")
 MORE = StatementAsked("6 * 7\n", rest_left_out=True)
 
 
-async def test_the_text_before_streams_as_it_comes_and_the_block_becomes_the_call() -> None:
+async def test_text_before_a_block_streams_and_the_block_becomes_a_call() -> None:
     signals = await read(*said("Let ", "me ", f"look.\n{OPENING}\n6", f" * 7\n{CLOSING}\n"), USED, END)
     assert signals == [*said("Let ", "me ", "look.\n"), USED, ASKED, END]
 
@@ -114,7 +119,7 @@ async def test_what_counts_in_a_reply(signals: list[ModelSignal], found: list[Mo
     assert await read(*signals, calls_tools=calls_tools) == found
 
 
-async def test_a_block_that_is_not_closed_is_text_and_who_cannot_call_is_told_to_write_it_again() -> None:
+async def test_an_unclosed_block_is_text_and_a_model_without_tools_must_repeat() -> None:
     text = f"{OPENING}\nrm('everything"
     assert await read(*said(text), END) == [*said(text), END]
     shown, asked, ended = await read(*said(text), END, calls_tools=False)
@@ -125,7 +130,7 @@ async def test_a_block_that_is_not_closed_is_text_and_who_cannot_call_is_told_to
 
 
 @pytest.mark.parametrize(("calls_tools", "taken"), [(False, 3), (True, 5)])
-async def test_who_cannot_call_is_not_listened_to_any_longer_than_its_block(calls_tools: bool, taken: int) -> None:
+async def test_a_model_without_tools_is_cut_after_its_block(calls_tools: bool, taken: int) -> None:
     reply = Reply(*said(BLOCK, "\n", "The result is " + "made up " * 9, "for ever"), END)
     signals = [signal async for signal in with_written_statement(reply.stream(), calls_tools=calls_tools)]
     assert signals == [MORE, END]
@@ -165,3 +170,304 @@ async def test_however_a_reply_is_cut_it_means_the_same(
     # What is thought and counted after the block may come later than what ends the reply.
     spoken = [[signal for signal in signals if isinstance(signal, TextDelta | StatementAsked)] for signals in found]
     assert joined(spoken[0]) == joined(spoken[1])
+
+
+Found = tuple[str, str | None, bool]
+"""The text to show, the cell, and whether something followed it."""
+
+
+def found(pieces: Iterable[str]) -> Found:
+    reader = BlockReader()
+    shown = "".join(map(reader.read, pieces)) + reader.end()
+    return shown, reader.source, reader.has_rest
+
+
+def pieces_of(text: str, cuts: Sequence[int]) -> list[str]:
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+def block(source: str) -> str:
+    return f"{OPENING}{source}{CLOSING}"
+
+
+# --- what is a block --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        OPENING,
+        "<script type='text/x-python'>",
+        "<script type=text/x-python>",
+        "<SCRIPT TYPE='Text/X-Python'>",
+        '<script  id="a"\n type = "text/x-python"\tdefer >',
+        '<script title="a > b" type=" text/x-python ">',
+        "<script\r\ntype='text/x-python'>",
+        "<script type='text/x-python'" + " " * (LONGEST_TAG - 29) + ">",
+    ],
+)
+@pytest.mark.parametrize("closing", [CLOSING, "</SCRIPT>", "</script  \n>"])
+def test_a_tag_may_be_spelled_as_html_allows(opening: str, closing: str) -> None:
+    text = f"See: {opening}\n6 * 7\n{closing}\n"
+    assert found([text]) == found(text) == ("See: ", "6 * 7\n", False)
+
+
+@pytest.mark.parametrize(
+    ("written", "source"),
+    [
+        ("\n6 * 7\n", "6 * 7\n"),
+        ("6 * 7", "6 * 7"),
+        ("x = 1\ny = 2", "x = 1\ny = 2"),
+        ("", ""),
+        ("\n", ""),
+        ("\r\nx = 1\r\ny = 2\r\n", "x = 1\r\ny = 2\r\n"),
+        ("  \n\nif x:\n    y\n", "\nif x:\n    y\n"),
+        ("\nx = 1  # it's done\n", "x = 1  # it's done\n"),
+        ("\nprint('&lt;/script&gt;')\n", "print('&lt;/script&gt;')\n"),
+        ("\nwrite('a.html', '<script src=a.js></script>')\n", "write('a.html', '<script src=a.js></script>')\n"),
+        ('\np = """\n<b>\n</script>\n"""\n', 'p = """\n<b>\n</script>\n"""\n'),
+        ("\np = '''it\\'''s\n</script>\n'''\n", "p = '''it\\'''s\n</script>\n'''\n"),
+        ("\np = 'a\\\n</script>'\n", "p = 'a\\\n</script>'\n"),
+        ("\r\np = 'a\\\r\n</script>'\r\n", "p = 'a\\\r\n</script>'\r\n"),
+        ("\np = r'\\' + '</script>'\n", "p = r'\\' + '"),
+        ("\n```python\nx\n```\n", "```python\nx\n```\n"),
+        (f"\ntag = '{OPENING}'\n", f"tag = '{OPENING}'\n"),
+    ],
+)
+def test_the_cell_is_the_text_between_the_tags(written: str, source: str) -> None:
+    text = f"a{block(written)}"
+    assert found([text])[:2] == found(text)[:2] == ("a", source)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "\nprint('it is open\n",  # a string ends with its line, as in Python
+        '\np = """never closed\n',
+        "\nnot = \"python' at all\n",
+        "\n# a comment: don't stop\n",
+    ],
+)
+def test_where_quotes_do_not_match_the_first_closing_tag_counts(written: str) -> None:
+    text = f"a{block(written)}b{block('2')}"
+    assert found([text]) == found(text) == ("a", written.removeprefix("\n"), True)
+
+
+@pytest.mark.parametrize("rest", ["", " \n\t\n", "\r\n"])
+def test_space_after_a_block_is_nothing(rest: str) -> None:
+    assert found(block("1") + rest) == ("", "1", False)
+
+
+@pytest.mark.parametrize("rest", ["\nIt is 1.", block("2"), "\n```", "</script>", OPENING])
+def test_the_first_block_counts_and_what_follows_is_noticed(rest: str) -> None:
+    assert found(block("1") + rest) == found([block("1") + rest]) == ("", "1", True)
+
+
+# --- what is text -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no tag at all",
+        f"{OPENING}\nx = 1\n",
+        f"{OPENING}\nx = 1\n</script",
+        f"{OPENING}\nx = 1\n</ script>",
+        OPENING.replace("<", "&lt;") + "1" + CLOSING,
+        "<script>1</script>",
+        "<script type='text/javascript'>1</script>",
+        "<script type='text/python'>1</script>",
+        "<script type='text/x-python' / >1</script>",
+        "<script data-type='text/x-python'>1</script>",
+        "<script type='a' type='text/x-python'>1</script>",
+        "<script title=\" type='text/x-python' \">1</script>",
+        "< script type='text/x-python'>1</script>",
+        "<scripttype='text/x-python'>1</script>",
+        "<scripts type='text/x-python'>1</script>",
+        "<script type='text/x-python'" + " " * LONGEST_TAG + ">1</script>",
+        "a < b and <scr",
+        "``` <scr",
+        f"`{block('1')}`",
+        f"Write `{OPENING}` and `{CLOSING}`.",
+        f"``a ` {block('1')}``",
+        f"```python\n{block('1')}\n```",
+        f"```\n{block('1')}\n```\n",
+        f"~~~html\n{block('1')}\n~~~",
+        f"~~~ a `b`\n{block('1')}\n~~~",
+        f"  ````\n```\n{block('1')}\n````",
+        f"```\n``` not the end\n{block('1')}",
+        f"```\n~~~\n{block('1')}",
+        f"> ```\n> {block('1')}\n> ```\n",
+        f"> > ~~~ \n> > {block('1')}\n> > ~~~\n",
+        f"1. ```\n   {block('1')}\n   ```\n",
+        f"- > ```html\n  > {block('1')}\n  > ```\n",
+        f"```\n- ```\n> ```\n{block('1')}\n```\n",
+        f"``` {block('1')}\n",
+        f"~~~ {block('1')}\n",
+        f"<think>I could write {block('1')}</think> No.",
+        f"\n <THINK>\n{block('1')}",
+        f"<think>{block('1')}</thin>",
+    ],
+)
+def test_all_else_is_shown_as_it_is(text: str) -> None:
+    assert found([text]) == found(text) == (text, None, False)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "It`s open\n",
+        "`code` ",
+        "``a`b`` ",
+        "```python\nx\n```\n",
+        "```python\r\nx\r\n```  \r\n",
+        "~~~\nx\n~~~~\n",
+        "```not a fence``` ",
+        "1 ~~~\n",
+        "1.~~~\n",
+        "-```\n",
+        "> ```\n> x\n> ```\n",
+        "2) ```\n   x\n   ```\n",
+        "a ```\n",
+        "<script <b> ",
+        "<<",
+        "<script type='",
+        "<script type=",
+        "<script type='text/javascript'></script>\n",
+        f"<think>I could write {block('1')} or ```</think>\n",
+        "\n<think></think>",
+        "<think>it`s ```</think>",
+        "<think>\n```\nx = 1</think>\n",
+        "<th",
+        "a <think> ",
+    ],
+)
+def test_quotes_and_other_tags_before_a_block_do_not_hide_it(before: str) -> None:
+    text = before + block("1")
+    assert found([text]) == found(text) == (before, "1", False)
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+_PARTS = (
+    *(OPENING, CLOSING, "<script type='text/x-python'>", "<script a='", "<script ", "type=", "text/x-python", ">"),
+    *("<", "</", "<scr", "</scr", "ipt>", "`", "``", "```", "~~~", "\n", "\r\n", " ", "> ", "- ", "1. ", "\n> ```\n"),
+    *('"', "'", '"""', "'''", "\\", "#"),
+    *("<think>", "</think>", "<th", "</th", "a", "word ", "print(1)\n", "é☃", "=", "/"),
+)
+_BEGINNINGS = (
+    "",
+    "",
+    OPENING,
+    f"x\n{OPENING}",
+    f"```\n```\n{OPENING}",
+    f"`a` {OPENING}",
+    "<think>",
+    "> ```\n",
+    "1. ~~~",
+)
+_TEXTS = st.tuples(st.sampled_from(_BEGINNINGS), st.lists(st.sampled_from(_PARTS), max_size=30).map("".join)).map(
+    "".join
+)
+
+
+@pytest.mark.slow
+@examples(6)
+@given(text=_TEXTS, cuts=st.lists(st.integers(0, 400), max_size=12))
+def test_splitting_a_text_never_changes_the_result(text: str, cuts: list[int]) -> None:
+    whole = block_in(text)
+    assert found([text]) == found(pieces_of(text, cuts)) == found(text) == whole
+
+
+@examples(2)
+@given(text=_TEXTS)
+def test_nothing_is_lost_but_the_block_and_what_follows_it(text: str) -> None:
+    shown, source, has_rest = found([text])
+    assert text.startswith(shown)
+    if source is None:
+        assert (shown, has_rest) == (text, False)
+    else:
+        assert source in text[len(shown) :]
+
+
+@examples(2)
+@given(before=_TEXTS, source=st.sampled_from(("x = 1", "p = '</script>'", 'p = """\n</script>"""', "# it's\n1", "")))
+def test_a_block_on_its_own_line_is_found_after_plain_text(before: str, source: str) -> None:
+    before = before.replace("<", "").replace("```", "").replace("~~~", "") + "\n"
+    ast.parse(source)
+    assert found(before + block(f"\n{source}\n")) == (before, f"{source}\n", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("a <", "a "),
+        ("a <s", "a "),
+        ("a <sc", "a "),
+        ("a <st", "a <st"),
+        ("a <script", "a "),
+        ("a <script ty", "a "),
+        ("a <script, b", "a <script, b"),
+        ("a <script src='x'>", "a <script src='x'>"),
+        ("a <script of a play.", "a <script of a play."),
+        ("a <script " + "b " * LONGEST_TAG, "a <script " + "b " * LONGEST_TAG),
+        ("`<scr", "`<scr"),
+        ("<think", ""),
+        ("<think>\n<scr", "<think>\n<scr"),
+        ("a <thi", "a <thi"),
+        ("```", "```"),
+    ],
+)
+def test_text_is_held_back_only_while_it_may_be_a_tag(text: str, shown: str) -> None:
+    assert "".join(map(BlockReader().read, text)) == shown
+
+
+def test_no_tag_reaches_across_something_else() -> None:
+    reader = BlockReader()
+    assert (reader.read("a <scr"), reader.interrupt()) == ("a ", "<scr")
+    assert reader.read(f"ipt type='text/x-python'>1{CLOSING}") + reader.end() == f"ipt type='text/x-python'>1{CLOSING}"
+    assert reader.source is None
+
+
+def test_a_block_goes_on_after_something_else() -> None:
+    reader = BlockReader()
+    assert reader.read(f"{OPENING}x =") + reader.interrupt() + reader.read(f" 1{CLOSING}") + reader.end() == ""
+    assert reader.source == "x = 1"
+
+
+HOSTILE = {
+    "a string": lambda size: OPENING + "x = '" + "a" * size,
+    "openings": lambda size: OPENING * (size // len(OPENING)),
+    "quotes": lambda size: OPENING + '"' * size,
+    "escapes": lambda size: OPENING + "\\" * size + CLOSING,
+    "closings in a string": lambda size: OPENING + '"""' + CLOSING * (size // len(CLOSING)),
+    "values": lambda size: "<script a='" * (size // 11),
+    "names": lambda size: "<script " + "a " * (size // 2),
+    "long tags": lambda size: ("<script " + "a=b " * 29) * (size // 124),
+    "a run": lambda size: "`" * size,
+    "spans": lambda size: "``` ` " * (size // 6),
+    "beginnings": lambda size: "<" * size,
+    "beginnings of closings": lambda size: OPENING + "</script " * (size // 9),
+}
+
+
+@pytest.mark.parametrize("text", [make(5_000) for make in HOSTILE.values()], ids=HOSTILE)
+def test_a_hostile_text_is_read_like_any_other(text: str) -> None:
+    assert found(text) == found([text])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_a_megabyte_takes_time_in_its_length_alone(make: Callable[[int], str]) -> None:
+    def seconds(size: int) -> float:
+        text = make(size)
+        start = time.process_time()  # of this process alone, so that a busy machine changes little
+        found(text)
+        return time.process_time() - start
+
+    # Sixteen times where it is the square of the length.
+    assert seconds(1_000_000) < 8 * seconds(250_000) + 1
+    assert found(make(1_000_000)) == found([make(1_000_000)])

@@ -1,4 +1,4 @@
-"""What the model has not read yet of what happened by itself, and what it read before of handles that it follows."""
+"""News of the feed until a model has read them, and the history of followed handles."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_the_session_shows_by_itself_is_no_expansion() -> None:
     assert [item.obj_id for item in news.expansions] == ["view-1.1"]
 
 
-def test_a_rebuild_is_news_until_a_call_that_carried_it_begins_to_answer() -> None:
+def test_a_rebuild_is_news_until_a_call_with_it_answers() -> None:
     assert Log(RESTORED).texts == NEWS
     assert Log(RESTORED, RESTORED).texts == NEWS * 2
     assert Log(RESTORED).call(ANSWER).texts == ()
@@ -119,7 +119,7 @@ def test_what_came_while_a_model_was_answering_is_news_still(reply: Event) -> No
     assert Log(changed("one")).call(reply, meanwhile=(changed("two"),)).texts == ("two",)
 
 
-def test_in_a_log_of_version_1_the_end_of_a_call_says_all_and_a_stop_ends_what_was_answered() -> None:
+def test_version_1_logs_use_ends_of_calls_and_stops() -> None:
     assert Log(changed("one")).call_of_version_1(ANSWER).texts == ()
     assert Log(changed("one")).call_of_version_1().texts == ("one",)
     log = Log(changed("one"), ANSWER)
@@ -155,7 +155,7 @@ def test_what_a_rebuild_kept_from_acting_is_news() -> None:
     )
 
 
-def test_a_statement_that_failed_is_news_where_no_result_tells_of_it() -> None:
+def test_a_failed_statement_is_news_if_no_result_shows_it() -> None:
     failure = ExceptionInfo(type="ZeroDivisionError", message="division by zero")
     log = Log(ToolCall(tool_call_id=ToolCallId("asked"), tool="python", arguments={}))
     log.add(recorded(1, "asked"), ended("s1", status="error", exception=failure))
@@ -174,14 +174,14 @@ def test_more_than_is_kept_is_counted_until_it_is_read() -> None:
     assert (log.feed.news.items, log.feed.news.left_out) == ((), 0)
 
 
-def test_only_what_was_left_out_before_the_call_that_counted_it_is_read() -> None:
+def test_only_items_omitted_before_the_counted_call_are_read() -> None:
     log = Log(*(changed(str(number)) for number in range(KEPT_ITEMS + 3)))
     log.call(ANSWER, meanwhile=tuple(changed(f"during {number}") for number in range(KEPT_ITEMS + 2)))
     assert (len(log.feed.news.items), log.feed.news.left_out) == (KEPT_ITEMS, 2)
 
 
 @pytest.mark.parametrize(("chars", "kept"), [(1, KEPT_EXPANSIONS), (KEPT_EXPANSION_CHARS // 3, 2), (10**7, 1)])
-def test_what_statements_from_outside_have_shown_is_kept_or_counted_until_it_is_read(chars: int, kept: int) -> None:
+def test_outside_renders_are_kept_or_counted_until_read(chars: int, kept: int) -> None:
     log, shown = Log(), "x" * chars
     for number in range(100):
         log.add(recorded(number, f"outside-{number}"), shown_by(number, shown))
@@ -192,7 +192,7 @@ def test_what_statements_from_outside_have_shown_is_kept_or_counted_until_it_is_
     assert ([item.obj_id for item in news.expansions], news.expansions_left_out) == (["view-100.1"], 0)
 
 
-def test_what_was_read_of_a_handle_is_its_history_until_it_is_shown_again() -> None:
+def test_read_changes_are_history_until_the_handle_is_shown() -> None:
     log = Log(showing("view-1.1"), changed("one"), changed("other", "view-1.2"), RESTORED)
     assert log.feed.news.earlier == ()
     log.call(ANSWER)
@@ -205,7 +205,7 @@ def test_what_was_read_of_a_handle_is_its_history_until_it_is_shown_again() -> N
     assert log.feed.news.earlier == (FeedItem("view-1.2", "other"),)
 
 
-def test_a_change_that_a_later_render_shows_is_news_once_and_no_history() -> None:
+def test_a_change_that_a_later_render_shows_has_no_history() -> None:
     log = Log(changed("one"), showing("view-1.1"))
     assert log.texts == ("one",)
     assert log.call(ANSWER).feed.news.earlier == ()

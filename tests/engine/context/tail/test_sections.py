@@ -1,4 +1,4 @@
-"""The tail: never over its budget, exact, the table of handles its floor, its sections never at each other's cost."""
+"""The tail is exact and within its budget; its sections share the budget by rank."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.context.tail.section_parts import Block, Surface, Table, blocks
-from engine.context.tail.sections import HISTORY_TOKENS, TailState, assemble
+from engine.context.tail.section_parts import HISTORY_TOKENS, Block, Surface, Table, blocks
+from engine.context.tail.sections import TailState, assemble
 from engine.context.tail.timeline import Policy
 from engine.core.tokens import count
+from engine.files.group import GroupHandle
+from engine.files.rendered import RenderedView
 from engine.files.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement
 from tests.support.boards import Desk
 from tests.support.examples import examples
@@ -126,7 +128,7 @@ _BUDGETS = st.one_of(st.integers(1, 300), st.integers(1, 5_000), st.integers(1, 
 
 @examples(1)
 @given(_STATES, _BUDGETS)
-def test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget(state: TailState, budget: int) -> None:
+def test_a_tail_is_exact_and_within_its_budget(state: TailState, budget: int) -> None:
     tail = assemble(state, budget, count)
     assert tail.tokens == count(tail.text) <= budget
     assert sum(tail.sections.values()) == tail.tokens
@@ -138,7 +140,7 @@ def test_whatever_there_is_to_tell_the_tail_is_exact_and_never_over_its_budget(s
 @given(
     st.lists(_row(), min_size=1, max_size=40, unique_by=lambda row: row.obj_id), _NEWS, _SURFACES, st.integers(16, 600)
 )
-def test_the_table_is_the_floor_and_says_how_many_are_left_out(
+def test_the_table_is_the_minimum_and_counts_omitted_rows(
     rows: list[HandleRow], news: News, groups: tuple[Surface, ...], budget: int
 ) -> None:
     tail = assemble(TailState(rows=tuple(rows), news=news, groups=groups), budget, count)
@@ -182,7 +184,7 @@ def test_blocks_are_whole_and_what_has_no_room_is_named() -> None:
     assert blocks("Groups:\n", wanted, 5, count).text == ""
 
 
-def test_blocks_that_are_only_counted_are_counted_whatever_the_names_of_the_others() -> None:
+def test_counted_blocks_are_counted_whatever_names_others_have() -> None:
     wanted = [Block(f"view-{number}", "n" * 300 + str(number), "word " * 900 + "\n") for number in range(14)]
     part = blocks("Shown:\n", wanted[:1], 4_000, count, older=3, advice="; show(NAME)")
     assert part.text == f"Shown:\n{wanted[0].text}... 3 not shown for want of room; show(NAME)\n"
@@ -225,7 +227,7 @@ def _rows(number: int) -> list[HandleRow]:
     return [replace(base, name=f"h{index}", obj_id=f"view-{index}") for index in range(number)]
 
 
-def test_a_cut_table_keeps_what_changed_then_what_runs_then_the_newest() -> None:
+def test_a_cut_table_keeps_changed_then_running_then_newest() -> None:
     rows = _rows(100)
     rows[3] = replace(rows[3], changed=True)
     rows[5] = replace(rows[5], mode="running")
@@ -240,7 +242,7 @@ def test_at_the_smallest_budget_the_number_of_handles_is_left() -> None:
     assert _tail(_rows(1000), _news(FeedItem("view-1", "changed")), 16) == "... 1000 more handles\n"
 
 
-def test_a_small_feed_is_shown_beside_a_table_that_has_to_be_cut() -> None:
+def test_a_small_feed_fits_beside_a_cut_table() -> None:
     text = _tail(_rows(500), _news(FeedItem("view-1", "2 lines changed")), 300)
     assert text.startswith("Changed since your last statement:\nh1: 2 lines changed\nHandles")
     assert text.splitlines()[-1].startswith("... ")
@@ -257,7 +259,7 @@ def test_changes_without_room_are_counted_and_the_newest_kept() -> None:
     assert lines[1] == f"... {65 - len(shown)} changes not shown for want of room"
 
 
-def test_a_delta_whose_diff_does_not_fit_is_shown_by_its_summary() -> None:
+def test_a_delta_that_does_not_fit_becomes_its_summary() -> None:
     text = _tail([], _news(FeedItem("view-1", "many lines changed\n" + "+x\n" * 500)), 100)
     assert text == "Changed since your last statement:\nview-1: many lines changed\n"
 
@@ -284,7 +286,7 @@ def test_a_thousand_handles_stay_within_any_budget(tmp_path: Path, budget: int) 
     assert tail.text.splitlines()[-1].endswith("more handles")
 
 
-def test_what_was_read_of_a_handle_that_runs_stands_below_what_is_new() -> None:
+def test_history_of_running_handles_follows_new_changes() -> None:
     rows = [replace(row, mode="running") for row in _rows(2)]
     earlier = (
         FeedItem("view-1", "2 lines changed"),
@@ -308,3 +310,106 @@ def test_a_history_takes_little() -> None:
     tail = assemble(TailState(rows=tuple(rows), news=News(earlier=earlier)), 16_000, count)
     assert 200 < tail.sections["feed"] <= HISTORY_TOKENS
     assert "h59: 59 lines changed" in tail.text
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    for name in "abc":
+        desk.write(f"{name}.py", f"text of {name}\n" * 3)
+    desk.run("a, b, c = (view(f'{name}.py', freq='Sync') for name in 'abc')")
+    return desk
+
+
+def test_a_group_in_a_result_is_named_and_a_changed_one_shown(desk: Desk) -> None:
+    desk.run("g = group(a, b, lod=0)")
+    assert "As results show them: g (statement 2)\n" in desk.tail()
+    desk.write("a.py", "something else\n")
+    desk.tick()
+    tail = desk.tail()
+    assert "Groups, as they are now:\ng (group of a, b):\n# a: a.py: 1 line\n1\tsomething else\n# b: b.py" in tail
+    desk.run("show(g)")
+    assert "As results show them: g (statement 3)\n" in desk.tail()
+
+
+def test_a_cut_group_is_not_rendered_again_beside_its_result(desk: Desk) -> None:
+    desk.run("g = group(a, b, lod=0)")
+    desk.run("g.SetTokens(40)")
+    assert "As results show them: g (statement 2)\n" in desk.tail()
+    desk.run("g.SetLod(1)")
+    assert "As results show them: g (statement 2)\n" in desk.tail()
+    # What its members are now it has to tell, and whoever gives it more wants to see that.
+    desk.write("a.py", "something else\n")
+    desk.tick()
+    assert "Groups, as they are now:\ng (group of a, b):\n" in desk.tail()
+    desk.run("h = group(a, b, lod=0, tokens=30)")
+    desk.run("h.SetTokens(300)")
+    assert "h (group of a, b):\n# a: a.py" in desk.tail()
+
+
+def test_an_inner_group_is_shown_by_its_outer_unless_pinned(desk: Desk) -> None:
+    desk.run("inner = group(a, lod=0); g = group(inner, lod=0); inner.SetTokens(300)")
+    desk.tick()
+    assert "inner (group" not in desk.tail()
+    desk.run("pin(inner, 'the task')")
+    assert "inner (group of a; pinned: the task)" in desk.tail() or "inner (statement 2)" in desk.tail()
+
+
+def test_pinned_come_first_then_changed_then_last_used(desk: Desk) -> None:
+    desk.run("x = group(a, lod=0)")
+    desk.run("y = group(b, lod=0)")
+    desk.run("z = group(c, lod=0); pin(x, 'why')")
+    for name in "abc":
+        desk.write(f"{name}.py", "other\n")
+    desk.tick()
+    tail = desk.tail()
+    places = [tail.index(f"{name} (group of") for name in ("x", "z", "y")]
+    assert places == sorted(places)
+
+
+def test_with_little_room_a_summary_is_rendered_smaller(desk: Desk) -> None:
+    for name in "abc":
+        desk.write(f"{name}.py", f"def function_of_{name}(): pass\n" * 300)
+    desk.run("g = group(a, b, c, lod=0)")
+    for name in "abc":
+        desk.write(f"{name}.py", f"def another_of_{name}(): pass\n" * 300)
+    desk.tick()
+    tail = desk.tail(600)
+    assert count(tail) <= 600
+    assert "g (group of a, b, c):\n# a: a.py" in tail
+
+
+def test_a_pinned_view_is_shown_unless_a_result_shows_it(desk: Desk) -> None:
+    desk.run("pin(a, 'the bug')")
+    assert "Pinned:\na (a.py; pinned: the bug), as the result of statement 1 shows it\n" in desk.tail()
+    assert "text of a" not in desk.tail()
+    desk.write("a.py", "something else\n")
+    desk.tick()
+    assert "a (a.py; pinned: the bug):\n1\tsomething else\n" in desk.tail()
+    desk.run("unpin(a)")
+    assert "Pinned" not in desk.tail()
+
+
+def test_a_group_without_room_is_shortened_until_it_changes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.run("g = group(a, b, c, lod=0)")
+    desk.write("a.py", "something else\n" * 20)
+    desk.tick()
+    desk.tail()
+    rooms: list[int] = []
+    render = GroupHandle.Render
+
+    def counted(self: GroupHandle, lod: int | None = None, tokens: int | None = None) -> RenderedView:
+        if tokens is not None:
+            rooms.append(tokens)
+        return render(self, lod, tokens)
+
+    monkeypatch.setattr(GroupHandle, "Render", counted)
+    first = desk.tail(200)
+    assert "g (group of a, b, c):\n# a: a.py" in first
+    assert len(rooms) == 1
+    assert desk.tail(200) == first
+    assert len(rooms) == 1
+    desk.write("b.py", "new\n")
+    desk.tick()
+    desk.tail()
+    assert "1\tnew" in desk.tail(200)

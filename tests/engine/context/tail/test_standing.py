@@ -1,17 +1,21 @@
-"""What results of the View show of handles, and which of these renders are out of date: told by the events alone."""
+"""Renders in results: which are out of date, and which rewrites pay."""
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.context.tail.results import result_text
-from engine.context.tail.standing import Standing
+from engine.context.tail.standing import SHARE, Rewrite, Standing, choose_rewrites
 from engine.core.execution import Display
 from engine.core.ids import EventId, ExecutionId, ObjId, Seq, StatementId, ToolCallId
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation, ResultRerendered, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.nodes import GroupRecomputed, MethodCalled
+from tests.support.examples import examples
 
 
 def display(obj_id: str, text: str = "text\n", *, given: bool = False) -> Display:
@@ -62,7 +66,7 @@ class Path:
         return [(each.result.statement, dict(each.places)) for each in self.standing.outdated()]
 
 
-def test_a_render_stands_from_its_result_on_until_a_condensation_takes_that() -> None:
+def test_a_render_lasts_until_a_condensation_removes_it() -> None:
     path = Path()
     path.shows(1, display("view-1.1"), result=False)
     assert path.renders == []
@@ -74,7 +78,7 @@ def test_a_render_stands_from_its_result_on_until_a_condensation_takes_that() ->
     assert path.renders == []
 
 
-def test_what_is_run_from_outside_and_what_never_got_a_result_stands_nowhere() -> None:
+def test_outside_runs_and_missing_results_have_no_renders() -> None:
     path = Path()
     path.shows(1, display("view-1.1"), asked=False)
     path.calls("SetTokens", "view-1.1")
@@ -82,7 +86,7 @@ def test_what_is_run_from_outside_and_what_never_got_a_result_stands_nowhere() -
     assert path.outdated == []
 
 
-def test_a_new_policy_or_place_puts_the_last_render_out_of_date_and_content_does_not() -> None:
+def test_new_policies_and_positions_outdate_a_render_but_content_does_not() -> None:
     for method, expected in (("SetTokens", [(1, {1: 0})]), ("SetLod", [(1, {1: 0})]), ("Scroll", [(1, {1: 0})])):
         path = Path()
         path.shows(1, display("view-1.2"), display("view-1.1"))
@@ -95,7 +99,7 @@ def test_a_new_policy_or_place_puts_the_last_render_out_of_date_and_content_does
         assert path.outdated == ([] if method == "Scroll" else [(1, {1: 2})])
 
 
-def test_only_a_policy_that_changed_after_the_content_makes_a_render_merely_old() -> None:
+def test_only_a_policy_change_after_the_content_is_old_policy() -> None:
     path = Path()
     path.shows(1, display("group-1.1"))
     path.calls("SetTokens", "group-1.1")
@@ -127,3 +131,71 @@ def test_a_new_render_is_as_good_as_a_first_one() -> None:
     assert path.renders == []
     path.add(ResultRerendered(tool_call_id=ToolCallId("c1"), statement=1, text="", displays=renders))
     assert path.renders == []
+
+
+ROOM = 10**9
+
+
+def chosen(
+    rewrites: dict[int, int], costs: list[int], kept: int, room: int = ROOM, *, always: bool = False
+) -> list[int]:
+    """The places of what is carried out."""
+    found = choose_rewrites([Rewrite(*each) for each in rewrites.items()], costs, kept, room, at_any_price=always)
+    return [rewrite.place for rewrite in found]
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(4_995, [1]), (5_000, []), (9_999, [])])
+def test_a_break_must_save_a_fifth_of_the_tokens_behind_it(behind: int, expected: list[int]) -> None:
+    costs = [10, 2_000, 5, behind - 5]
+    assert chosen({1: 1_000}, costs, 4) == expected
+    assert chosen({1: 1_000}, costs, 4, always=True) == [1]
+
+
+def test_what_the_call_before_was_not_sent_is_changed_anyway() -> None:
+    costs = [10, 2_000, 50_000]
+    assert chosen({1: 1_990}, costs, 1) == [1]
+    assert chosen({1: 1_990}, costs, 0) == [1]
+    assert chosen({1: 1_990}, costs, 2) == [1], "nothing is behind it that was sent before"
+    assert chosen({1: 1_990}, costs, 3) == []
+
+
+def test_a_break_that_pays_includes_all_rewrites_behind_it() -> None:
+    costs = [10, 1_000, 300, 1_000, 300, 1_000, 5_500]
+    assert chosen({1: 500, 3: 500, 5: 500}, costs, 7) == [1, 3, 5]
+    assert chosen({1: 500, 3: 500}, costs, 7) == []
+    # Of several places that pay it is the one that saves most.
+    costs = [10, 1_000, 3_000, 1_000, 3_000, 1_000, 1_000]
+    assert chosen({1: 500, 3: 500, 5: 500}, costs, 7) == [5]
+    assert chosen({1: 400, 3: 100, 5: 100}, costs, 7) == [3, 5]
+
+
+def test_growing_rewrites_need_a_break_and_room() -> None:
+    costs = [10, 100, 100, 1_000]
+    assert chosen({1: 300, 2: 300}, costs, 0) == [1, 2]
+    assert chosen({1: 300, 2: 300}, costs, 0, room=1_500) == [1]
+    assert chosen({1: 300, 2: 300}, costs, 0, room=1_500, always=True) == [1]
+    assert chosen({1: 300, 3: 10}, costs, 0, room=100) == [3]
+    assert chosen({1: 300}, costs, 4) == []
+
+
+COSTS = st.lists(st.integers(1, 60_000), min_size=1, max_size=30)
+
+
+@examples(1)
+@given(COSTS, st.data())
+def test_rewrites_save_tokens_and_fit_the_room(costs: list[int], data: st.DataObject) -> None:
+    places = sorted(data.draw(st.sets(st.integers(0, len(costs) - 1))))
+    rewrites = {place: data.draw(st.integers(1, 60_000)) for place in places}
+    kept, room = data.draw(st.integers(0, len(costs))), data.draw(st.integers(-1_000, 2_000_000))
+    found = chosen(rewrites, costs, kept, room)
+    after = [rewrites[place] if place in found else cost for place, cost in enumerate(costs)]
+    assert sum(after) <= max(room, sum(costs))
+    early = [place for place in found if place < kept]
+    if early:
+        # What is saved in the cached part, against what of it has to be read anew.
+        shrunk = [
+            rewrites[place] if place >= early[0] and place in rewrites else cost for place, cost in enumerate(costs)
+        ]
+        assert SHARE * (sum(costs[:kept]) - sum(shrunk[:kept])) > sum(shrunk[early[0] + 1 : kept])
+    assert set(found) >= {place for place in places if place >= kept and rewrites[place] <= costs[place]}
+    assert chosen(rewrites, costs, kept, room) == found

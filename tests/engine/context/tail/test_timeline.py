@@ -1,4 +1,4 @@
-"""The timeline section: what condensation took, in order, with calls as they would be written now."""
+"""The timeline section: condensed statements with calls as they would be written now."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(source: str, *handles: MadeHandle, **policies: Policy) -> str:
 # --- one statement ---------------------------------------------------------------------------------------------------
 
 
-def test_a_superseded_call_stands_commented_out_above_the_one_that_has_its_effect_now() -> None:
+def test_a_superseded_call_is_commented_above_its_replacement() -> None:
     source = 'foo_cs_file = open("~/Foo.cs")\nfoo_cs = view(foo_cs_file, pos=0, tokens=2000)\n'
     assert written(source, made(2, "foo_cs", "SetLod", "SetTokens")) == (
         'foo_cs_file = open("~/Foo.cs")\n'
@@ -69,7 +69,7 @@ def test_arguments_that_nothing_has_changed_stay_as_they_are_written(source: str
     ]
 
 
-def test_a_group_is_written_with_the_members_that_it_has_now() -> None:
+def test_a_group_is_written_with_its_current_members() -> None:
     group = Policy("work", {**NOW, "freq": '"Sync"'}, ("foo", '"src/**"'))
     handle = made(1, "work", "Add", "Run", obj_id="group-1.1")
     lines = written("work = group(foo, tokens=900)", handle, work=group).splitlines()
@@ -78,7 +78,7 @@ def test_a_group_is_written_with_the_members_that_it_has_now() -> None:
     assert written("work = group(foo)", handle, work=nameless).splitlines()[0].startswith("# line 1: work is now at ")
 
 
-def test_what_shares_a_line_with_a_superseded_call_gets_one_of_its_own() -> None:
+def test_code_on_the_line_of_a_superseded_call_moves() -> None:
     source = "x = 'é'; foo = view('a');  bar = view('b') ; y = 2  # why"
     handles = (made(1, "foo", "SetLod"), made(1, "bar", "SetLod", obj_id="view-1.2", until=1))
     assert written(source, *handles) == (
@@ -122,7 +122,7 @@ def test_a_comment_stands_above_the_statement_that_it_is_about() -> None:
     assert ast.unparse(ast.parse(written(source, made(5, "foo", "SetLod")))) == ast.unparse(ast.parse(source))
 
 
-def test_a_handle_that_is_gone_or_has_another_name_is_no_longer_assigned() -> None:
+def test_a_deleted_or_renamed_handle_is_not_assigned() -> None:
     gone = PastStatement(index=1, source="foo = view('a')", made=(made(),))
     assert as_it_is_now(gone, {}) == "# line 1: foo is gone\nfoo = view('a')"
     assert written("foo = view('a')", made(1, "foo", "SetLod"), foo=Policy("bar", NOW)).startswith(
@@ -207,7 +207,7 @@ def test_statements_stand_in_their_order_with_what_became_of_them() -> None:
     )
 
 
-def test_where_room_is_short_the_newest_are_kept_and_a_long_one_is_cut() -> None:
+def test_with_little_room_the_newest_are_kept_and_cut() -> None:
     ran = [
         *(statement(number) for number in range(1, 40)),
         statement(40, "long = 1\n" + "y = 2\n" * 200),
@@ -276,7 +276,7 @@ def called(method: str, obj_id: str = "view-1.1") -> MethodCalled:
     return MethodCalled(obj_id=ObjId(obj_id), obj_type="view", method=method)
 
 
-def test_what_a_condensation_takes_is_past_and_says_which_handles_it_made() -> None:
+def test_a_condensed_statement_is_past_with_its_handles() -> None:
     path = Path()
     node = NodeMade(obj_id=ObjId("view-1.1"), obj_type="view", statement=1, line=1, name="a")
     first = path.ran(1, "a = view('a.py')", node)
@@ -294,7 +294,7 @@ def test_what_a_condensation_takes_is_past_and_says_which_handles_it_made() -> N
     assert path.fold.newest()[1].ended == "error: OSError: no; left out of the namespace"
 
 
-def test_a_statement_that_was_not_run_says_so_and_another_programs_call_is_none() -> None:
+def test_an_unrun_statement_says_so_and_foreign_calls_are_omitted() -> None:
     path = Path()
     ids: list[EventId] = []
     for number, tool in zip(numbers(1), ("python", "grep"), strict=False):
@@ -306,7 +306,7 @@ def test_a_statement_that_was_not_run_says_so_and_another_programs_call_is_none(
     assert [(each.source, each.ended) for each in path.fold.newest()] == [("x", "not run")]
 
 
-def test_what_is_sent_of_very_many_and_very_long_statements_is_bounded() -> None:
+def test_many_long_statements_are_bounded() -> None:
     path = Path()
     for index in range(1, 40):
         ids = path.ran(index, "y = 1\n" * 1_000)

@@ -1,4 +1,4 @@
-"""Enforcement is complete, cheap, says whom to blame, and a new property joins it by one class and one line."""
+"""Enforcement is complete, linear, and names the violated property; new properties join in one place."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_fifth_property_is_one_class_and_one_line() -> None:
     assert with_fifth.enforced().corrections == (Correction("QuestionsAreAnswered", 1),)
 
 
-def test_an_orderly_view_is_read_without_enforcing_and_each_entry_is_watched_once(
+def test_an_orderly_view_is_read_without_enforcement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     enforced = list[int]()

@@ -1,4 +1,4 @@
-"""The session's View over a real log: bad condensations are refused, and a log from elsewhere cannot poison it."""
+"""The session's View over a real log: bad condensations are refused, and foreign logs are repaired."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "bad", "reason", "kept"), BAD)
-def test_a_condensation_that_splits_a_unit_is_refused_and_nothing_is_written(
-    words: str, bad: Event, reason: str, kept: str
-) -> None:
+def test_a_condensation_that_splits_a_unit_is_refused(words: str, bad: Event, reason: str, kept: str) -> None:
     del kept
     log, fold, written = _appended(words)
     before = (len(log), len(written), fold.view.events, fold.view.indices)
@@ -68,7 +66,7 @@ def test_a_condensation_that_splits_a_unit_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("words", "bad", "reason", "kept"), BAD)
-def test_the_same_from_elsewhere_gives_a_well_formed_view_and_one_warning(
+def test_a_bad_condensation_from_elsewhere_gives_one_warning(
     words: str, bad: Condensation, reason: str, kept: str
 ) -> None:
     del reason
@@ -95,7 +93,7 @@ def test_the_same_from_elsewhere_gives_a_well_formed_view_and_one_warning(
         (condensation("e0", at=0), "a summary and its offset go together"),
     ],
 )
-def test_a_condensation_that_can_never_be_right_is_refused_with_its_reason(bad: Event, reason: str) -> None:
+def test_an_impossible_condensation_is_refused_with_its_reason(bad: Event, reason: str) -> None:
     log, _, written = _appended("m a:b1:t1 o:t1")
 
     with pytest.raises(InvalidEventError, match=reason):
@@ -120,16 +118,14 @@ def test_an_event_forgotten_before_is_not_in_the_view() -> None:
         ("m a:b1:t1", 9, "e0 e2-summary e1", "ToolCallMatching"),
     ],
 )
-def test_a_summary_inside_a_unit_from_elsewhere_moves_before_it_with_a_warning(
-    words: str, at: int, kept: str, name: str
-) -> None:
+def test_a_foreign_summary_inside_a_unit_moves_before_it(words: str, at: int, kept: str, name: str) -> None:
     _, fold = _loaded(words, condensation("", summary="s", at=at))
 
     assert ids(fold.view.events) == ids(fold.view.ready(open_run=True)) == tuple(kept.split())
     assert fold.warning == EnforcementWarning((Correction(name, 1),))
 
 
-def test_an_event_from_elsewhere_with_the_id_of_a_summary_is_not_taken_for_it() -> None:
+def test_a_foreign_event_with_a_summary_id_is_not_the_summary() -> None:
     fold = ViewFold()
     impostor, *pair = log_of("m0 a1:b1:t1 o1:t1")
     for event in (replace(impostor, event_id=EventId("c3-summary")), *pair, condensation("", seq=3, summary="s", at=2)):
@@ -157,7 +153,7 @@ def test_a_condensation_between_indices_is_taken(words: str, good: Event, kept: 
     assert fold.warning is None
 
 
-def test_a_summary_may_stand_where_a_message_between_two_units_stood() -> None:
+def test_a_summary_may_replace_a_message_between_two_units() -> None:
     log, fold, _ = _appended("a:b1:t1+ o:t1 m a:b2:t2 o:t2")
     log.append(condensation("e2", summary="s", at=2))
 
@@ -179,7 +175,7 @@ def test_only_condensations_are_judged_here() -> None:
     assert [fold.refusal(event) for event in log_of("m a:b1:t1 o:t9 x r")] == [None] * 5
 
 
-def test_a_call_of_the_open_run_survives_a_condensation_and_is_answered_after_it() -> None:
+def test_an_open_call_survives_a_condensation() -> None:
     log, fold, _ = _appended("m m a:b1:t1")
     log.append(condensation("e0", summary="s", at=0))
     assert ids(fold.view.events) == ("e3-summary", "e1", "e2")
@@ -207,7 +203,7 @@ def test_a_bad_condensation_does_not_poison_what_comes_after_it() -> None:
         ("e2 e3 e5", "e0 e1 e10-summary e6 e7 e8 e9"),
     ],
 )
-def test_a_summary_stays_beside_a_bad_cut_that_one_end_of_which_was_an_index(forgotten: str, kept: str) -> None:
+def test_a_summary_stays_beside_a_half_bad_cut(forgotten: str, kept: str) -> None:
     offset = 3 if forgotten.startswith("e2 e4") else 2
     _, fold = _loaded(
         "a:b0:t0+ o:t0 m a:b1:t1 o:t1 m a:b2:t2 o:t2 m m", condensation(forgotten, summary="s", at=offset)
@@ -224,9 +220,7 @@ def test_a_summary_stays_beside_a_bad_cut_that_one_end_of_which_was_an_index(for
         pytest.param("a:b:t o:t o:t m m", "e1 e3", 1, "e5-summary e0 e2 e4", id="beside a safe cut"),
     ],
 )
-def test_a_summary_never_stands_in_a_pair_that_only_a_bad_cut_has_made(
-    words: str, forgotten: str, at: int, kept: str
-) -> None:
+def test_a_summary_never_splits_a_pair_made_by_a_cut(words: str, forgotten: str, at: int, kept: str) -> None:
     _, fold = _loaded(words, condensation(forgotten, summary="s", at=at))
 
     assert ids(fold.view.events) == ids(fold.view.ready()) == tuple(kept.split())
@@ -234,7 +228,7 @@ def test_a_summary_never_stands_in_a_pair_that_only_a_bad_cut_has_made(
 
 
 @pytest.mark.parametrize("beyond", [4, 2**63 - 1, 2**63, 2**64 - 1, 2**70])
-def test_a_summary_from_elsewhere_far_behind_the_end_stands_at_the_end(beyond: int) -> None:
+def test_a_foreign_summary_past_the_end_is_at_the_end(beyond: int) -> None:
     _, fold = _loaded("m m", condensation("e0", summary="s", at=beyond))
 
     assert ids(fold.view.events) == ("e1", "e2-summary")
@@ -247,7 +241,7 @@ def test_the_warning_sums_up_what_several_condensations_cost() -> None:
     assert fold.warning == EnforcementWarning((Correction("ToolCallMatching", 2),))
 
 
-def test_a_loaded_log_without_condensations_warns_of_what_a_model_will_not_get() -> None:
+def test_a_loaded_log_warns_of_removed_entries() -> None:
     _, fold = _loaded("m o:t9 a:b1:t1 o:t1 o:t1 x")
 
     assert ids(fold.view.ready()) == ("e0", "e2", "e3")
@@ -279,7 +273,7 @@ def test_a_rebuilt_fold_equals_the_live_one_after_every_event() -> None:
     assert ids(live.view.events) == ids(reference.appended(written)) == ("e7",)
 
 
-def test_a_result_that_is_rendered_anew_keeps_its_place_in_its_loop_and_can_be_forgotten_with_it() -> None:
+def test_a_rerendered_result_keeps_its_place_in_its_loop() -> None:
     log, fold, _ = _appended(LOOP)
     generation = fold.view.generation
     indices = fold.view.indices
@@ -295,7 +289,7 @@ def test_a_result_that_is_rendered_anew_keeps_its_place_in_its_loop_and_can_be_f
 
 
 @pytest.mark.parametrize("words", ["m", BATCH])
-def test_a_new_render_of_no_result_is_refused_and_from_elsewhere_it_is_skipped(words: str) -> None:
+def test_a_render_of_no_result_is_refused_or_skipped(words: str) -> None:
     bad = ResultRerendered(tool_call_id=ToolCallId("t9"), statement=1, text="x")
     log, fold, written = _appended(words)
     with pytest.raises(InvalidEventError, match="the View has no result of t9"):

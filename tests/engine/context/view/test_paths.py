@@ -1,4 +1,4 @@
-"""A path may end after any result: its View is whole, because properties judge the path, and need no index there."""
+"""The View of a path is whole, wherever the path was cut after a result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def branched(log: Sequence[Event], before: int) -> list[Event]:
 
 @pytest.mark.parametrize("rule", BoundaryRule)
 @pytest.mark.parametrize("thinks", [1, 2, 3, 9])
-def test_a_thinking_loop_that_was_cut_after_any_of_its_results_is_whole(thinks: int, rule: BoundaryRule) -> None:
+def test_a_thinking_loop_cut_after_any_result_is_whole(thinks: int, rule: BoundaryRule) -> None:
     log = thinking_loop(6, thinks)
     for before in range(1, len(log) + 1, 2):
         view = View.from_events(path_of(branched(log, before)), rule)
@@ -75,7 +75,7 @@ def ends(log: Sequence[Event]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_reading_of_a_path_equals_the_reference_wherever_it_was_cut(seed: int) -> None:
+def test_every_reading_of_a_cut_path_equals_the_reference(seed: int) -> None:
     log = random_log(Random(seed), 60)
     for before in ends(log):
         assert difference(path_of(branched(log, before))) is None

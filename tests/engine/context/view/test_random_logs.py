@@ -1,4 +1,4 @@
-"""Properties of the View over random logs: safe cuts, greatest and order-free enforcement, and the reference."""
+"""Random logs: safe cuts, greatest and order-independent enforcement, and the reference."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_reading_equals_the_reference_after_every_event(log: list[Event]) 
 
 @examples(1.2)
 @given(logs(24))
-def test_cutting_between_any_two_indices_and_inserting_at_any_keeps_every_property(log: list[Event]) -> None:
+def test_cuts_and_insertions_at_indices_keep_every_property(log: list[Event]) -> None:
     before = View.from_events(log).ready()
     assume(answers_follow(before))
     indices = indices_of(before)
@@ -64,7 +64,7 @@ def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
 
 @examples(1.2)
 @given(logs(14), st.booleans())
-def test_what_is_ready_is_the_greatest_set_in_which_the_properties_hold(log: list[Event], open_run: bool) -> None:
+def test_ready_entries_are_the_greatest_valid_set(log: list[Event], open_run: bool) -> None:
     view = View.from_events(log)
 
     assert ids(view.ready(open_run=open_run)) == ids(reference.greatest(view.events, log, open_run))
@@ -127,7 +127,7 @@ def test_appending_anything_but_a_condensation_never_removes(log: list[Event]) -
 
 @examples(1.2)
 @given(logs(60))
-def test_an_index_once_closed_by_events_before_it_is_never_opened(log: list[Event]) -> None:
+def test_a_closed_index_is_never_opened_again(log: list[Event]) -> None:
     view = View()
     for event in log:
         length, before = len(view), view.indices
@@ -138,7 +138,7 @@ def test_an_index_once_closed_by_events_before_it_is_never_opened(log: list[Even
 
 @examples(1.2)
 @given(logs(60), st.randoms(use_true_random=False))
-def test_a_condensation_that_is_not_refused_keeps_the_view_well_formed(log: list[Event], random: Random) -> None:
+def test_an_accepted_condensation_keeps_the_view_well_formed(log: list[Event], random: Random) -> None:
     fold = ViewFold()
     for event in log:
         fold.apply(event)
@@ -174,7 +174,7 @@ def test_a_run_of_the_fuzzer_finds_no_difference(events: int, capsys: pytest.Cap
     assert f"seed 1: {events:,}"[:11] in capsys.readouterr().out
 
 
-def test_the_fuzzer_stops_at_a_difference_and_prints_the_smallest_log(
+def test_the_fuzzer_prints_the_smallest_differing_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reference, "without_duplicates", list)

@@ -1,4 +1,4 @@
-"""The View agrees with every vector, appended and enforced, and with the examples of the published rule."""
+"""The View agrees with every vector, and with the examples of the published rule."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_published_matching_example_filters_the_orphan_and_closes_nothing() 
     assert view.observation_tool_call_ids == {"t1"}
 
 
-def test_the_published_loop_ends_only_at_an_event_that_is_neither_call_nor_result() -> None:
+def test_a_published_loop_ends_at_other_events_only() -> None:
     log = log_of("m0 a1:b1:t1+ o1:t1 a2:b2:t2+ o2:t2 m5")
 
     assert _indices(log, BoundaryRule.POSITIONS) == (0, 5, 6)

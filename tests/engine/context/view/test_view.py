@@ -1,4 +1,4 @@
-"""What enters the View, what it tells, and that nobody changes it from outside."""
+"""Entries of the View, and answers that later events do not change."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_summary_comes_from_a_condensation_alone() -> None:
     assert view.events == ()
 
 
-def test_a_summary_carries_the_text_and_the_stamp_of_its_condensation() -> None:
+def test_a_summary_has_its_condensations_text_and_stamp() -> None:
     log = [*log_of("m0 m1 m2"), condensation("m0 m1", seq=3, summary="greetings", at=0)]
     summary, last = View.from_events(log).events
 
@@ -102,7 +102,7 @@ def test_a_summary_carries_the_text_and_the_stamp_of_its_condensation() -> None:
     assert last.event_id == "m2"
 
 
-def test_find_next_gives_the_smallest_index_that_is_at_least_the_threshold() -> None:
+def test_find_next_returns_the_smallest_index_from_a_threshold() -> None:
     view = View.from_events(log_of("m0 a1:b1:t1 o1:t1 m2"))
 
     assert [view.find_next(threshold) for threshold in (-1, 0, 1, 2, 3, 4)] == [0, 0, 1, 3, 3, 4]
@@ -132,7 +132,7 @@ def test_a_loop_range_ends_where_the_next_one_thinks() -> None:
     assert view.tool_loop_ranges == ((0, 1), (2, 3), (5, 6))
 
 
-def test_what_the_view_hands_out_is_a_value_that_later_events_do_not_change() -> None:
+def test_answers_of_the_view_are_values() -> None:
     log = log_of("m0 a1:b1:t1 o1:t1 m2")
     view = View.from_events(log[:3])
     before = (view.events, view.ready(), view.indices, dict(view.batches), view.batch_ranges, view.tool_loop_ranges)
@@ -142,7 +142,7 @@ def test_what_the_view_hands_out_is_a_value_that_later_events_do_not_change() ->
     assert len(view) == 4
 
 
-def test_what_came_since_a_position_is_the_end_of_what_there_is() -> None:
+def test_since_returns_the_events_from_a_position() -> None:
     log = log_of("m0 a1:b1:t1 o1:t1 m2")
     view = View.from_events(log)
 
@@ -177,7 +177,7 @@ def _answers(view: View) -> list[object]:
 
 
 @pytest.mark.parametrize("seq", [-1, 0, 2])
-def test_an_event_out_of_its_order_is_refused_and_changes_nothing(seq: int) -> None:
+def test_an_event_out_of_order_is_refused(seq: int) -> None:
     view = View.from_events(log_of("m0 m1 m2"))
     before = (view.events, view.indices)
 

@@ -1,4 +1,4 @@
-"""Outlines by grammars: one real text in each language, and what is left of each when it is broken."""
+"""Outlines by grammars: a real text in each language, broken texts, and macros of C and C++."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.files.outline import extraction
-from engine.files.outline.grammars import GrammarError, missing, outline_by_grammar
+from engine.files.outline.grammars import GrammarError, missing, outline_by_grammar, without_macros
 from engine.files.outline.languages import LANGUAGES, language_of
 from engine.files.outline.model import TOP, Outline
 from tests.support.outlines import KEPT, outlined, readable, samples
@@ -30,13 +30,13 @@ def consistent(outline: Outline) -> None:
 
 
 @pytest.mark.parametrize("path", samples(), ids=lambda path: path.name)
-def test_the_outline_of_a_real_text_is_the_one_that_was_reviewed(path: Path) -> None:
+def test_the_outline_of_a_real_text_is_as_reviewed(path: Path) -> None:
     outline = outlined(path.read_bytes(), path.name)
     consistent(outline)
     assert readable(outline) == path.with_name(path.name + KEPT).read_text()
 
 
-def test_there_is_a_sample_in_every_language_and_no_grammar_is_missing() -> None:
+def test_every_language_has_a_sample_and_its_grammar() -> None:
     found = {language_of(path.name, path.read_bytes()) for path in samples()}
     assert found == set(LANGUAGES.values())
     assert missing() == []
@@ -61,7 +61,7 @@ def test_a_grammar_that_is_told_to_stop_makes_no_outline() -> None:
         outline_by_grammar(b"x = 1\n" * 20_000, LANGUAGES["python"], "a.py", lambda: True)
 
 
-def test_a_text_that_is_too_long_is_outlined_up_to_a_line() -> None:
+def test_a_long_text_is_outlined_up_to_a_line() -> None:
     text = "def first(): pass\ndef ünicode(): pass\ndef third(): pass\n".encode()
     outline = outline_by_grammar(text, LANGUAGES["python"], "a.py", lambda: False, most=30)
     assert [symbol.name for symbol in outline.symbols] == ["first"]
@@ -80,7 +80,7 @@ def test_a_text_that_is_too_long_is_outlined_up_to_a_line() -> None:
         ("a\\b\\c.tsx", b"", "tsx"),
     ],
 )
-def test_a_language_is_told_by_the_name_or_the_first_line(path: str, text: bytes, name: str) -> None:
+def test_names_and_first_lines_tell_the_language(path: str, text: bytes, name: str) -> None:
     assert language_of(path, text) == LANGUAGES[name]
 
 
@@ -89,7 +89,7 @@ def test_of_other_texts_no_language_is_known(path: str) -> None:
     assert language_of(path, b"text\n") is None
 
 
-def test_imports_of_the_own_package_and_of_the_language_are_told_apart() -> None:
+def test_own_and_standard_imports_are_told_from_others() -> None:
     text = b"import os, acme.core\nfrom . import a\nfrom ..b import c\nfrom rich.text import Text\nimport acme_other\n"
     outline = outlined(text, "src/acme/views/page.py")
     assert outline.imports == ("os", "acme.core", ".", "..b", "rich.text", "acme_other")
@@ -115,7 +115,7 @@ def test_what_comes_with_a_language_is_not_from_outside(language: str, own: list
     assert extraction.outside([*own, *others], language, "a/b.x", "") == told
 
 
-def test_methods_of_classes_without_a_name_are_no_part_of_the_outline() -> None:
+def test_methods_of_anonymous_classes_are_omitted() -> None:
     text = b"class A {\n  R r = new R() { void run() {} };\n  R f() {\n    return new R() { void run() {} };\n  }\n}\n"
     assert [symbol.qualified for symbol in outlined(text, "A.java").symbols] == ["A", "A.r", "A.f"]
 
@@ -134,7 +134,7 @@ def test_what_a_text_uses_and_does_not_declare_is_counted() -> None:
         ("# Name\n\n[a](b) | [c](d)\n", ""),
     ],
 )
-def test_what_a_page_is_about_stands_in_its_first_paragraph_that_is_more_than_links(text: str, about: str) -> None:
+def test_a_page_is_described_by_its_first_paragraph_of_text(text: str, about: str) -> None:
     assert outlined(text.encode(), "a.md").doc == about
 
 
@@ -151,3 +151,42 @@ def test_what_documents_a_function_is_the_first_sentence() -> None:
     text = b'def f():\n    """Parses what\n    it reads. And more.\n\n    Args: none.\n    """\n'
     assert outlined(text, "a.py").symbols[0].doc == "Parses what it reads."
     assert outlined(b'class A:\n    """--all of it"""\n', "a.py").symbols[0].doc == "--all of it"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("class API_EXPORT Foo : public Bar {\n public:\n  void run();\n};\n", ["Foo", "run"]),
+        ("struct ALIGNED(16) Row {\n  int at();\n};\n", ["Row", "at"]),
+        ("class API_EXPORT Foo final {\n};\n", ["Foo"]),
+        ("enum class API_EXPORT Kind { A, B };\n", ["Kind"]),
+        ("EXTERN_C_BEGIN\n\nAPI_EXPORT void open(int fd);\n\nEXTERN_C_END\n", ["open"]),
+        ("API_EXPORT const_t *find(int key);\nint close(int fd);\n", ["find", "close"]),
+    ],
+)
+def test_a_macro_in_front_of_a_name_hides_no_declaration(text: str, names: list[str]) -> None:
+    outline = outlined(text.encode(), "a.hpp")
+    assert [symbol.name for symbol in outline.symbols] == names
+    assert not outline.has_errors
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "struct STAT found;\n",
+        "class Foo {\n};\n",
+        "enum {\n  FIRST,\n  SECOND\n};\n",
+        "BOOL open(int fd);\n",
+        "  LOG(INFO) << x;\n",
+        "x = CONST_A +\n  CONST_B;\n",
+    ],
+)
+def test_what_is_no_such_macro_stays(text: str) -> None:
+    assert without_macros(text.encode(), "cpp") == text.encode()
+
+
+def test_lines_and_places_stay_and_other_languages_are_left_alone() -> None:
+    text = b"BEGIN_C\r\nclass API_EXPORT Foo {\n};\n"
+    seen = without_macros(text, "c")
+    assert (len(seen), seen.count(b"\n"), seen.index(b"Foo")) == (len(text), 3, text.index(b"Foo"))
+    assert without_macros(text, "java") == text

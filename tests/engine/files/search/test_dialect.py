@@ -1,4 +1,4 @@
-"""Regular expressions: our own search takes those of ripgrep, and says so where it does not."""
+"""Our own search accepts ripgrep's regular expressions, and says why it refuses others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def ours(pattern: str) -> list[int] | None:
 
 
 @pytest.mark.slow
-def test_what_our_own_search_takes_finds_the_lines_that_ripgrep_finds(tmp_path: Path) -> None:
+def test_our_search_finds_the_lines_that_ripgrep_finds(tmp_path: Path) -> None:
     found = {pattern: (ours(pattern), theirs(pattern, tmp_path)) for pattern in BOTH}
     assert {pattern: both for pattern, both in found.items() if both[0] != both[1] or both[0] is None} == {}
 
@@ -89,6 +89,6 @@ def test_what_newer_ripgreps_alone_know_is_refused_by_name(pattern: str, says: s
         compiled(pattern)
 
 
-def test_the_sentence_names_the_place_in_the_pattern_as_it_was_given() -> None:
+def test_a_message_names_the_place_in_the_pattern() -> None:
     with pytest.raises(NotInDialectError, match=r"missing \) at position 2$"):
         compiled("(a")

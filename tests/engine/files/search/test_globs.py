@@ -1,4 +1,4 @@
-"""Globs: what they match, and that both programs that search are told the same."""
+"""Globs: their matches, and equal rules for both search programs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_glob_matches_whole_paths(glob: str, inside: list[str], outside: list[
         ("x" * (MAX_CHARS + 1), "1000 characters at most, and this one has 1001"),
     ],
 )
-def test_a_glob_that_cannot_be_used_is_refused_in_a_sentence(glob: str, says: str) -> None:
+def test_an_invalid_glob_is_refused_with_a_sentence(glob: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_glob(glob)
 

@@ -1,4 +1,4 @@
-"""Paths that begin so: of the workspace alone, whatever links, ignore files and odd names there are."""
+"""Completed paths stay in the workspace, whatever links, ignore files and odd names there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.search.ignore_files import complete_path
+from engine.files.search.path_completion import complete_path
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_nothing_is_told_of_what_is_outside(root: Path, tmp_path: Path, start: s
     assert found in ([], [f"{root}/"])
 
 
-def test_links_count_as_what_they_lead_to_inside_and_are_left_out_else(root: Path, tmp_path: Path) -> None:
+def test_links_count_as_their_targets_inside_the_roots(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     for name, target in (
         ("lnk_dir", "src"),

@@ -1,7 +1,8 @@
-"""Which files a search looks at: our own walk and ripgrep agree with each other, and with git where that knows."""
+"""Our own walk and ripgrep search the same files, and agree with git; files are read in blocks."""
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from engine.files.search.commands import can_search, listing_arguments
 from engine.files.search.ignore_files import IGNORE_FILES, VERSION_CONTROL, place_of
-from engine.files.search.walk.search import Rules, Tree, opened
+from engine.files.search.walk import search
+from engine.files.search.walk.dialect import compiled
+from engine.files.search.walk.search import Rules, Searcher, Tree, opened
 from engine.runtime.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
@@ -122,7 +125,7 @@ def test_both_ways_and_git_list_the_same_files(
 @pytest.mark.slow
 @settings(max_examples=1_000)
 @given(tree=TREES)
-def test_both_ways_and_git_list_the_same_files_of_many_trees(
+def test_both_ways_and_git_agree_on_random_trees(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
 ) -> None:
     test_both_ways_and_git_list_the_same_files.hypothesis.inner_test(tmp_path_factory, tree)  # type: ignore
@@ -168,7 +171,7 @@ def test_rules_mean_what_git_says_in_odd_places(tmp_path: Path) -> None:
     assert ours(tmp_path, tmp_path) == [".gitignore"]
 
 
-def test_ignore_files_count_without_a_repository_and_up_to_the_workspace_alone(tmp_path: Path) -> None:
+def test_ignore_files_count_up_to_the_workspace(tmp_path: Path) -> None:
     project = tmp_path / "home" / "project"
     files(tmp_path, {"home/.gitignore": "*\n", "home/project/.gitignore": "*.log\n"})
     files(project, {"a": "", "b.log": "", "src/c.log": "", "src/d": ""})
@@ -198,7 +201,7 @@ def test_links_pipes_and_version_control_are_not_entered(tmp_path: Path) -> None
     assert both(project, project) == [".h/b", "a"]
 
 
-def test_what_may_not_be_read_is_said_as_ripgrep_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_places_are_reported_like_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(tmp_path, {"a": "", "locked/b": "", "c": ""})
     for each in (tmp_path, *tmp_path.parents[:2]):
         each.chmod(0o755)
@@ -232,3 +235,33 @@ def test_a_tree_deeper_than_recursion_goes_is_walked(tmp_path: Path) -> None:
     while deep != tmp_path:  # because pytest would remove it by recursion
         deep.rmdir()
         deep = deep.parent
+
+
+def printed(data: bytes, pattern: str = "x", context: int = 0) -> bytes:
+    return Searcher(*compiled(pattern), context, 20).search(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_the_block_size_does_not_change_the_lines(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    data = "a\r\nb\nx é\n\n日本 x\nc\nd\ne\nf\nx\xfc".encode()
+    whole = printed(data, context=1)
+    assert whole == "2-b\n3:x é\n4-\n5:日本 x\n6-c\n--\n9-f\n10:xü\n".encode()
+    wide = "\ufeffa\nx 日\nb\n".encode("utf-16-le")
+    monkeypatch.setattr(search, "BLOCK", size + 2)
+    assert printed(data, context=1) == whole
+    assert printed(wide, context=1) == "1-a\n2:x 日\n3-b\n".encode()
+    assert printed(b"\xef\xbb\xbfx\n", "^x") == b"1:x\n"
+    assert printed(b"\xffx\n") == b"1:\xffx\n"
+
+
+def test_a_very_long_line_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BLOCK", 4)
+    monkeypatch.setattr(search, "LONGEST", 10)
+    assert printed(b"a" * 100 + b"x" + b"a" * 100 + b"x" + b"a" * 50 + b"\nb\nx\n").splitlines()[1:] == [b"3:x"]
+
+
+def test_what_follows_a_nul_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BLOCK", 4)
+    file = io.BytesIO(b"x\nx\n\0" + b"x" * 100)
+    assert Searcher(*compiled("x"), 0, 20).search(file) == b""
+    assert file.tell() < 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.rendered import NodeChangeError
+from engine.files.node import NodeChangeError
 from engine.files.view import ViewHandle
 from engine.log.events.nodes import StatementTicked
 from tests.support.boards import Desk, deltas, kinds

@@ -1,4 +1,4 @@
-"""What was prepared beside is applied by ticks alone: of each node and kind the newest, while its basis still holds."""
+"""Payloads are applied by ticks: the newest of each node and kind, while its basis is current."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_async_view_shows_what_was_prepared_and_reads_nothing(desk: Desk) -> 
     assert (desk.files.stamps, desk.files.reads) == (stamps, reads)
 
 
-def test_that_a_source_differs_is_enough_and_the_tick_looks_itself(desk: Desk) -> None:
+def test_a_notice_of_a_change_makes_the_tick_look(desk: Desk) -> None:
     desk.write("a.py", "two\n")
     events = desk.tick(desk.prepared("a", b"", "diff"))
     assert _applied(events) == ["view-1.1"]
@@ -58,7 +58,7 @@ def test_that_a_source_differs_is_enough_and_the_tick_looks_itself(desk: Desk) -
 
 
 @pytest.mark.parametrize("act", ["a.Refresh()", "a.Pause()", "a.Run('Sync')"])
-def test_a_payload_whose_basis_is_not_the_nodes_any_more_is_dropped(desk: Desk, act: str) -> None:
+def test_a_payload_with_an_old_basis_is_dropped(desk: Desk, act: str) -> None:
     desk.write("a.py", "two\n")
     payload = desk.prepared("a", b"two\n")
     desk.write("a.py", "three\n")
@@ -70,13 +70,13 @@ def test_a_payload_whose_basis_is_not_the_nodes_any_more_is_dropped(desk: Desk, 
     assert _text(desk, "a") == ("1\tthree\n" if "Sync" in act else shown)
 
 
-def test_what_is_set_on_a_view_does_not_outdate_its_content(desk: Desk) -> None:
+def test_settings_of_a_view_do_not_outdate_content(desk: Desk) -> None:
     payload = desk.prepared("a", b"two\n")
     desk.run("a.SetTokens(50).SetPos('2')")
     assert _applied(desk.tick(payload)) == ["view-1.1"]
 
 
-def test_a_payload_for_a_node_that_is_gone_or_with_too_much_data_is_dropped(desk: Desk) -> None:
+def test_payloads_of_missing_nodes_or_too_large_are_dropped(desk: Desk) -> None:
     payload = desk.prepared("a", b"x" * (PAYLOAD_BYTES + 1))
     gone = replace(desk.prepared("a", b"two\n"), obj_id="view-1.9")
     none = replace(desk.prepared("a", b"two\n"), payload_kind="index")
@@ -95,7 +95,7 @@ def test_of_each_node_and_kind_the_newest_is_applied(desk: Desk) -> None:
     assert kinds(events).count("file_changed") == 1
 
 
-def test_one_tick_applies_thirty_two_and_the_next_one_the_rest(desk: Desk) -> None:
+def test_a_tick_applies_thirty_two_payloads(desk: Desk) -> None:
     for number in range(40):
         desk.write(f"{number}.py", "one\n")
     desk.run("views = [view(f'{n}.py', freq='Async') for n in range(40)]")
@@ -113,7 +113,7 @@ def test_one_tick_applies_thirty_two_and_the_next_one_the_rest(desk: Desk) -> No
     assert {_text(desk, f"v{number}") for number in range(40)} == {"1\ttwo\n"}
 
 
-def test_prepared_content_that_is_older_than_what_another_view_shows_is_dropped_and_newer_is_taken(desk: Desk) -> None:
+def test_content_older_than_another_views_is_dropped(desk: Desk) -> None:
     payload = desk.prepared("a", b"two\n")
     desk.write("a.py", "three\n")
     desk.run("b = view('a.py')")
@@ -131,7 +131,7 @@ def test_what_was_prepared_comes_before_what_looks(desk: Desk) -> None:
     assert kinds(events).count("file_changed") == 1
 
 
-def test_an_async_view_at_the_level_of_summaries_wants_one_for_each_revision_it_shows(desk: Desk) -> None:
+def test_an_async_view_wants_a_summary_for_each_revision(desk: Desk) -> None:
     desk.run("a.SetLod(2)")
     events = desk.tick(desk.prepared("a", b"It counts.", "other", "summary"))
     assert _applied(events) == ["view-1.1"]

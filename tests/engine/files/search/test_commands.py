@@ -1,4 +1,4 @@
-"""Which ripgrep is used, and where."""
+"""Output of searches, and which ripgrep is used."""
 
 from __future__ import annotations
 
@@ -7,9 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.search.commands import find_ripgrep
+from engine.files.search.commands import PrintedFile, find_ripgrep, read_complaints, read_files, read_names
 from engine.files.search.ignore_files import place_of
 from tests.support.searching import files
+
+
+def test_a_binary_file_has_no_lines() -> None:
+    rows = b'1:x\n./a: WARNING: stopped searching binary file after match (found "\\0" byte around offset 7)\n'
+    assert (PrintedFile(b"a", rows).count(), PrintedFile(b"a", rows).read().matches) == (0, ())
+    rows = b"1:x\n2-y\r\n--\r\n9:WARNING: 1:\n10:\n"
+    assert PrintedFile(b"a", rows).count() == 3
+    assert PrintedFile(b"a", rows).read().lines == {1: "x", 2: "y", 9: "WARNING: 1:", 10: ""}
+
+
+def test_what_was_cut_off_is_left_out() -> None:
+    whole = b"./a\x001:x\n2:y\n\n./b\n\nc\x005:z\n"
+    found = [[(file.path, file.count()) for file in read_files(whole[:end])] for end in range(len(whole) + 1)]
+    assert found[-1] == [(b"a", 2), (b"b\n\nc", 1)]
+    assert all(each[0] in ((b"a", 0), (b"a", 1), (b"a", 2)) for each in found if each)
+    assert read_names(b"./a\0./b\nc\0./cut o") == ["a", "b\nc"]
+    assert read_names(b"") == []
+
+
+def test_unreadable_places_are_told_from_other_errors() -> None:
+    said = b"rg: ./a: b: Permission denied (os error 13)\n./c: Too many levels (os error 40)\nrg: other\n"
+    complaints = read_complaints(said + b"\n\nConsider enabling PCRE2 with the --pcre2 flag\n")
+    assert complaints.unreadable == (("a: b", "Permission denied"), ("c", "Too many levels"))
+    assert complaints.other == "other"
 
 
 def planted(directory: Path, mode: int = 0o755) -> str:
@@ -18,7 +42,7 @@ def planted(directory: Path, mode: int = 0o755) -> str:
     return str(directory / "rg")
 
 
-def test_the_first_on_path_is_used_that_is_no_program_of_the_project(tmp_path: Path) -> None:
+def test_the_first_ripgrep_outside_projects_is_used(tmp_path: Path) -> None:
     planted(tmp_path / "project" / ".venv" / "bin")
     found = planted(tmp_path / "bin")
     (tmp_path / "linked").mkdir()
@@ -31,9 +55,7 @@ def test_the_first_on_path_is_used_that_is_no_program_of_the_project(tmp_path: P
 
 
 @pytest.mark.parametrize(("program", "directory"), [(0o777, 0o755), (0o757, 0o755), (0o755, 0o777), (0o644, 0o755)])
-def test_one_that_others_can_change_or_that_does_not_run_is_passed_over(
-    tmp_path: Path, program: int, directory: int
-) -> None:
+def test_a_ripgrep_that_others_can_write_is_skipped(tmp_path: Path, program: int, directory: int) -> None:
     planted(tmp_path / "first", program)
     (tmp_path / "first").chmod(directory)
     found = planted(tmp_path / "second")

@@ -1,15 +1,109 @@
-"""Positions by symbol: found, refused with the nearest names, and followed when the file changes."""
+"""Sources of views, their titles, and positions by line, offset and symbol."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
+from engine.core.domain import is_inside
+from engine.files.document import Place, checked_pos, path_of, resolve, title_of
 from engine.files.revision import decoded
 from engine.files.view import ViewHandle
 from engine.log.events.nodes import NodeChanged
 from tests.support.boards import Desk
+
+
+def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert path_of("a/b.py", "/w") == "/w/a/b.py"
+    assert path_of("./a/../b.py", "/w") == "/w/b.py"
+    assert path_of("/x/y", "/w") == "/x/y"
+    assert path_of("~/Foo.cs", "/w") == "/home/someone/Foo.cs"
+    assert path_of(Path("a"), "/w") == "/w/a"
+    assert path_of(b"a", "/w") == "/w/a"
+    assert path_of("file:///x/a%20b.py", "/w") == "/x/a b.py"
+    assert path_of("file://localhost/x", "/w") == "/x"
+
+
+def test_an_open_file_is_viewed_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with (tmp_path / "a.txt").open() as file:
+        assert path_of(file, "/w") == str(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("source", ["mcp://server/x", "https://example.org", "file://host/x", "", "a\0b"])
+def test_what_names_no_file_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        path_of(source, "/w")
+
+
+def test_an_open_file_without_a_path_suggests_text(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="text="):
+        path_of(io.StringIO("x"), "/w")
+    with (
+        (tmp_path / "x").open("wb") as named,
+        open(named.fileno(), "wb", closefd=False) as numbered,
+        pytest.raises(ValueError, match="text="),
+    ):
+        path_of(numbered, "/w")
+
+
+def test_another_type_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="not int"):
+        path_of(7, "/w")
+
+
+def test_titles_are_relative_inside_and_always_printable() -> None:
+    assert title_of("/w/a/b.py", "/w") == "a/b.py"
+    assert title_of("/wide/b.py", "/w") == "/wide/b.py"
+    assert title_of("/w", "/w") == "/w"
+    assert title_of("/w/a\nb\udcff", "/w") == "a\\nb\\udcff"
+    assert title_of("/x/y", "/") == "x/y"
+
+
+def test_inside_means_at_or_below_a_directory() -> None:
+    assert is_inside("/w/a", ("/v", "/w"))
+    assert is_inside("/w", ("/w",))
+    assert not is_inside("/wide", ("/w",))
+    assert is_inside("/x", ("/",))
+
+
+_LINES = ["abc", "", "de"]
+
+
+@pytest.mark.parametrize(
+    ("pos", "place"),
+    [
+        ("0:0", Place(0, 0)),
+        ("1:0", Place(0, 0)),
+        ("1:2", Place(0, 2)),
+        ("3", Place(2, 0)),
+        (" 3 ", Place(2, 0)),
+        ("99:99", Place(2, 2)),
+        (0, Place(0, 0)),
+        (3, Place(0, 3)),
+        (4, Place(1, 0)),
+        (5, Place(2, 0)),
+        (7, Place(2, 2)),
+        (1000, Place(2, 2)),
+    ],
+)
+def test_positions_mean_lines_and_columns(pos: str | int, place: Place) -> None:
+    assert resolve(checked_pos(pos), _LINES) == place
+
+
+@pytest.mark.parametrize("pos", ["0:0", "7:3", 12])
+def test_a_position_in_nothing_is_the_start(pos: str | int) -> None:
+    assert resolve(pos, []) == Place(0, 0)
+
+
+@pytest.mark.parametrize("pos", ["", " ", "a\nb", "x" * 500, "-1", "1:2:3", "\u0661", -1, 1.5, None, True, "1" * 13])
+def test_an_invalid_position_is_refused_with_the_forms(pos: object) -> None:
+    with pytest.raises(ValueError, match='give "line:col", "line", a character offset, or a symbol'):
+        checked_pos(pos)
+
 
 _TEXT = "import os\n\n\nclass Foo:\n    def bar(self):\n        return 1\n\n\nclass Other:\n    pass\n"
 
@@ -39,7 +133,7 @@ def test_a_symbol_is_a_position(desk: Desk, pos: str, line: int) -> None:
     assert (_handle(desk).pos, _handle(desk).place.line) == (pos.strip(), line - 1)
 
 
-def test_a_symbol_that_is_not_there_is_refused_with_the_nearest_names(desk: Desk) -> None:
+def test_an_unknown_symbol_is_refused_with_the_nearest_names(desk: Desk) -> None:
     desk.run("a = view('a.py', '7')")
     before = _handle(desk).GetDigest()
     with pytest.raises(ValueError, match=r"pos='class Fooo': a.py declares nothing of that name; nearest: \"Foo\""):
@@ -60,7 +154,7 @@ def test_a_view_at_a_symbol_follows_it(desk: Desk) -> None:
     assert desk.run("show(a.Refresh())").displays[0].title == "a.py:5 (Foo.bar)"
 
 
-def test_a_view_whose_symbol_is_gone_says_so_and_stays_near(desk: Desk) -> None:
+def test_a_view_whose_symbol_is_gone_stays_near(desk: Desk) -> None:
     desk.run("a = view('a.py', pos='class Other', freq='Sync')")
     desk.write("a.py", _TEXT.replace("Other", "Another"))
     (changed,) = [event for event in desk.tick() if isinstance(event, NodeChanged)]
@@ -74,7 +168,7 @@ def test_a_view_whose_symbol_is_gone_says_so_and_stays_near(desk: Desk) -> None:
     assert _handle(desk).title == "a.py:9 (class Other)"
 
 
-def test_a_symbol_of_a_file_that_is_not_there_yet_is_found_once_it_is(desk: Desk) -> None:
+def test_a_symbol_of_a_missing_file_is_found_later(desk: Desk) -> None:
     desk.run("a = view('later.py', pos='class Foo', freq='Sync')")
     assert _handle(desk).title == "later.py (class Foo)"
     desk.write("later.py", _TEXT)
@@ -82,7 +176,7 @@ def test_a_symbol_of_a_file_that_is_not_there_yet_is_found_once_it_is(desk: Desk
     assert _handle(desk).title == "later.py:4 (class Foo)"
 
 
-def test_a_symbol_in_a_part_of_a_file_has_the_number_of_the_file(desk: Desk) -> None:
+def test_a_symbol_in_a_part_has_the_files_line_number(desk: Desk) -> None:
     desk.run("a = view('a.py', text='def g():\\n    pass\\n\\n\\ndef h():\\n    pass\\n', first_line=40, pos='h')")
     assert _handle(desk).title == "a.py:44 (h)"
 

@@ -1,4 +1,4 @@
-"""A model reads of a statement's value no more than its share of the context window, which the documentation names."""
+"""A value's share of the context window, as documented."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.runtime.worker.statements.output import MOST_ITEMS
 TOOLS_PAGE = Path(__file__).parents[4] / "docs" / "tools.md"
 
 
-def test_the_share_grows_with_the_window_and_has_a_least_value() -> None:
+def test_the_share_grows_with_the_window_from_a_minimum() -> None:
     assert value_chars(128_000) == 6_400
     assert value_chars(1_000) == VALUE_LEAST
 

@@ -1,4 +1,4 @@
-"""Outlines from ctags' answers and from indentation, the comments that belong to declarations, and how they nest."""
+"""Outlines by ctags and by indentation, comments of declarations, nesting, and parser messages."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.outline import ctags, extraction
-from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline import extraction, fallbacks
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.languages import LANGUAGES
-from engine.files.outline.model import (
-    RECORD_BYTES,
-    SYMBOLS,
-    Declared,
-    Outline,
-    Pieces,
-    Reply,
-    Request,
-    nested,
-    records,
-    reply_of,
-    request_of,
-)
+from engine.files.outline.model import SYMBOLS, Declared, Outline, nested
+from engine.files.outline.parser_messages import RECORD_BYTES, Pieces, Reply, Request, records, reply_of, request_of
 
 MAKE = b"# Builds all of it.\n\nCC = gcc\n\n# What is built unless told otherwise.\nall: a b\n\nclean:\n\trm -f *.o\n"
 ANSWER = b"""\
@@ -36,7 +25,7 @@ no json
 
 
 def test_what_ctags_answers_becomes_an_outline() -> None:
-    outline = ctags.outline_by_ctags(ANSWER, MAKE, None)
+    outline = fallbacks.outline_by_ctags(ANSWER, MAKE, None)
     assert outline is not None
     assert (outline.tier, outline.language, outline.lines, outline.doc) == ("ctags", "make", 9, "Builds all of it.")
     assert [(one.kind, one.qualified, one.first_line, one.last_line) for one in outline.symbols] == [
@@ -45,7 +34,7 @@ def test_what_ctags_answers_becomes_an_outline() -> None:
         ("function", "clean", 8, 9),
     ]
     assert outline.symbols[1].doc == "What is built unless told otherwise."
-    assert ctags.outline_by_ctags(ANSWER[:70], MAKE, None) is None
+    assert fallbacks.outline_by_ctags(ANSWER[:70], MAKE, None) is None
 
 
 def test_members_that_ctags_gives_a_signature_are_methods_and_nest() -> None:
@@ -53,7 +42,7 @@ def test_members_that_ctags_gives_a_signature_are_methods_and_nest() -> None:
         b'{"_type": "tag", "name": "%s", "language": "Python", "line": %d, "kind": "%s", "end": %d%s}\n' % tag
         for tag in ((b"A", 1, b"class", 3, b""), (b"_f", 2, b"member", 3, b', "signature": "(self)"'))
     )
-    outline = ctags.outline_by_ctags(answer, b"class A:\n    def _f(self):\n        pass\n", LANGUAGES["python"])
+    outline = fallbacks.outline_by_ctags(answer, b"class A:\n    def _f(self):\n        pass\n", LANGUAGES["python"])
     assert outline is not None
     assert [(one.kind, one.qualified, one.public) for one in outline.symbols] == [
         ("class", "A", True),
@@ -62,7 +51,7 @@ def test_members_that_ctags_gives_a_signature_are_methods_and_nest() -> None:
 
 
 def test_a_request_to_ctags_names_the_file_without_its_folders() -> None:
-    assert ctags.request("src/a\nb/Make\nfile", b"x\n") == (
+    assert fallbacks.ctags_request("src/a\nb/Make\nfile", b"x\n") == (
         b'{"command":"generate-tags","filename":"Makefile","size":2}\nx\n'
     )
 
@@ -79,7 +68,7 @@ def test_indentation_tells_blocks_and_declarations_and_not_what_functions_do() -
 
 
 def test_lines_without_end_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.files.outline.indentation.LINES", 3)
+    monkeypatch.setattr("engine.files.outline.fallbacks.LINES", 3)
     outline = outline_by_indentation(b"def a():\n  b\n" * 3)
     assert (outline.complete, outline.lines, len(outline.symbols)) == (False, 6, 2)
 
@@ -118,7 +107,7 @@ def test_the_comment_above_a_declaration_is_about_it(style: str, lines: list[str
     assert extraction.above(lines, len(lines) - 1, style) == said
 
 
-def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
+def test_a_comment_with_long_lines_is_read_in_part() -> None:
     lines = ["# " + "A word. " * 10_000] * 40
     assert extraction.above([*lines, "def f():"], 40, "#") == "A word."
     assert len(extraction.at_top(lines, "#")) < 41_000
@@ -138,7 +127,7 @@ def test_a_comment_of_very_long_lines_is_looked_at_in_part() -> None:
         ("//", "/* without end\n", ""),
     ],
 )
-def test_the_comment_at_the_top_is_about_all_of_it_unless_it_is_about_rights(style: str, text: str, said: str) -> None:
+def test_the_first_comment_describes_the_text_unless_legal(style: str, text: str, said: str) -> None:
     assert extraction.at_top(text.split("\n"), style) == said
 
 
@@ -159,7 +148,7 @@ def test_symbols_without_end_are_bounded_in_number_and_depth() -> None:
 
 
 @given(st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES]), st.integers(0, 3))
-def test_a_message_that_was_left_half_sent_or_half_read_spoils_no_later_one(size: int, read: int) -> None:
+def test_an_incomplete_message_does_not_damage_later_ones(size: int, read: int) -> None:
     first, second = Request("ctags", "a", bytes(size)), Request("tree-sitter", "b", b"x", references=True)
     left = list(records(1, first))
     read = min(read, len(left) - 1)

@@ -1,4 +1,4 @@
-"""Globs in groups: which files, what is shown of them, what a tick says, and what the log keeps of it."""
+"""Globs in groups: their files, the summary, reports of ticks, and the record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _said(desk: Desk) -> list[str]:
     return [event.delta for event in desk.tick() if isinstance(event, GroupRecomputed)]
 
 
-def test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave_out(desk: Desk) -> None:
+def test_a_glob_shows_matching_files_that_are_not_ignored(desk: Desk) -> None:
     report = desk.run("g = group('**/*.py')")
     text = _text(desk)
     assert text.startswith("# **/*.py, 3 files\n# top.py\n")
@@ -45,7 +45,7 @@ def test_a_glob_shows_the_files_that_match_but_for_those_that_ignore_files_leave
     assert report.displays[0].tokens == count(report.displays[0].text)
 
 
-def test_the_files_of_a_glob_are_no_nodes_and_leave_no_event_each(desk: Desk) -> None:
+def test_files_of_a_glob_are_no_nodes_and_share_an_event(desk: Desk) -> None:
     report = desk.run("g = group('**/*.py', lod=0)")
     assert kinds(report.events) == ["revision_adopted", "contents_adopted", "node_made"]
     assert [node.obj_id for node in desk.board.handles()] == ["group-1.1"]
@@ -79,7 +79,7 @@ def test_a_text_is_a_path_a_directory_or_a_glob(desk: Desk, text: str, files: li
 
 
 @pytest.mark.parametrize("text", ["", "../x", "/etc/passwd", "a/../../b", "[", "x{a", "\0"])
-def test_what_leads_out_of_the_workspace_or_cannot_be_read_is_a_named_error(desk: Desk, text: str) -> None:
+def test_an_invalid_glob_is_a_named_error(desk: Desk, text: str) -> None:
     with pytest.raises(ValueError, match="group"):
         desk.run(f"group({text!r})")
 
@@ -107,7 +107,7 @@ def test_a_paused_group_does_not_look(desk: Desk) -> None:
     assert "other text" in _text(desk)
 
 
-def test_a_glob_is_added_and_removed_by_its_text_and_counts_once(desk: Desk) -> None:
+def test_a_glob_is_added_and_removed_by_its_text(desk: Desk) -> None:
     desk.run("g = group('src', 'src', 'top.py'); g.Add('docs'); g.Remove('top.py')")
     assert _group(desk).members == ("src", "docs")
     with pytest.raises(ValueError, match="no member"):
@@ -147,7 +147,7 @@ def test_no_budget_is_passed_whatever_the_files_are_called(desk: Desk, budget: i
     assert rendered.tokens == count(rendered.text) <= budget
 
 
-def test_the_same_steps_see_the_same_files_again_and_nothing_on_the_disk(desk: Desk) -> None:
+def test_a_replay_sees_the_recorded_files(desk: Desk) -> None:
     desk.run("g = group('**/*.py', tokens=300); outer = group(g, 'docs')")
     desk.write("src/a.py", "second\n")
     desk.tick()
@@ -166,7 +166,7 @@ def test_the_same_steps_see_the_same_files_again_and_nothing_on_the_disk(desk: D
     assert _said(again)[0].startswith("files of **/*.py: 1 changed (src/a.py), 1 new (src/unseen.py)")
 
 
-def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> None:
+def test_an_unreadable_root_is_a_state(desk: Desk) -> None:
     desk.run("g = group('src')")
     for path in (desk.root / "src/deep/b.py", desk.root / "src/a.py"):
         path.unlink()
@@ -176,7 +176,7 @@ def test_a_root_that_cannot_be_entered_is_a_state_and_no_error(desk: Desk) -> No
     assert "# src, 0 files" in _text(desk)
 
 
-def test_files_of_a_glob_differ_at_level_3_from_what_a_result_showed_of_them(desk: Desk) -> None:
+def test_files_differ_at_level_3_from_the_displayed_result(desk: Desk) -> None:
     desk.run("g = group('src', lod=0)")
     desk.write("src/a.py", "text of src/a.py\nand more\n")
     desk.tick()
@@ -186,7 +186,7 @@ def test_files_of_a_glob_differ_at_level_3_from_what_a_result_showed_of_them(des
     assert "(unchanged since statement 1)" in _text(desk)
 
 
-def test_once_a_model_has_read_the_files_of_a_glob_they_differ_from_what_it_read(desk: Desk) -> None:
+def test_files_differ_from_the_revision_that_a_model_read(desk: Desk) -> None:
     desk.run("g = group('src', lod=3)")
     assert "(not shown before" in desk.steps[0].report.displays[0].text
     for number in range(2):
@@ -198,7 +198,7 @@ def test_once_a_model_has_read_the_files_of_a_glob_they_differ_from_what_it_read
     assert desk.rebuilt().get("g").Render().text == _text(desk)
 
 
-def test_a_diff_that_was_cut_is_shown_again_with_a_larger_budget(desk: Desk) -> None:
+def test_a_truncated_diff_of_files_is_shown_with_more_room(desk: Desk) -> None:
     desk.run("g = group('src', lod=3)")
     desk.write("src/a.py", "".join(f"line {number}\n" for number in range(80)))
     desk.tick()
@@ -208,7 +208,7 @@ def test_a_diff_that_was_cut_is_shown_again_with_a_larger_budget(desk: Desk) -> 
     assert "+line 79\n" in _text(desk)
 
 
-def test_what_differs_in_a_group_of_views_follows_what_they_showed(desk: Desk) -> None:
+def test_differences_in_a_group_of_views_follow_the_views(desk: Desk) -> None:
     desk.run("a = view('src/a.py', freq='Sync'); g = group(a, lod=3)")
     desk.write("src/a.py", "other\n")
     desk.tick()
@@ -218,7 +218,7 @@ def test_what_differs_in_a_group_of_views_follows_what_they_showed(desk: Desk) -
     assert "(unchanged since statement 2)" in _text(desk)
 
 
-def test_a_handle_that_is_made_of_its_state_knows_what_was_shown_of_files(desk: Desk) -> None:
+def test_a_restored_handle_knows_the_displayed_files(desk: Desk) -> None:
     desk.run("g = group('src', lod=0)")
     desk.tail()
     desk.write("src/a.py", "other\n")

@@ -1,4 +1,4 @@
-"""Groups: what they hold, how they follow their members, and what they say."""
+"""Groups: members, following them, and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _group(desk: Desk, name: str = "g") -> GroupHandle:
     return group
 
 
-def test_a_group_shows_its_members_in_its_result_within_its_budget(desk: Desk) -> None:
+def test_a_group_is_shown_within_its_budget(desk: Desk) -> None:
     report = desk.run("g = group(a, b, tokens=120)")
     (display,) = report.displays
     assert display.obj_id == "group-2.1"
@@ -39,7 +39,7 @@ def test_a_group_shows_its_members_in_its_result_within_its_budget(desk: Desk) -
     assert [event.name for event in report.events if isinstance(event, NodeMade)] == ["g"]
 
 
-def test_a_group_is_running_unless_told_otherwise_and_follows_its_members(desk: Desk) -> None:
+def test_a_group_runs_by_default_and_follows_its_members(desk: Desk) -> None:
     desk.run("g = group(a, b)")
     assert (_group(desk).mode, _group(desk).freq) == ("running", "Sync")
     desk.write("a.py", "other\n")
@@ -47,7 +47,7 @@ def test_a_group_is_running_unless_told_otherwise_and_follows_its_members(desk: 
     assert "1\tother\n" in _group(desk).Render().text
 
 
-def test_a_paused_group_keeps_what_it_showed_at_any_budget_until_it_is_refreshed(desk: Desk) -> None:
+def test_a_paused_group_keeps_its_content_until_refresh(desk: Desk) -> None:
     desk.run("g = group(a, b).Pause()")
     before = _group(desk).Render().text
     desk.write("a.py", "other\n")
@@ -57,7 +57,7 @@ def test_a_paused_group_keeps_what_it_showed_at_any_budget_until_it_is_refreshed
     assert "other" in _group(desk).Render().text
 
 
-def test_members_are_added_and_removed_and_one_that_is_there_twice_counts_once(desk: Desk) -> None:
+def test_members_are_added_removed_and_counted_once(desk: Desk) -> None:
     desk.run("g = group(a, a, b); g.Add(a, c); g.Remove(b)")
     assert _group(desk).members == (desk.get("a"), desk.get("c"))
     text = _group(desk).Render().text
@@ -67,7 +67,7 @@ def test_members_are_added_and_removed_and_one_that_is_there_twice_counts_once(d
     ]
 
 
-def test_a_member_that_is_also_in_a_group_beside_it_is_shown_once(desk: Desk) -> None:
+def test_a_member_also_in_an_inner_group_is_shown_once(desk: Desk) -> None:
     desk.run("inner = group(a, b); g = group(inner, a)")
     lines = [line for line in _group(desk).Render().text.splitlines() if line.startswith("#")]
     assert lines == ["# inner: group of a, b", "# b: b.py: 40 lines", "# a: a.py: 40 lines"]
@@ -173,7 +173,7 @@ def test_a_row_names_the_nodes_of_a_group(desk: Desk) -> None:
     assert desk.board.tail(desk.namespace, 1000, News())[1][-1].children == ("view-1.2", "view-1.3")
 
 
-def test_each_node_leaves_an_event_with_its_statement_line_and_name(desk: Desk) -> None:
+def test_each_node_has_an_event_with_statement_line_and_name(desk: Desk) -> None:
     report = desk.run("x = 1\nfirst = view('a.py')\nboth = [view('b.py'),\n  group(first)]\n")
     made = [event for event in report.events if isinstance(event, NodeMade)]
     assert [(each.obj_id, each.obj_type, each.statement, each.line, each.name) for each in made] == [
@@ -183,7 +183,7 @@ def test_each_node_leaves_an_event_with_its_statement_line_and_name(desk: Desk) 
     ]
 
 
-def test_a_node_made_in_a_function_is_made_in_the_line_that_calls_it(desk: Desk) -> None:
+def test_a_node_made_in_a_function_has_the_callers_line(desk: Desk) -> None:
     desk.run("def make(name):\n    return view(name)\n")
     report = desk.run("\n\nmade = make('a.py')")
     (made,) = report.events
@@ -200,7 +200,7 @@ def test_methods_of_a_group_leave_events_and_chain(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "step", ["g = group(g)", "n = group(tokens=1); n.Add(g); g = n", "n = group(a); low.Add(n); low = n"]
 )
-def test_groups_nest_so_deep_that_no_tick_and_no_prompt_runs_out_of_stack(desk: Desk, step: str) -> None:
+def test_deeply_nested_groups_never_overflow_the_stack(desk: Desk, step: str) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync'); g = low = group(a, tokens=1)")
     desk.run(f"for _ in range(300): {step}")
@@ -210,7 +210,7 @@ def test_groups_nest_so_deep_that_no_tick_and_no_prompt_runs_out_of_stack(desk: 
     desk.run("del g, low")
 
 
-def test_a_change_is_told_once_for_each_group_however_many_ways_lead_there(desk: Desk) -> None:
+def test_a_change_is_reported_once_for_each_group(desk: Desk) -> None:
     desk.run("one = two = group(a)\nfor _ in range(60): one, two = group(one, two), group(two, one)")
     desk.write("a.py", "other\n")
     desk.run("a.Refresh()")

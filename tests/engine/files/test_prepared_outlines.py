@@ -1,4 +1,4 @@
-"""Outlines of large texts: no tick waits for one; what was prepared is shown from then on, where it still holds."""
+"""Outlines of large texts: ticks do not wait for one, and show a prepared one while it is current."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import Outline, Symbol, Tier, packed, unpacked
 from engine.files.outlines import AT_ONCE
 from engine.files.view import ViewHandle
@@ -61,9 +61,7 @@ def _wants(desk: Desk) -> list[str]:
     return [want.work for want in desk.board.wants()]
 
 
-def test_a_running_view_of_a_large_text_is_outlined_roughly_and_wishes_for_more(
-    desk: Desk, outliner: _Outliner
-) -> None:
+def test_a_running_view_of_a_large_text_has_a_rough_outline(desk: Desk, outliner: _Outliner) -> None:
     assert len(LINES) > AT_ONCE
     report = desk.run("v = view('big.py', lod=1, freq='Sync')")
     assert report.displays[0].text.startswith(f"36000 lines of python, {ROUGHLY}\n1-2\tdef function_0")
@@ -72,7 +70,7 @@ def test_a_running_view_of_a_large_text_is_outlined_roughly_and_wishes_for_more(
     assert _wants(desk) == ["outline"]
 
 
-def test_what_was_prepared_is_shown_and_told_once_and_wished_for_no_more(desk: Desk, outliner: _Outliner) -> None:
+def test_a_prepared_outline_is_shown_and_reported_once(desk: Desk, outliner: _Outliner) -> None:
     desk.run("v = view('big.py', lod=1, freq='Sync')")
     events = desk.tick(desk.prepared("v", _prepared(), "parse", "outline"))
     assert [event.kind for event in events] == ["async_payload_applied", "node_changed", "tick_applied"]
@@ -82,13 +80,13 @@ def test_what_was_prepared_is_shown_and_told_once_and_wished_for_no_more(desk: D
     assert desk.tick() == ()
 
 
-def test_the_tick_that_takes_an_outline_looks_at_the_file_all_the_same(desk: Desk) -> None:
+def test_a_tick_that_takes_an_outline_still_looks(desk: Desk) -> None:
     desk.run("v = view('big.py', lod=1, freq='Sync')")
     payload = desk.prepared("v", _prepared(), "parse", "outline")
     desk.write("big.py", LINES + "x = 1\n")
     told = [event.delta for event in desk.tick(payload) if isinstance(event, NodeChanged)]
     assert [delta.split("\n")[0] for delta in told] == [
-        "big.py: its outline is ready, so levels 1 and 2 show what it declares",
+        "big.py: its outline is ready; levels 1 and 2 show it",
         "1 line changed in big.py (+1 -0), first at line 36001",
     ]
     assert ROUGHLY in _view(desk).rendered.text
@@ -135,7 +133,7 @@ def test_a_small_text_is_outlined_at_once_wherever_it_changes(desk: Desk) -> Non
 
 
 @pytest.mark.slow
-def test_a_symbol_is_not_said_to_be_gone_before_a_parser_has_read_the_text(desk: Desk) -> None:
+def test_a_symbol_is_not_gone_before_the_outline_is_final(desk: Desk) -> None:
     desk.write("big.py", "class Foo:\n    pass\n" + LINES)
     desk.run("v = view('big.py', 'Foo', lod=1, freq='Sync')")
     desk.write("big.py", LINES + "class Foo:\n    pass\n")
@@ -155,7 +153,7 @@ def test_a_group_shows_what_was_prepared_for_its_members(desk: Desk) -> None:
     assert ROUGHLY not in desk.run("show(g)").displays[0].text
 
 
-def test_run_again_the_same_payloads_give_the_same_events_and_texts(desk: Desk) -> None:
+def test_replayed_payloads_give_equal_events_and_texts(desk: Desk) -> None:
     desk.run("v = view('big.py', lod=1, freq='Sync')")
     events = desk.tick(desk.prepared("v", _prepared(), "parse", "outline"))
     assert isinstance(events[0], AsyncPayloadApplied)
@@ -166,7 +164,7 @@ def test_run_again_the_same_payloads_give_the_same_events_and_texts(desk: Desk) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [1_000, 5_000, PAYLOAD_BYTES, 10**7])
-def test_an_outline_that_is_too_large_keeps_what_is_outer_and_public(most: int) -> None:
+def test_a_large_outline_keeps_outer_and_public_symbols(most: int) -> None:
     text = "".join(f"class C{number}:\n    def method(self):\n        pass\n" for number in range(2_000))
     outline = outline_by_indentation(text.encode())
     data = packed(outline, most)
@@ -181,7 +179,7 @@ def test_an_outline_that_is_too_large_keeps_what_is_outer_and_public(most: int) 
         assert sum(not symbol.depth for symbol in found.symbols) == 2_000
 
 
-def test_an_outline_with_a_symbol_in_one_that_comes_later_is_none() -> None:
+def test_an_outline_with_a_wrong_parent_is_refused() -> None:
     symbol = Symbol(kind="class", name="A", qualified="A", first_line=1, last_line=1, signature="A", parent=0)
     with pytest.raises(ValueError, match="comes after"):
         unpacked(packed(Outline(tier="tree-sitter", symbols=(symbol,)), 1_000))

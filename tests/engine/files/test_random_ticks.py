@@ -1,4 +1,4 @@
-"""Whatever statements, ticks and payloads come, and whatever becomes of files: run again, all events are the same."""
+"""Random statements, ticks, payloads and files: a re-run gives equal events."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ACTIONS = st.one_of(
 @pytest.mark.slow
 @examples(10)
 @given(st.lists(_ACTIONS, max_size=25))
-def test_the_same_steps_contents_and_clock_give_the_same_events_and_nodes(actions: list[_Action]) -> None:
+def test_equal_steps_contents_and_clocks_give_equal_events(actions: list[_Action]) -> None:
     with TemporaryDirectory() as folder:
         desk = Desk(Path(folder))
         desk.write("a.txt", b"one\n")

@@ -1,10 +1,10 @@
-"""What is said of the sandbox when statements enter it, or there is none."""
+"""Sentences about the sandbox, or its absence."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.context.tail.feed import before_phrase, entered_sentence, rebuild_sentence
+from engine.context.tail.rights import before_phrase, entered_sentence, rebuild_sentence
 from engine.log.events.session import DomainEntered
 from engine.log.permissions import RebuildSubject
 from engine.log.rights import UNHELD, Rights
@@ -30,7 +30,7 @@ def test_it_says_what_asks_and_what_cannot_happen(entered: DomainEntered, said: 
     assert unsaid not in sentence
 
 
-def test_a_question_about_a_rebuild_says_which_rights_the_statements_had() -> None:
+def test_a_rebuild_question_names_the_earlier_rights() -> None:
     given = [Rights(), Rights(network=True), Rights(), None]
     before = before_phrase(given)
     assert before == (

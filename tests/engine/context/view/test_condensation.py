@@ -1,4 +1,4 @@
-"""The choice of a cut: it is safe for any View, as small as it can be, and never takes what has to stay."""
+"""A chosen cut is safe for any View, minimal, and keeps what must stay."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def allowance(freed: int) -> int:
 
 
 @pytest.mark.parametrize(("freed", "tokens"), [(0, SUMMARY_FLOOR), (4_000, 1_000), (10**9, SUMMARY_TOKENS)])
-def test_a_summary_may_cost_a_quarter_of_what_it_stands_for_within_bounds(freed: int, tokens: int) -> None:
+def test_a_summary_may_cost_a_quarter_within_bounds(freed: int, tokens: int) -> None:
     assert allowance(freed) == tokens
 
 

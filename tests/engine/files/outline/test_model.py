@@ -1,10 +1,10 @@
-"""Finding a symbol by the text that somebody writes for it."""
+"""Symbols are found by what a person or model writes."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.files.outline.indentation import outline_by_indentation
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.model import find_symbol
 
 SOURCE = b"""\

@@ -1,4 +1,4 @@
-"""Only regular files inside the roots are opened, never blocking, also while links are swapped."""
+"""Only regular files inside the roots are opened, never blocking, even while links are swapped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_root_within_what_is_kept_out_is_one(root: Path, own: Path) -> None:
     assert first_bytes(root / "inside", (str(root),)) == b"inside"
 
 
-def test_a_root_in_another_one_counts_as_long_as_it_is_there(root: Path) -> None:
+def test_a_root_inside_another_counts_while_it_is_there(root: Path) -> None:
     inner = root / "packages/a"
     inner.mkdir(parents=True)
     roots = (str(root), str(inner))
@@ -93,7 +93,7 @@ def test_a_root_that_was_resolved_is_where_it_was(root: Path) -> None:
         pass
 
 
-def test_a_file_and_a_directory_inside_are_opened_also_through_links_and_linked_roots(root: Path) -> None:
+def test_files_and_directories_inside_are_opened_through_links(root: Path) -> None:
     (root / "again").symlink_to("inside")
     (root.parent / "alias").symlink_to(root)
     alias = root.parent / "alias"
@@ -129,7 +129,7 @@ def test_without_roots_every_place_is_open(root: Path) -> None:
 
 
 @pytest.mark.parametrize("roots", [None, ("/",)])
-def test_what_is_no_regular_file_is_named_and_does_not_block(root: Path, roots: tuple[str, ...] | None) -> None:
+def test_special_files_are_named_and_do_not_block(root: Path, roots: tuple[str, ...] | None) -> None:
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "socket"))
@@ -144,7 +144,7 @@ def test_what_is_no_regular_file_is_named_and_does_not_block(root: Path, roots: 
 
 
 @pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/cmdline", "/proc/self/root/proc/self/environ"])
-def test_within_roots_procfs_is_refused_by_its_kind_and_not_by_its_name(root: Path, path: str) -> None:
+def test_procfs_is_refused_by_its_type(root: Path, path: str) -> None:
     (root / "innocent").symlink_to(path)
     for spelling in (path, root / "innocent"):
         with pytest.raises(PermissionError, match="procfs"):
@@ -153,7 +153,7 @@ def test_within_roots_procfs_is_refused_by_its_kind_and_not_by_its_name(root: Pa
         names("/proc/self", ("/",))
 
 
-def test_a_descriptor_of_this_process_is_judged_by_what_it_is_open_on(root: Path) -> None:
+def test_a_descriptor_is_judged_by_its_open_file(root: Path) -> None:
     with open(root / "inside", "rb") as inside, open(root.parent / "root-outside" / "outside", "rb") as outside:
         assert first_bytes(f"/proc/self/fd/{inside.fileno()}", (str(root),)) == b"inside"
         with pytest.raises(PermissionError, match="outside the workspace"):
@@ -169,7 +169,7 @@ def test_missing_unreadable_and_impossible_paths_are_the_operating_systems_error
         first_bytes(root / "a\0b", (str(root),))
 
 
-def test_a_link_that_is_swapped_while_files_are_opened_leads_to_nothing_outside(root: Path) -> None:
+def test_a_swapped_link_leads_to_nothing_outside(root: Path) -> None:
     (root / "a").mkdir()
     (root / "a" / "name").write_bytes(b"inside")
     (root.parent / "root-outside" / "name").write_bytes(b"outside")

@@ -1,4 +1,4 @@
-"""Groups at ticks: bottom-up, once each, last; what is told of them and what is not."""
+"""Groups at ticks: bottom-up, once each, last; which changes are reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _text(desk: Desk, name: str) -> str:
     return group.Render().text
 
 
-def test_a_group_is_made_anew_after_its_members_in_the_same_tick(desk: Desk) -> None:
+def test_a_group_is_recomputed_after_its_members(desk: Desk) -> None:
     desk.run("g = group(a, b, lod=0)")
     desk.write("a.py", "one\nthree\n")
     events = desk.tick()
@@ -51,7 +51,7 @@ def test_groups_go_bottom_up_and_once_each_whatever_their_order(desk: Desk) -> N
     assert all("four" in _text(desk, name) for name in ("low", "middle", "top"))
 
 
-def test_a_change_deep_in_nested_groups_is_told_by_the_innermost_and_the_outermost(desk: Desk) -> None:
+def test_a_deep_change_is_reported_by_innermost_and_outermost(desk: Desk) -> None:
     desk.run("g0 = group(a)")
     for number in range(20):
         desk.run(f"g{number + 1} = group(g{number})")
@@ -66,7 +66,7 @@ def test_a_change_deep_in_nested_groups_is_told_by_the_innermost_and_the_outermo
     assert _recomputed(desk.tick()) == []
 
 
-def test_a_group_that_has_more_to_tell_tells_it_wherever_it_is(desk: Desk) -> None:
+def test_a_group_with_more_changes_always_reports(desk: Desk) -> None:
     desk.run("one = group(a); two = group(one); three = group(two, b); four = group(three); five = group(four, two)")
     for name in "ab":
         desk.write(f"{name}.py", "one\nthree\n")
@@ -77,7 +77,7 @@ def test_a_group_that_has_more_to_tell_tells_it_wherever_it_is(desk: Desk) -> No
     ]
 
 
-def test_where_no_group_around_is_made_anew_each_says_what_changed(desk: Desk) -> None:
+def test_without_a_changed_outer_group_each_reports(desk: Desk) -> None:
     desk.run("one = group(a); two = group(one); last = group(two, freq=('Periodic', 60)); other = group(two).Pause()")
     desk.tick()
     desk.write("a.py", "one\nthree\n")
@@ -100,7 +100,7 @@ def test_an_interval_of_rounds_is_waited_for(desk: Desk) -> None:
     assert [_recomputed(desk.tick()) for _ in range(3)] == [[], [], [("group-2.1", "1 of 1 member changed: a")]]
 
 
-def test_a_periodic_group_waits_for_its_time_and_shows_until_then_what_it_showed(desk: Desk) -> None:
+def test_a_periodic_group_waits_for_its_time(desk: Desk) -> None:
     desk.run("g = group(a, freq=('Periodic', 60))")
     desk.tick()
     desk.write("a.py", "one\nthree\n")
@@ -110,12 +110,12 @@ def test_a_periodic_group_waits_for_its_time_and_shows_until_then_what_it_showed
     assert _recomputed(desk.tick()) == [("group-2.1", "1 of 1 member changed: a")]
 
 
-def test_what_a_statement_did_to_a_member_is_summed_up_at_the_next_tick(desk: Desk) -> None:
+def test_a_statements_change_of_a_member_is_reported_next_tick(desk: Desk) -> None:
     desk.run("g = group(a); a.SetPos('2')")
     assert _recomputed(desk.tick()) == [("group-2.1", "1 of 1 member changed: a")]
 
 
-def test_a_member_that_is_pinned_has_not_changed_and_gets_more_room(desk: Desk) -> None:
+def test_a_pinned_member_is_unchanged_and_gets_more_room(desk: Desk) -> None:
     for name in "ab":
         desk.write(f"{name}.py", "".join(f"line {number} of {name}\n" for number in range(60)))
     desk.run("a.Refresh(); b.Refresh(); g = group(a, b, lod=0, tokens=300)")

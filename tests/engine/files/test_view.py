@@ -1,4 +1,4 @@
-"""View handles: methods chain and are on record, paused ones keep what they know, failures are states."""
+"""View handles: methods chain and are recorded, paused views keep their content, failures are states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _handle(desk: Desk, name: str) -> ViewHandle:
     return handle
 
 
-def test_every_mutating_method_returns_the_handle_and_is_recorded_with_digests(desk: Desk) -> None:
+def test_every_mutating_method_returns_its_handle_and_is_recorded(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py')")
     report = desk.run(
@@ -54,7 +54,7 @@ def test_every_mutating_method_returns_the_handle_and_is_recorded_with_digests(d
     assert calls[2].before_digest == calls[2].after_digest
 
 
-def test_a_view_that_is_made_instead_of_another_takes_its_place_in_groups_and_pins(desk: Desk) -> None:
+def test_a_replacement_view_takes_its_place_in_groups_and_pins(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.write("b.py", "other\n")
     desk.run("a = pin(view('a.py'), 'the task'); g = group('b.py', a); inner = group(a); old = a")
@@ -67,7 +67,7 @@ def test_a_view_that_is_made_instead_of_another_takes_its_place_in_groups_and_pi
 @pytest.mark.parametrize(
     "source", ["view('nothing.py', instead=a)", "view('/\\0', instead=a)", "view('a.py', 'x', instead=a)"]
 )
-def test_a_view_that_cannot_be_made_leaves_the_other_as_it_is(desk: Desk, source: str) -> None:
+def test_a_failed_replacement_keeps_the_other_view(desk: Desk, source: str) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py'); g = group(a); before = a")
     with pytest.raises((OSError, ValueError)):
@@ -134,7 +134,7 @@ def test_the_throttle_can_be_set_and_is_recorded(desk: Desk) -> None:
     assert (call.method, call.args, _handle(desk, "a").min_turn_interval) == ("min_turn_interval", ("3",), 3)
 
 
-def test_a_paused_view_keeps_its_content_through_every_method_but_refresh_and_run(desk: Desk) -> None:
+def test_a_paused_view_keeps_its_content_until_refresh_or_run(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py', tokens=60)")
     desk.write("a.py", _TEXT.replace("line", "LINE"))
@@ -147,7 +147,7 @@ def test_a_paused_view_keeps_its_content_through_every_method_but_refresh_and_ru
     assert "line 52" in desk.run("show(a.Run())").displays[0].text
 
 
-def test_a_second_view_of_a_path_does_not_change_what_a_paused_one_shows(desk: Desk) -> None:
+def test_a_second_view_of_a_path_does_not_change_a_paused_one(desk: Desk) -> None:
     desk.write("a.py", "old\n")
     desk.run("a = view('a.py')")
     desk.write("a.py", "new\n")
@@ -183,7 +183,7 @@ def test_scrolling_by_tokens_passes_what_they_hold(desk: Desk) -> None:
     assert abs(_handle(desk, "a").place.line - shown) <= 2
 
 
-def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_on(desk: Desk, tmp_path: Path) -> None:
+def test_missing_and_unreadable_files_are_states_with_advice(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "b.py").write_text("")
     (tmp_path / "folder" / "a").mkdir()
@@ -197,7 +197,7 @@ def test_missing_directory_and_unreadable_sources_are_states_that_say_how_to_go_
     assert desk.run("show(m.Refresh())").displays[0].text == "1\there\n"
 
 
-def test_a_file_over_the_bound_is_not_read_and_says_so(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_not_read(desk: Desk, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate((1 << 30) + 1)
     text = desk.run("h = view('huge')").displays[0].text
@@ -205,7 +205,7 @@ def test_a_file_over_the_bound_is_not_read_and_says_so(desk: Desk, tmp_path: Pat
     assert text.startswith("(huge has 1,073,741,825 bytes; views read files up to 1,073,741,824.")
 
 
-def test_a_file_that_grows_over_the_bound_while_it_is_read_is_read_by_pages(tmp_path: Path) -> None:
+def test_a_file_that_outgrows_the_limit_is_read_by_pages(tmp_path: Path) -> None:
     desk = Desk(tmp_path, sizes=Sizes(held=100))
     path = desk.write("log", "x")
 
@@ -275,7 +275,7 @@ def test_rendering_changes_nothing_and_prints_as_its_text(desk: Desk) -> None:
     assert handle.GetDigest() == before
 
 
-def test_a_file_that_is_again_as_it_was_changes_nothing_of_a_paused_handle(desk: Desk) -> None:
+def test_a_restored_content_does_not_change_a_paused_handle(desk: Desk) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py')")
     desk.tail()
@@ -287,7 +287,7 @@ def test_a_file_that_is_again_as_it_was_changes_nothing_of_a_paused_handle(desk:
 
 
 @pytest.mark.parametrize("call", ["SetTokens(2000)", "SetLod(0)", "SetPos('0:0')", "Pause()", "Refresh()"])
-def test_a_call_that_changes_nothing_leaves_a_handle_as_it_was_read(desk: Desk, call: str) -> None:
+def test_a_call_without_effect_leaves_a_handle_as_read(desk: Desk, call: str) -> None:
     desk.write("a.py", "one\n")
     desk.run("a = view('a.py')")
     desk.tail()

@@ -1,0 +1,99 @@
+"""Sentences about the rights of statements: what they may do, and what asks first.
+
+Pure. Used by the feed, and by everything that shows the log or a question to a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from ...core.domain import PARTS
+from ...core.text import plural, visible
+from ...log.events.session import DomainEntered
+from ...log.permissions import RebuildSubject
+from ...log.rights import Rights
+
+_SHOWN: Final = 50
+"""Number of statements that a question lists."""
+_BEFORE: Final = 3
+"""Number of different rights that a sentence about earlier runs lists."""
+_IN_ASK: Final = (
+    "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
+    " databases, C code and programs that they start do not write elsewhere."
+)
+_IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
+
+
+def rights_phrase(rights: DomainEntered | RebuildSubject | Rights) -> str:
+    """Describe what statements may do without asking, to follow "statements run"."""
+    if not rights.held:
+        return "with your own rights"
+    places = ["their scratch directory", *map(visible, rights.writable)]
+    network = "with TCP" if rights.network else "without a network"
+    beyond = list(_open(rights))
+    can = f", and can {_joined(beyond)}" if beyond else ""
+    return f"in a sandbox, {network}: by themselves they write only in {_joined(places)}{can}"
+
+
+def before_phrase(given: Collection[Rights | None]) -> str:
+    """Describe the rights of earlier runs, to follow "they ran".
+
+    None means imported.
+    """
+    held = [rights_phrase(rights) for rights in given if rights is not None]
+    imported = ["elsewhere (they were imported, and nothing was allowed to them here)"] if None in given else []
+    return "; or ".join([*dict.fromkeys(held), *imported][:_BEFORE])
+
+
+def entered_sentence(entered: DomainEntered) -> str:
+    """Describe a sandbox and what asks first, in one or two sentences."""
+    if not entered.held:
+        return (
+            f"There is no sandbox here: {entered.reason}. Statements can do whatever you can, so in the mode ask each "
+            "one that a model wrote asks before it runs."
+        )
+    return f"Statements run {rights_phrase(entered)}. {_IN_AUTO if entered.writable else _IN_ASK}"
+
+
+def entered_line(entered: DomainEntered) -> str:
+    """Describe a sandbox in a few words; `/sandbox` tells the rest."""
+    if not entered.held:
+        return "no sandbox: statements can do whatever you can (/sandbox)"
+    places = _joined(["scratch files", *map(_place, entered.writable)])
+    network = ", with TCP" if entered.network else ""
+    rest = "" if entered.writable else "; other changes ask"
+    return f"sandboxed: statements write only {places}{network}{rest} (/sandbox)"
+
+
+def _place(path: str) -> str:
+    return visible(path).rstrip("/").rpartition("/")[2] + "/"
+
+
+def rebuild_sentence(subject: RebuildSubject) -> str:
+    """Write the question about statements that had fewer rights than now."""
+    count = len(subject.statements)
+    shown = ", ".join(map(str, subject.statements[:_SHOWN])) + (", ..." if count > _SHOWN else "")
+    which = f"{plural(count, 'Statement')} {shown}"
+    before = f" Before, they ran {subject.before}." if subject.before else ""
+    return (
+        f"{which} ran with fewer rights than statements have now: they run {rights_phrase(subject)}.{before} To have"
+        " the names that were bound then, they would run again with more rights. Otherwise these names are lost."
+    )
+
+
+def gained_sentence(rights: Rights, before: str) -> str:
+    """Explain that a statement ran with fewer rights, `before`, than statements have now."""
+    now = rights_phrase(rights)
+    return f"It ran with fewer rights than statements have now: they run {now}. Before, they ran {before}."
+
+
+def _open(rights: DomainEntered | RebuildSubject | Rights) -> Iterator[str]:
+    if rights.bare:
+        yield "change modes, owners and times of files elsewhere"
+    yield from (PARTS[part] for part in rights.lacks or ())
+
+
+def _joined(places: Sequence[str]) -> str:
+    *others, last = places
+    return f"{', '.join(others)} and {last}" if others else last
