@@ -146,7 +146,6 @@ if TYPE_CHECKING:
     from .log.statements import RunOutcome as RunOutcome
     from .log.statements import RunRequest as RunRequest
     from .log.statements import TickOutcome as TickOutcome
-    from .log.statements import Touched as Touched
     from .log.statements import TouchSink as TouchSink
     from .log.statements import UpdatePayload as UpdatePayload
     from .log.statements import Want as Want
@@ -321,7 +320,6 @@ __all__ = [
     "TokensUsed",
     "ToolCallId",
     "TouchSink",
-    "Touched",
     "TreeSubject",
     "TurnEnd",
     "UpdatePayload",
@@ -409,7 +407,7 @@ _MODULES: Final = {
     "log.redaction": "Redactor redact_json without_secrets",
     "log.secrets": "redactor_of",
     "log.statements": "EffectAnswer EffectHandler EffectRequest OutputSink RunOutcome "
-    "RunRequest TouchSink Touched ignore_touched TickOutcome UpdatePayload "
+    "RunRequest TouchSink ignore_touched TickOutcome UpdatePayload "
     "Want",
     "log.store": "open_store",
     "log.store_protocol": "SessionRow Store",

@@ -22,7 +22,8 @@ _CUT_BYTES: Final = 3
 class CommandRequest(Struct, frozen=True, kw_only=True):
     """A program to run for a statement.
 
-    `argv` begins with its absolute path; `cwd` is absolute; it may take `seconds`. It reads `stdin`, then the end of
+    `argv` begins with its absolute path; `cwd` is absolute, and with `directory` it must still be the directory of
+    that device and inode. It may take `seconds`. It reads `stdin`, then the end of
     the file. With `merged` its stderr goes into its stdout, in order. At most `kept_bytes` of each stream are kept,
     half from the beginning and half from the end. Once it has printed `stop_at` bytes to stdout it is ended, and the
     output beyond that is dropped. With a `domain` it is sandboxed, or not started. `distrusted` and relative
@@ -38,6 +39,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     domain: Domain | None = None
     distrusted: tuple[str, ...] = ()
+    directory: tuple[int, int] | None = None
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):

@@ -2,8 +2,9 @@
 
 Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values count but those of keys that name
 data. A value is taken as one path and as the words of a command, however it is quoted, and a word is the path of a file
-if there is one, or if it looks like one. Included files are read in their turn, and so is what the user has for all
-repositories. The syntax is that of git-config(1). Must not know what is done about it. Called by `protected`.
+if there is one, or if it looks like one. A URL is a command where it names a transport (`ext::sh a.sh`), also where one
+comes of replacing its beginning (`insteadOf`). Included files are read in their turn, and so is what the user has for
+all repositories. The syntax is that of git-config(1). Must not know what is done about it. Called by `protected`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MOST_FILES: Final = 30
 """Configurations that are read, with those that they include."""
 _MOST_WORDS: Final = 500
 """Of one value."""
-_SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?[ \t]*\]')
+_SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\]')
 _ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -35,6 +36,13 @@ _BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
 _BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
 _QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
 _HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
+_QUOTES: Final = re.compile(r"""["'\\]""")
+_OPTION: Final = re.compile(r"-[A-Za-z](?=[\w./~])")
+_MOST_FOLDERS: Final = 200
+"""In which a command may begin, where it names several."""
+_TRANSPORT: Final = "::"
+_URLS: Final = {"remote": ("url", "pushurl"), "branch": ("remote", "pushremote"), "submodule": ("url",)}
+_REPLACED: Final = ("url", ("insteadof", "pushinsteadof"))
 _INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
 _DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
@@ -58,6 +66,7 @@ class _Entry(NamedTuple):
     section: str
     key: str
     value: str
+    subsection: str = ""
 
     @property
     def is_include(self) -> bool:
@@ -76,6 +85,8 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
     tops = (top, *_work_trees(folders))
     waiting = deque((*of_user(), *(os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS)))
     seen: set[str] = set()
+    urls: list[str] = []
+    replaced: list[_Entry] = []
     while waiting and len(seen) < _MOST_FILES:
         path = waiting.popleft()
         if path in seen:
@@ -92,6 +103,25 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
                 yield from _inside((os.path.join(each, named) for each in (*tops, *folders)), roots)
             elif entry.key not in _DATA.get(entry.section, ()):
                 yield from _inside(_programs(entry.value, tops), roots)
+            elif entry.key in _URLS.get(entry.section, ()):
+                urls.append(entry.value)
+            elif entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
+                replaced.append(entry)
+    for command in _transports(urls, replaced):
+        yield from _inside(_programs(command, tops), roots)
+
+
+def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str]:
+    """What follows the name of a transport in these URLs, before and after replacement; see git-remote-ext(1)."""
+    meant = [*urls]
+    for entry in replaced:
+        meant.append(entry.subsection)  # of a URL that is given on the command line
+        meant += [entry.subsection + url.removeprefix(entry.value) for url in urls if url.startswith(entry.value)]
+    for url in meant:
+        _, transport, command = url.partition(_TRANSPORT)
+        if transport:
+            yield command
+            yield re.sub("%(.)", r"\1", command)
 
 
 def beginning_of(path: str) -> str:
@@ -143,17 +173,18 @@ def _work_trees(folders: tuple[str, ...]) -> Iterator[str]:
 
 
 def _entries(path: str) -> Iterator[_Entry]:
-    section = ""
+    section = subsection = ""
     lines = iter(beginning_of(path).removeprefix("\ufeff").replace("\r\n", "\n").split("\n"))
     for line in lines:
         start = 0
         while head := _SECTION.match(line, start):
             section, start = head[1].partition(".")[0].lower(), head.end()
+            subsection = re.sub(r"\\(.)", r"\1", head[2] or "") or head[1].partition(".")[2]
         if entry := _ENTRY.match(line, start):
             value = entry[2]
             while _goes_on(value):
                 value = value[:-1] + next(lines, "")
-            yield _Entry(section, entry[1].lower(), _unquoted(value))
+            yield _Entry(section, entry[1].lower(), _unquoted(value), subsection)
 
 
 def _goes_on(value: str) -> bool:
@@ -178,18 +209,36 @@ def _meant(escape: re.Match[str]) -> str:
 
 def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
     """Paths of what the command may run, from the directory it begins in or one that it names, as `cd` does."""
-    words = dict.fromkeys(_words(value))
-    folders = [os.path.join(top, word) for word in words for top in tops if word and not word.startswith("-")]
-    for folder in (*tops, *filter(os.path.isdir, folders)):
+    words = dict.fromkeys(word for word in _words(value) if "\0" not in word)
+    for folder in _folders(words, tops):
         for word in words:
             place = os.path.join(folder, word)
-            if "\0" not in word and _may_be_program(place, word):
+            if _may_be_program(place, word):
                 yield place
+            elif folder != place and os.path.isdir(place):  # which Python takes for a program
+                yield os.path.join(place, "__main__.py")
+
+
+def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:
+    """Where the command may be when it runs something: in one of the tops, or after each `cd`."""
+    found = dict.fromkeys(tops)
+    waiting = deque(tops)
+    steps = [word for word in words if not word.startswith("-")]
+    while waiting:
+        here = waiting.popleft()
+        for word in steps:
+            there = os.path.normpath(os.path.join(here, word))
+            if len(found) < _MOST_FOLDERS and there not in found and os.path.isdir(there):
+                found[there] = None
+                waiting.append(there)
+    return found
 
 
 def _words(value: str) -> list[str]:
     command = _HERE.sub("", value.lstrip("!"))
-    words = [command.strip(), *_QUOTED.findall(command), *_BETWEEN_WORDS.split(command)]
+    plain = _QUOTES.sub("", command)  # a word may be quoted in part
+    words = [command.strip(), *_QUOTED.findall(command), *_BETWEEN_WORDS.split(command), *_BETWEEN_WORDS.split(plain)]
+    words += [_OPTION.sub("", word, count=1) for word in words if _OPTION.match(word)]  # `-fPROGRAM`
     return [os.path.expanduser(word) for word in words if word][:_MOST_WORDS]
 
 

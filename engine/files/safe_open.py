@@ -424,6 +424,8 @@ def _reopened(pin: int, flags: int, path: str) -> int:
 # --- pinned files ----------------------------------------------------------------------------------------------------
 
 
+ANOTHER: Final = "another directory has taken its place since the command was asked for; it was not run"
+
 LARGEST: Final = 64 << 20
 """Bytes of the largest content that is kept."""
 PIECE: Final = 32 << 10
@@ -563,15 +565,51 @@ def _link(descriptor: int) -> str:
 # Asks the file system, and opens nothing. Used by `protected`, and wherever a program is looked for.
 
 
+@contextlib.contextmanager
+def same_directory(path: bytes, identity: tuple[int, int] | None) -> Generator[int | bytes]:
+    """What to enter for a working directory that was looked at earlier: a descriptor, or the path.
+
+    Args:
+        path: absolute.
+        identity: its device and inode then; None where any directory will do, and links are followed.
+
+    Raises:
+        OSError: another directory is there by now, or a link (ESTALE).
+    """
+    if identity is None:
+        yield path
+        return
+    pin = os.open(b"/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+    try:
+        for name in filter(None, path.split(b"/")):
+            above = pin
+            try:
+                pin = os.open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, dir_fd=above)
+            except OSError as error:
+                pin = -1
+                raise OSError(errno.ESTALE, ANOTHER) from error
+            finally:
+                os.close(above)
+        state = os.fstat(pin)
+        if (state.st_dev, state.st_ino) != identity:
+            raise OSError(errno.ESTALE, ANOTHER)
+        yield pin
+    finally:
+        if pin >= 0:
+            os.close(pin)
+
+
 def search_path(path: str, distrusted: tuple[str, ...]) -> str:
     """A `PATH` without relative places and those in which a statement may have left a program.
+
+    The others are real paths, because a statement could exchange a link on the way to one.
 
     Args:
         path: places, separated by colons.
         distrusted: absolute directories, links resolved.
     """
-    places = (each for each in path.split(os.pathsep) if os.path.isabs(each))
-    return os.pathsep.join(each for each in places if not is_inside(os.path.realpath(each), distrusted))
+    places = (os.path.realpath(each) for each in path.split(os.pathsep) if os.path.isabs(each))
+    return os.pathsep.join(dict.fromkeys(each for each in places if not is_inside(each, distrusted)))
 
 
 def links_to(path: str) -> Iterator[str]:

@@ -93,7 +93,8 @@ class SessionFacts:
                     self._model_calls.clear()
             case ToolCall(parent_id=None, typed=False, tool_call_id=call) if not self.is_foreign:
                 self._model_calls.add(call)
-            case OthersWrote(by=by):
+            case OthersWrote(by=by, writable=writable):
+                self.writable |= dict.fromkeys(writable)
                 self.is_foreign = True
                 self.imported_at = event.seq if by == "import" else self.imported_at
             case DomainEntered(held=True, writable=writable):

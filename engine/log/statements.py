@@ -47,8 +47,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
 
     `contents` are the revisions that nodes adopted, by xxh3 hex; a worker sends each once. `acted`: it asked for an
     effect, or did something outside that a rebuild would stop. `writing` are the files that its process still has open
-    for writing. `more` counts acts on files without a `Touched`. `stops` are phrases that say what a re-run was stopped
-    from doing.
+    for writing. `more` counts acts on files that no `TouchSink` was told of. `stops` are phrases that say what a re-run
+    was stopped from doing.
     """
 
     status: ExecutionStatus
@@ -66,20 +66,6 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     acted: bool = False
     writing: tuple[bytes, ...] = ()
     more: int = 0
-
-
-class Touched(Struct, frozen=True, kw_only=True):
-    """A file that a statement's own code is about to write, with its content before that.
-
-    `path` is its real path; `digest` is xxh3 hex, empty for no file. If the content was not read, `data` is None,
-    `note` says why, and `digest` stands for the state of the file. `mode` is its permission bits.
-    """
-
-    path: bytes
-    digest: str = ""
-    data: bytes | None = None
-    note: str = ""
-    mode: int | None = None
 
 
 class EffectRequest(Struct, frozen=True, kw_only=True):
@@ -105,12 +91,17 @@ EffectHandler = Callable[[EffectRequest], Awaitable[EffectAnswer]]
 """Performs an effect. An exception that it raises becomes the statement's."""
 OutputSink = Callable[[Literal["stdout", "stderr"], str], None]
 """Receives the name of a stream and printed text while the statement or program runs."""
-TouchSink = Callable[[Touched], None]
-"""Receives each file once in a statement, before it is written. It returns soon and raises nothing."""
+TouchSink = Callable[[bytes, Callable[[], None]], None]
+"""Receives the real path of a file that a statement says it is about to write, and a callback.
+
+The statement waits until the callback is called, so the sink can read the file first. The path is a claim: nothing else
+vouches for it. Returns at once and raises nothing; calls back on the loop's thread.
+"""
 
 
-def ignore_touched(touched: Touched) -> None:
-    """Ignore a touched file: a `TouchSink` for callers that keep none."""
+def ignore_touched(_path: bytes, looked: Callable[[], None]) -> None:
+    """A `TouchSink` that keeps nothing."""
+    looked()
 
 
 class UpdatePayload(Struct, frozen=True, kw_only=True):

@@ -173,6 +173,10 @@ class ConnectedEnvironment:
         """Stops nothing, because nothing holds a namespace that is no process; see the port."""
         return nullcontext(True)
 
+    def acting(self) -> AbstractAsyncContextManager[None]:
+        """Waits for nobody, because nothing is stopped; see the port."""
+        return nullcontext()
+
     async def run(
         self,
         request: RunRequest,

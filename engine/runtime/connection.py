@@ -16,19 +16,18 @@ import xxhash
 
 from ..core.execution import Captured
 from ..log.redaction import Redactor
-from ..log.statements import Touched, TouchSink, ignore_touched
+from ..log.statements import TouchSink, ignore_touched
 from .checkpoints import PausedWorker
 from .control_channel import Death, MessageReader
 from .worker.framing import ProtocolError
 from .worker.protocol import (
     KEPT_BYTES,
     KEPT_GROUPS,
-    TOUCHED_BYTES,
     TOUCHED_FILES,
     FromWorker,
     Kept,
+    Noted,
     Touching,
-    TouchingPart,
     ToWorker,
 )
 
@@ -99,35 +98,6 @@ START_SECONDS: Final = 30.0
 Received = FromWorker | Death
 
 
-class ContentParts:
-    """What one statement tells of files: contents in parts, by their numbers. More than it may send is a violation.
-
-    Twice as much is let pass, because threads that tell at the same time may each be the last that may.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[int, bytearray] = {}
-        self._bytes = 0
-        self._files = 0
-
-    def add(self, number: int, data: bytes) -> None:
-        """Raises ProtocolError."""
-        self._count(data)
-        self._parts.setdefault(number, bytearray()).extend(data)
-
-    def end(self, number: int, data: bytes | None) -> bytes | None:
-        """The whole content. Raises ProtocolError."""
-        self._files += 1
-        self._count(data or b"")
-        begun = self._parts.pop(number, b"")
-        return None if data is None else b"".join((begun, data))
-
-    def _count(self, data: bytes) -> None:
-        self._bytes += len(data)
-        if self._bytes > 2 * TOUCHED_BYTES or self._files > 2 * TOUCHED_FILES:
-            raise ProtocolError("a statement told of more files than it may")
-
-
 class Connection(ABC):
     """One namespace's runner, from its start until `close`; `reader` reads what it says."""
 
@@ -137,7 +107,7 @@ class Connection(ABC):
         self._violation: str | None = None
         self._closed = False
         self._touched: TouchSink = ignore_touched
-        self._parts = ContentParts()
+        self._notices = 0
         self._keeping: str | None = None
         self._kept: Kept | None = None
 
@@ -160,7 +130,7 @@ class Connection(ABC):
     def begin_touches(self, touched: TouchSink) -> None:
         """Whatever the statements' own code is about to write is told to this from now on."""
         self._touched = touched
-        self._parts = ContentParts()
+        self._notices = 0
 
     def announce_reading(self, on: bool) -> None:
         """While it is on, the worker is told before its output is read for the first time; see `OutputTaken`."""
@@ -290,7 +260,7 @@ class Connection(ABC):
                     message = self.reader.message(body)
                     if isinstance(message, Kept):
                         self._take_kept(message)
-                    elif isinstance(message, (Touching, TouchingPart)):
+                    elif isinstance(message, Touching):
                         self._take_touch(message)
                     else:
                         return message
@@ -298,13 +268,17 @@ class Connection(ABC):
                 self.violate(str(error))
         return None if self._death is None else self._cause(self._death)
 
-    def _take_touch(self, message: Touching | TouchingPart) -> None:
-        if isinstance(message, TouchingPart):
-            self._parts.add(message.number, message.data)
-            return
-        data = self._parts.end(message.number, message.data)
-        touched = Touched(path=message.path, digest=message.digest, data=data, note=message.note, mode=message.mode)
-        self._touched(touched)
+    def _take_touch(self, message: Touching) -> None:
+        self._notices += 1
+        # Twice as many are accepted, because threads that send at the same time may each send the last one.
+        if self._notices > 2 * TOUCHED_FILES:
+            raise ProtocolError("a statement told of more files than it may")
+        number = message.number
+        self._touched(message.path, lambda: self._answer_notice(number))
+
+    def _answer_notice(self, number: int) -> None:
+        if not self.dead and self._violation is None:
+            self.send(Noted(number))
 
     def _take_kept(self, message: Kept) -> None:
         if message.execution_id != self._keeping:

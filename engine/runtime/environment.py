@@ -122,11 +122,15 @@ class Environment(Protocol):
         ...
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
-        """Has all that is held to the domain of the namespace stand still, and whatever it has started.
+        """Holds the sandboxed processes of all sessions of the host still, and lets nobody else be in `acting`.
 
-        For what the host does by a path, and no such process may come between. Yields whether they do; also where
-        there is no domain, because then they could do it themselves. False where the system has no means.
+        For what the host does by a path, and no such process may come between. Yields whether they stand still; also
+        where there are none. False where the system has no means. Not within `acting`, nor within itself.
         """
+        ...
+
+    def acting(self) -> AbstractAsyncContextManager[None]:
+        """While the host changes the file tree for a statement or a rewind: waits until nobody has all `stopped`."""
         ...
 
     async def run(

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, Final, TextIO, cast
 
 import anyio
@@ -29,12 +29,14 @@ import anyio
 from ..core.programs import CommandOutcome, CommandRequest
 from ..core.tokens import counter
 from ..files.outline.fallbacks import IndentationOutliner
+from ..files.safe_open import same_directory
 from .connected_environment import ConnectedEnvironment
 from .connection import Capture, Connection
 from .control_channel import Death, MessageReader
 from .environment import EnvironmentSpec
 from .programs import RunningProgram, program_variables
-from .worker.framing import FrameBuffer, frame, to_worker
+from .worker.channel import Inbox
+from .worker.framing import FrameBuffer, frame
 from .worker.guarding.guard import OutsideGuard
 from .worker.interpreter import Interpreter, Request, serve
 from .worker.interrupts import Interrupts
@@ -89,6 +91,7 @@ class ThreadChannel:
     def __init__(self, bell: Doorbell) -> None:
         self._bell = bell
         self._gone = False
+        self.inbox = Inbox(self._bodies)
         self.to_thread: SimpleQueue[bytes | None] = SimpleQueue()
         self.to_host: deque[bytes] = deque()
 
@@ -98,7 +101,7 @@ class ThreadChannel:
 
     @property
     def idle(self) -> bool:
-        return self.to_thread.empty()
+        return self.inbox.is_empty
 
     def send(self, message: FromWorker) -> None:
         self.to_host.append(body_of(message))
@@ -108,11 +111,19 @@ class ThreadChannel:
         """Returns at once and leaves the waiting to `receive`: an interrupt would not end it here either."""
 
     def receive(self) -> ToWorker:
-        body = None if self._gone else self.to_thread.get()
+        return self.inbox.receive()
+
+    def _bodies(self, seconds: float | None) -> Iterable[bytes]:
+        if seconds == 0 and self.to_thread.empty():
+            return
+        try:
+            body = None if self._gone else self.to_thread.get(timeout=seconds or None)
+        except Empty:
+            return
         if body is None:
             self._gone = True
             raise HostGone
-        return to_worker(body)
+        yield body
 
 
 def body_of(message: ToWorker | FromWorker) -> bytes:
@@ -616,9 +627,10 @@ class HostProgram(RunningProgram):
             stdin = theirs.enter_context(open(os.memfd_create("stdin"), "wb", buffering=0))
             stdin.write(request.stdin)
             stdin.seek(0)
+            place = theirs.enter_context(same_directory(os.fsencode(request.cwd), request.directory))
             child = subprocess.Popen(  # noqa: S603 -- whoever asks has been allowed to run it
                 request.argv,
-                cwd=request.cwd,
+                cwd=f"/proc/{os.getpid()}/fd/{place}" if isinstance(place, int) else place,
                 env=program_variables(spec, request),
                 stdin=stdin,
                 stdout=out,

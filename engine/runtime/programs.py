@@ -496,6 +496,7 @@ def _limited(
         variables=variables,
         stdin=stdin,
         merged=merged,
+        directory=request.directory if isinstance(request, CommandRequest) else None,
         data_bytes=spec.limits.data_bytes,
         open_files=spec.limits.open_files,
         allow_sudo=spec.allow_sudo,

@@ -75,6 +75,9 @@ class Realm:
         self._forks = ours
         self._zygote_brand = self._zygote.brand
         self._begun += 1
+        for held in self._zygote.stillnesses:  # ahead of the first process
+            if (still := self._ask_to_stand_still()) is not None:
+                held.append(still)
 
     def fork(self, descriptors: list[int]) -> None:
         """As `Zygote.fork`."""
@@ -85,37 +88,59 @@ class Realm:
         except OSError as error:
             raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
 
-    def stand_still(self) -> list[socket.socket] | None:
-        """Holds all that is in the realms of this host until the sockets are closed; None where that cannot be had.
+    def stand_still(self, *, own: bool) -> list[socket.socket] | None:
+        """Holds all that is in the realms of this host until `go_on`; None where that cannot be had.
 
         Those of other sessions, too, because they may have the same directories. Blocks until all rest.
+
+        Args:
+            own: whether this realm has to be held, and is not only one of the others.
         """
         held: list[socket.socket] = []
+        # First, so that a realm which is begun from now on finds it.
+        self._zygote.stillnesses.append(held)
         others: set[Realm] = set(self._zygote.realms)
         for realm in others:
-            if realm is not self and not realm.is_begun:
+            is_needed = own and realm is self
+            if not is_needed and not realm.is_begun:
                 continue
-            if (one := realm._stand_still()) is None and not (realm is not self and realm._is_over()):
-                for each in held:
-                    each.close()
+            if (one := realm._stand_still()) is None and (is_needed or not realm._is_over()):
+                self.go_on(held)
                 return None
             if one is not None:
                 held.append(one)
         return held
+
+    def go_on(self, held: list[socket.socket]) -> None:
+        """Lets all go on that are held by these sockets."""
+        with contextlib.suppress(ValueError):
+            self._zygote.stillnesses.remove(held)
+        while held:
+            held.pop().close()
 
     @property
     def is_begun(self) -> bool:
         return self._forks is not None
 
     def _stand_still(self) -> socket.socket | None:
+        ours = self._ask_to_stand_still()
+        if ours is None:
+            return None
+        with contextlib.suppress(OSError):
+            ours.settimeout(_STILL_SECONDS)
+            if ours.recv(1) == STILL:
+                return ours
+        ours.close()
+        return None
+
+    def _ask_to_stand_still(self) -> socket.socket | None:
+        """The socket on which the answer comes; None where nobody can be asked."""
         if self._forks is None:
             return None
         ours, theirs = socket.socketpair()
         with theirs, contextlib.suppress(OSError):
             socket.send_fds(self._forks, [STAND_STILL], [theirs.fileno()])
-            ours.settimeout(_STILL_SECONDS)
-            if ours.recv(1) == STILL:
-                return ours
+            return ours
         ours.close()
         return None
 

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from socket import socket
+from typing import Final
+from weakref import WeakKeyDictionary
 
+import anyio
 import anyio.to_thread
 
 from ..core.domain import Domain
@@ -24,12 +29,59 @@ from .worker_connection import WorkerConnection
 from .zygote import Zygote
 
 
+class Turns:
+    """Acts of the host on files for statements: several at a time, or one alone while statements are held still."""
+
+    def __init__(self) -> None:
+        self._acting = 0
+        self._is_alone = False
+        self._changed = anyio.Condition()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        """While nobody is alone."""
+        async with self._changed:
+            while self._is_alone:
+                await self._changed.wait()
+            self._acting += 1
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._acting -= 1
+                    self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """While nobody else acts. Waits for acts that have begun; those that come later wait for this one."""
+        async with self._changed:
+            while self._is_alone:
+                await self._changed.wait()
+            self._is_alone = True
+        try:
+            async with self._changed:
+                while self._acting:
+                    await self._changed.wait()
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._is_alone = False
+                    self._changed.notify_all()
+
+
+_TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
+"""One for all sessions of a host."""
+
+
 class WorkerEnvironment(ConnectedEnvironment):
     """One session's namespace, in a process of its own."""
 
     def __init__(self, zygote: Zygote) -> None:
         super().__init__(self._open, self._begin_program, self._go_on)
         self._zygote = zygote
+        self._turns = _TURNS.setdefault(zygote, Turns())
         self._realm = Realm(zygote)
         self._latest: WorkerConnection | None = None
 
@@ -68,15 +120,19 @@ class WorkerEnvironment(ConnectedEnvironment):
 
     @asynccontextmanager
     async def _standing_still(self) -> AsyncGenerator[bool]:
-        if self._spec is None or self._spec.domain is None:
-            yield True
-            return
-        still = await anyio.to_thread.run_sync(self._realm.stand_still)
-        try:
-            yield still is not None
-        finally:
-            for each in still or ():
-                each.close()
+        own = self._spec is not None and self._spec.domain is not None
+        async with self._turns.alone():
+            still: list[socket] | None = None
+            with anyio.CancelScope(shield=True):  # or nobody would let them go on
+                still = await anyio.to_thread.run_sync(partial(self._realm.stand_still, own=own))
+            try:
+                yield still is not None
+            finally:
+                self._realm.go_on(still or [])
+
+    def acting(self) -> AbstractAsyncContextManager[None]:
+        """See the port."""
+        return self._turns.shared()
 
     @property
     def pid(self) -> int | None:

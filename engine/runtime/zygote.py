@@ -47,6 +47,8 @@ class Zygote:
         self.brand: Brand | None = None
         self.realms: WeakSet[Any] = WeakSet()
         """All that were begun below it and may live."""
+        self.stillnesses: list[list[socket.socket]] = []
+        """The sockets by which realms are held now, one list for each act that wants it."""
 
     @classmethod
     def spawn(cls) -> Zygote:

@@ -287,7 +287,8 @@ class Acts:
         await self._permit(request, call, subject)
         with anyio.CancelScope(shield=True):
             if held is None and not change.protected:
-                mode = await self._put(change, None, environment)
+                async with environment.acting():
+                    mode = await self._put(change, None, environment)
             else:
                 async with environment.stopped() as still:
                     if held is not None and not still:
@@ -384,7 +385,8 @@ class Acts:
                     _check_still(environment, still)
                     await anyio.to_thread.run_sync(do)
             else:
-                await anyio.to_thread.run_sync(do)
+                async with environment.acting():
+                    await anyio.to_thread.run_sync(do)
             for event in await anyio.to_thread.run_sync(self._became, call, act, before, subject):
                 self._log.append(event)
             self._notes[request.ordinal] = subject.note

@@ -206,6 +206,13 @@ class Confinement:
         """Whether what ran at that position may run again with the rights that were entered."""
         return self._domains.allows(seq, self._rights)
 
+    def may_write(self, place: str) -> bool:
+        """Whether the rights that were entered let statements write at that real place by themselves."""
+        if not self._rights.held:
+            return True
+        mounted = () if self._rights.bare else self._kept
+        return is_inside(place, self._rights.writable) and not is_inside(place, mounted)
+
     def given_to(self, seq: int) -> tuple[Rights, ...]:
         """The rights of what ran at that position of the path that is active now."""
         return tuple(self._domains.given_to(seq))

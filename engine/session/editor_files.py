@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -117,6 +117,8 @@ class SessionBuffers:
         self.editor: Editor | None = None
         self.stopped: Callable[[], AbstractAsyncContextManager[bool] | None] = _nothing_runs
         """As `Environment.stopped`; gives None where nothing runs that is held."""
+        self.acting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+        """As `Environment.acting`."""
         self._workspace = workspace
         self._clock = clock
         self._links: dict[str, str] = {}

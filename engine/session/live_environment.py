@@ -373,8 +373,12 @@ class LiveEnvironment:
         return environment if environment.alive else await self.ready()
 
     def stopped(self) -> AbstractAsyncContextManager[bool] | None:
-        """As `Environment.stopped`; None where there is none, or none that is held to a domain."""
-        return None if self._environment is None or self._domain is None else self._environment.stopped()
+        """As `Environment.stopped`; None where there is none."""
+        return None if self._environment is None else self._environment.stopped()
+
+    def acting(self) -> AbstractAsyncContextManager[None]:
+        """As `Environment.acting`; of a fresh environment where there is none."""
+        return (self._environment or self._make()).acting()
 
     async def use(self, act: Callable[[Environment], Awaitable[T]], cancellation: Cancellation | None = None) -> T:
         """What `act` makes of the living environment; once more with a rebuilt one if it turns out to have died idle.

@@ -120,6 +120,7 @@ class SessionRuntime:
         log.follow_path(readings, READING)
         self.environment = LiveEnvironment(parts, readings, values, checkpoints, confinement)
         self.buffers.stopped = self.environment.stopped
+        self.buffers.acting = self.environment.acting
 
         # What a model reads, and what it read
         news, account, self.sent = LogNews(timeline), Account(timeline), SentProjections()

@@ -12,7 +12,6 @@ A little over 300 lines, because the order in which things are appended stands i
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -31,7 +30,7 @@ from ..log.events import Event
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ..log.file_history import artifacts_of
-from ..log.statements import RunOutcome, RunRequest, Touched
+from ..log.statements import RunOutcome, RunRequest
 from ..runtime.environment import Environment
 from .act_files import RecordedAnswers
 from .acts import Acts, Desk
@@ -226,7 +225,7 @@ class StatementRunner:
             statement.statement_kind == "meta" and self._policy.asks_about(held=self._environment.is_held) == "acts"
         )
         acts = Acts(self._desk, execution_id, call, approved and not is_opening, answers)
-        touches = Touches(self._records, execution_id, call, start)
+        touches = Touches(self._records, execution_id, call, start, partial(self._may_write, request))
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             if environment is None:
@@ -239,9 +238,8 @@ class StatementRunner:
             outcome = RunOutcome(status="cancelled")
         finally:
             announce()
-            for place in self._environment.confinement.appeared():
-                if not is_inside(place, tuple(acts.written)):
-                    touches.take(Touched(path=os.fsencode(place)))
+            appeared = self._environment.confinement.appeared()
+            touches.take_new(place for place in appeared if not is_inside(place, tuple(acts.written)))
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):
                     await self._revisions.take(outcome.contents)
@@ -277,6 +275,10 @@ class StatementRunner:
             plan=request.plan,
             answered=request.answered,
         )
+
+    def _may_write(self, request: RunRequest, place: str) -> bool:
+        """Whether the statement can write there by itself: the host believes it that it does nowhere else."""
+        return not request.plan and not request.answered and self._environment.confinement.may_write(place)
 
     async def _run_in(
         self,

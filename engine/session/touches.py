@@ -1,6 +1,8 @@
-"""Keeps what the files held that a statement's own code writes, and records at its end what became of them.
+"""Keeps the earlier content of files that a statement's own code writes, and records at its end what became of them.
 
-`take` is told of a file before it is written: what it held goes on the log at once, so that it is not lost whatever is
+`take` receives the place of a file before it is written. That is a claim: a statement can send it as well. A rewind
+writes what is recorded here, so the host reads the file itself, with its permissions, and only where the statement's
+rights let it write there at all (`may_write`). What it held goes on the log at once, so that it is not lost whatever is
 killed then. `settle` looks at the files when the statement has ended, however it did: one that is as before leaves
 nothing more; for another there is a FileWritten, shown as a call within the statement, as a tool's is. A session that
 is loaded after a kill settles what the last process could not (`reopening`). Only regular files are opened
@@ -14,6 +16,7 @@ a statement ends is looked at again when the next one begins (`hold`).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +40,6 @@ from ..log.events.conversation import ToolCall, ToolResult
 from ..log.events.execution import FileTouched, FileWritten
 from ..log.file_history import open_touches
 from ..log.redaction import HIDDEN, Redactor, withheld
-from ..log.statements import Touched
 from ..log.store_protocol import Store
 from .act_files import Look, look
 from .acts import SHOWN_CHANGES_CHARS
@@ -55,12 +57,15 @@ SMALL_BYTES: Final = 1 << 20
 """When so much was read, a content up to this size is read on, to see whether it is as before."""
 HELD_BYTES: Final = 4 << 20
 """Of a file that stays open a content up to this size is kept, because it is looked at for each statement."""
-_AT_ONCE: Final = 256 << 10
-"""A larger content is looked through on a thread."""
+KEPT_BEFORE: Final = 256 << 20
+"""Bytes of earlier contents that are kept of one statement; of further files the state alone."""
 _BATCH: Final = 50
 """Files after which others have their turn."""
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
 """What stands in a path for what the log cannot hold."""
+_NOTHING: Final = Look()
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,60 +95,107 @@ def records_of(parts: SessionParts) -> Records:
 
 
 class Touches:
-    """The files of one execution. `parent` is the call of its statement."""
+    """The files of one execution.
 
-    def __init__(self, records: Records, execution_id: ExecutionId, parent: ToolCallId, start: int) -> None:
+    Args:
+        parent: the call of its statement.
+        start: the position on the log where the execution begins.
+        may_write: whether the statement's rights let it write that real place by itself.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        execution_id: ExecutionId,
+        parent: ToolCallId,
+        start: int,
+        may_write: Callable[[str], bool],
+    ) -> None:
         self._records = records
         self._execution = execution_id
         self._parent = parent
         self._start = start
+        self._may_write = may_write
+        self._room = KEPT_BEFORE
         self._places: dict[int, str] = {}
         """The files as the file system names them, by the positions of their events on the log."""
-        self._taken: set[str] = set()
-        self._keeping: set[asyncio.Future[FileTouched]] = set()
+        self._taken: dict[str, asyncio.Future[FileTouched | None] | None] = {}
+        """The places that were looked at, or are being looked at."""
+        self._refused = 0
         self._held: set[str] = set()
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def take(self, touched: Touched) -> None:
+    def take(self, path: bytes, looked: Callable[[], None]) -> None:
         """A `TouchSink`."""
-        place = os.fsdecode(touched.path)
-        if place in self._taken or place.startswith(self._records.hidden):
-            return
-        self._taken.add(place)
-        if touched.data is None or len(touched.data) <= _AT_ONCE:
-            self._append(place, self._kept(place, touched))
-            return
-        future = asyncio.get_running_loop().run_in_executor(None, self._kept, place, touched)
-        self._keeping.add(future)
-        future.add_done_callback(lambda done: self._append_kept(place, done))
+        place = os.fsdecode(path)
+        if place not in self._taken and self._is_believed(place):
+            self._taken[place] = future = asyncio.get_running_loop().run_in_executor(None, self._before, place, LARGEST)
+            future.add_done_callback(lambda done: self._append_kept(place, done))
+        looking = self._taken.get(place)
+        if looking is None or looking.done():
+            looked()
+        else:
+            looking.add_done_callback(lambda _: looked())
+
+    def _is_believed(self, place: str) -> bool:
+        if place.startswith(self._records.hidden):
+            return False
+        if os.path.isabs(place) and "\0" not in place and self._may_write(place):
+            return True
+        self._refused += 1
+        if self._refused == 1:
+            logger.warning("%s says it writes files that it has no right to write; not recorded", self._execution)
+        return False
+
+    def take_new(self, places: Iterable[str]) -> None:
+        """The host has found these files, which were not there before the statement."""
+        for place in places:
+            if place not in self._taken and not place.startswith(self._records.hidden):
+                self._taken[place] = None
+                self._append(place, self._kept(place, _NOTHING))
 
     async def hold(self, places: Iterable[bytes]) -> None:
         """These files are open since an earlier statement, and may be written without a notice."""
-        for path in places:
-            self._held.add(os.fsdecode(path))
-            found = await anyio.to_thread.run_sync(self._look, os.fsdecode(path), HELD_BYTES)
-            self.take(Touched(path=path, digest=found.digest, data=found.data, note=found.reason, mode=found.mode))
+        for place in map(os.fsdecode, places):
+            if place in self._taken or not self._is_believed(place):
+                continue
+            self._held.add(place)
+            self._taken[place] = None
+            found = await anyio.to_thread.run_sync(self._before, place, HELD_BYTES)
+            if found is not None:
+                self._append(place, found)
+
+    def _before(self, place: str, limit: int) -> FileTouched | None:
+        """What the host finds there now; None where that is no file of the name, nor room for one. Blocks."""
+        room = max(self._room, 0)
+        found = self._look(place, min(limit, room))
+        self._room -= len(found.data or b"")
+        if not found.digest and not _is_free(place):
+            return None
+        if found.data is None and found.digest and room < limit:
+            found = replace(found, reason=f"the statement had changed files of {KEPT_BEFORE >> 20} MiB before")
+        return self._kept(place, replace(found, reason=found.reason.replace("it has more", "it had more")))
 
     def _look(self, place: str, limit: int) -> Look:
         return Look() if place.startswith(self._records.hidden) else look(place, limit)
 
-    def _kept(self, place: str, touched: Touched) -> FileTouched:
-        content, secret = self._stored(touched.data)
+    def _kept(self, place: str, found: Look) -> FileTouched:
+        content, secret = self._stored(found.data)
         return FileTouched(
             execution_id=self._execution,
             path=name_text(place),
             before=content,
-            before_digest=touched.digest,
-            note=touched.note,
+            before_digest=found.digest,
+            note=found.reason,
             withheld=secret,
-            mode=touched.mode,
+            mode=found.mode,
         )
 
-    def _append_kept(self, place: str, done: asyncio.Future[FileTouched]) -> None:
+    def _append_kept(self, place: str, done: asyncio.Future[FileTouched | None]) -> None:
         # It fails where the store is closed, and then nothing is recorded any more.
-        if not done.cancelled() and done.exception() is None:
-            self._append(place, done.result())
+        if not done.cancelled() and done.exception() is None and (event := done.result()) is not None:
+            self._append(place, event)
 
     def _append(self, place: str, event: FileTouched) -> None:
         # A session that has become read-only says so at the end of the statement.
@@ -166,8 +218,9 @@ class Touches:
 
     async def settle(self, more: int = 0) -> None:
         """The statement has ended: records the files that are otherwise. `more` acts on files were not noticed."""
-        if self._keeping:
-            await asyncio.wait(self._keeping)
+        if looking := [each for each in self._taken.values() if each is not None and not each.done()]:
+            await asyncio.wait(looking)
+        if self._taken:
             await anyio.lowlevel.checkpoint()  # in which what was kept last is appended
         touched = open_touches(self._records.log.since(self._start))
         if not touched and not more:
@@ -281,3 +334,9 @@ class Touches:
             except (KeyError, StoreError):
                 return (), "what it held before cannot be read from the store"
         return changes_of(old, after.data or b"")
+
+
+def _is_free(place: str) -> bool:
+    """Whether the name is free, and no link leads to it."""
+    above = os.path.dirname(place)
+    return not os.path.lexists(place) and os.path.realpath(above) == above

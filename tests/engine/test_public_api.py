@@ -325,7 +325,6 @@ PUBLIC = [
     "Ticket",
     "TokensUsed",
     "ToolCallId",
-    "Touched",
     "TouchSink",
     "connected_sentence",
     "hidden_names",

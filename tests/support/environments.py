@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import anyio
 import msgspec
@@ -16,6 +16,7 @@ from engine.core.errors import StoreError
 from engine.core.execution import Ending, ExceptionInfo, ExecutionStatus
 from engine.core.ids import BlobDigest, ExecutionId
 from engine.core.programs import CommandOutcome, CommandRequest
+from engine.files.safe_open import LARGEST
 from engine.log.past import (
     Differences,
     Divergence,
@@ -29,9 +30,10 @@ from engine.log.past import (
     RestorePlan,
 )
 from engine.log.redaction import NO_SECRETS
-from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest, Touched
+from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest
 from engine.log.store.schema import digest_of
 from engine.runtime.environment import Environment, EnvironmentSpec, Limits
+from engine.session.act_files import look
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
@@ -75,6 +77,14 @@ async def refuse(asked: EffectRequest) -> EffectAnswer:
     return EffectAnswer(error=ExceptionInfo(type="PermissionError", message=f"no {asked.operation} here"))
 
 
+class Touched(NamedTuple):
+    """A file that a statement said it was about to write, and what the host found there."""
+
+    path: bytes
+    digest: str
+    data: bytes | None
+
+
 class Bench(Generic[E]):
     """An environment with what came out of it."""
 
@@ -97,7 +107,13 @@ class Bench(Generic[E]):
     ) -> RunOutcome:
         asked = request(source, time_limit, execution_id=execution_id, plan=plan, index=index, keeps=keeps)
         with anyio.fail_after(PATIENCE):
-            return await self.environment.run(asked, effects, self.take, self.touched.append)
+            return await self.environment.run(asked, effects, self.take, self.touch)
+
+    def touch(self, path: bytes, looked: Callable[[], None]) -> None:
+        """What the host does when it is told: it looks, and the statement waits for that."""
+        found = look(os.fsdecode(path), LARGEST)
+        self.touched.append(Touched(path, found.digest, found.data))
+        looked()
 
     async def command(self, *argv: str, seconds: float = 20.0, kept: int = 20_000, **how: Any) -> CommandOutcome:
         """Runs a program; a single argument is a command for the shell."""

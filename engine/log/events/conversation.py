@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ...core.execution import Display, Location, StatementNumber
 from ...core.ids import EventId, LlmResponseId, MessageId, ToolCallId
-from ...core.text import Exact
+from ...core.text import Exact, Named
 from .base import Event
 
 PromptKind = Literal["direct", "steer", "follow_up"]
@@ -30,7 +30,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     uri: str
     name: str
-    media_type: Exact | None = None
+    media_type: str | None = None
     text: str | None = None
     title: str | None = None
     description: str | None = None
@@ -102,7 +102,7 @@ class ToolCall(Event, frozen=True, kw_only=True):
     kind: ClassVar[str] = "tool_call"
 
     tool_call_id: ToolCallId
-    tool: Exact
+    tool: Named
     arguments: dict[str, object] = field(default_factory=dict[str, object])
     llm_response_id: LlmResponseId | None = None
     thinking: tuple[ThinkingBlock, ...] = ()

@@ -21,7 +21,7 @@ from ...core.execution import (
     TextChange,
 )
 from ...core.ids import BlobDigest, ExecutionId, Seq, StatementId, ToolCallId
-from ...core.text import Exact
+from ...core.text import Exact, Named
 from .base import Event
 
 
@@ -131,7 +131,7 @@ class EffectRequested(Event, frozen=True, kw_only=True):
 
     execution_id: ExecutionId
     ordinal: int
-    operation: Exact
+    operation: Named
     argument_digest: Exact
     tool_call_id: ToolCallId | None = None
 
@@ -147,7 +147,7 @@ class EffectAnswered(Event, frozen=True, kw_only=True):
 
     execution_id: ExecutionId
     ordinal: int
-    operation: Exact
+    operation: Named
     result: BlobDigest | None = None
     error: ExceptionInfo | None = None
     withheld: Exact = ""

@@ -258,11 +258,15 @@ class ConfigChanged(Event, frozen=True, kw_only=True):
 
 
 class OthersWrote(Event, frozen=True, kw_only=True):
-    """From here on others than the user write statements in this session; an `import` marks everything before it."""
+    """From here on others than the user write statements in this session; an `import` marks everything before it.
+
+    In a fork `writable` are directories in which statements of branches that it leaves behind could write.
+    """
 
     kind: ClassVar[str] = "others_wrote"
 
     by: Author
+    writable: tuple[Exact, ...] = ()
 
     @property
     def waits(self) -> bool:

@@ -45,6 +45,7 @@ from .protocol import (
     Look,
     LookAt,
     LookedAt,
+    Noted,
     Outlined,
     OutputTaken,
     Pickled,
@@ -506,7 +507,7 @@ def serve(
         if isinstance(request, Snapshot):
             if (started := snapshot()) is not None:
                 transport.send(started)
-        elif not isinstance(request, Answer | BufferTexts | OutputTaken):
+        elif not isinstance(request, Answer | BufferTexts | Noted | OutputTaken):
             _reply(transport, request, answer)
         if isinstance(request, Run) and request.keeps:
             # After the reply, which the host records meanwhile.

@@ -44,8 +44,8 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The other first message on a control channel: start the keeper of a program. Sizes in bytes.
 
-    Where `stdin` is None it is a descriptor that came with those of the keeper. In a `domain` nothing is started unless
-    it holds (`domain.is_held`).
+    With a `directory`, a device and an inode, `cwd` has to lead there without links. Where `stdin` is None it is a
+    descriptor that came with those of the keeper. In a `domain` nothing is started unless it holds (`domain.is_held`).
     """
 
     argv: tuple[bytes, ...]
@@ -53,6 +53,7 @@ class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     variables: dict[str, str]
     stdin: bytes | None
     merged: bool
+    directory: tuple[int, int] | None = None
     data_bytes: int
     open_files: int
     allow_sudo: bool = False
@@ -193,6 +194,12 @@ class BufferTexts(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     texts: dict[str, str | None]
+
+
+class Noted(msgspec.Struct, frozen=True, tag=True):
+    """The host has looked at the file of the `Touching` with that number, or will not look: it may be written now."""
+
+    number: int
 
 
 class Content(msgspec.Struct, frozen=True, tag=True):
@@ -357,6 +364,7 @@ ToWorker = (
     | Answer
     | BuffersMoved
     | BufferTexts
+    | Noted
     | CleanUp
     | Snapshot
     | Preserve
@@ -404,33 +412,18 @@ class AskBuffers(msgspec.Struct, frozen=True, tag=True):
     paths: tuple[Exact, ...]
 
 
-TOUCHED_BYTES: Final = 256 << 20
-"""Of contents of files that one statement's own code is about to write; of further files the paths are told."""
 TOUCHED_FILES: Final = 5_000
 """So many files one statement tells of; further acts are counted."""
 
 
 class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement's own code is about to write a file. One-way, at any moment while a statement runs.
+    """A statement's own code is about to write a file, at any moment while a statement runs, and waits for `Noted`.
 
-    `digest` is xxh3 hex of what the file holds, empty where there is none. `data` ends its content, which began with
-    the parts of the same number. Where it is None and there is a file, `note` says why its content is not sent, and
-    `digest` is what stands for it (`pinned.Pinned.mark`). `mode` as in `Pinned`.
+    It says where and nothing else: what the file holds, the host reads itself, because a statement can send this too.
     """
 
     number: int
     path: bytes
-    digest: Exact = ""
-    data: bytes | None = None
-    note: str = ""
-    mode: int | None = None
-
-
-class TouchingPart(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A part of a content ahead of its `Touching`, which never comes where the notice was given up."""
-
-    number: int
-    data: bytes
 
 
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -568,7 +561,6 @@ FromWorker = (
     | Ask
     | AskBuffers
     | Touching
-    | TouchingPart
     | Content
     | Ran
     | Ticked

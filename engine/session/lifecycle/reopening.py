@@ -132,7 +132,7 @@ async def _settle(parts: SessionParts) -> Sequence[Event]:
 
         execution = touched[0].execution_id
         call = cell.statement.tool_call_id if cell.started.mode is None else cell.started.rerun_call
-        await Touches(records_of(parts), execution, call, touched[0].seq).settle()
+        await Touches(records_of(parts), execution, call, touched[0].seq, lambda _: False).settle()
     return parts.log.since(start)
 
 
@@ -282,17 +282,21 @@ def forked(log: Sequence[Event]) -> Sequence[Event]:
         for event in _without_other_values(path)
         if not isinstance(event, BranchCreated) and event.seq not in left_out
     ]
-    if not _facts_of(taken).is_foreign and _facts_of(log).is_foreign:
-        taken.append(_of_others(log))
+    there, here = _facts_of(log), _facts_of(taken)
+    left = tuple(place for place in there.writable if place not in here.writable)
+    if left or (there.is_foreign and not here.is_foreign):
+        taken.append(_of_others(log, left))
     before = [event.seq for event in taken]
     return [_at(Seq(place), event, before) for place, event in enumerate(taken)]
 
 
-def _of_others(log: Sequence[Event]) -> OthersWrote:
-    """Says of the fork that others wrote on a branch that it leaves behind."""
+def _of_others(log: Sequence[Event], writable: tuple[str, ...]) -> OthersWrote:
+    """Says of the fork that others wrote on a branch that it leaves behind, and could write in these directories."""
     last, number = log[-1], log[-1].event_id[1:]
     next_id = int(number) + 1 if number.isascii() and number.isdigit() else len(log)
-    return OthersWrote(seq=Seq(last.seq + 1), event_id=EventId(f"e{next_id}"), at=last.at, by="model")
+    return OthersWrote(
+        seq=Seq(last.seq + 1), event_id=EventId(f"e{next_id}"), at=last.at, by="model", writable=writable
+    )
 
 
 def _facts_of(events: Iterable[Event]) -> SessionFacts:

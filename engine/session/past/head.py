@@ -10,7 +10,7 @@ active path `repair` makes whole like any other. Called between two runs, one at
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -278,7 +278,8 @@ class FileRewinding:
         try:
             if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
                 raise OSError(_UNSAVED)
-            before = await anyio.to_thread.run_sync(self._restore, file)
+            async with nullcontext() if self._buffers is None else self._buffers.acting():
+                before = await anyio.to_thread.run_sync(self._restore, file)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return FileLeft(path=file.path, reason=reason)

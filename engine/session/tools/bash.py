@@ -92,8 +92,15 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
             f"bash(): timeout is {arguments.timeout:g} s; it may be more than 0 and up to {MOST_SECONDS:g} s"
         )
     with opened_directory(workspace.absolute(arguments.cwd), workspace.roots) as directory:
-        place = os.readlink(f"/proc/self/fd/{directory}")
-    request = CommandRequest(argv=(*SHELL, command), cwd=place, seconds=arguments.timeout, kept_bytes=KEPT_BYTES)
+        place, state = os.readlink(f"/proc/self/fd/{directory}"), os.fstat(directory)
+    request = CommandRequest(
+        argv=(*SHELL, command),
+        cwd=place,
+        seconds=arguments.timeout,
+        kept_bytes=KEPT_BYTES,
+        # A program of a statement may put a link in its place while the question is open.
+        directory=(state.st_dev, state.st_ino),
+    )
     return Program(request, asks=True, answer=answer, command=command, outside=arguments.outside)
 
 

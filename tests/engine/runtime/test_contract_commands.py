@@ -219,3 +219,23 @@ async def test_without_a_start_there_is_nothing_to_run_in(make: Callable[[], Env
         await environment.command(
             CommandRequest(argv=("/bin/true",), cwd="/", seconds=1.0, kept_bytes=1), lambda *_: None
         )
+
+
+@pytest.mark.parametrize("taken_by", ["link", "directory", "link above"])
+async def test_command_runs_in_no_directory_that_took_the_place(b: AnyBench, tmp_path: Path, taken_by: str) -> None:
+    place, elsewhere = tmp_path / "above/place", tmp_path / "elsewhere"
+    (elsewhere / "place").mkdir(parents=True)
+    place.mkdir(parents=True)
+    state = place.stat()
+    how = {"cwd": str(place), "directory": (state.st_dev, state.st_ino)}
+    assert (await b.command("touch made", **how)).code == 0
+    assert (place / "made").exists()
+    if taken_by == "link above":
+        place.parent.rename(tmp_path / "moved")
+        place.parent.symlink_to(elsewhere)
+    else:
+        place.rename(tmp_path / "moved")
+        place.symlink_to(elsewhere) if taken_by == "link" else place.mkdir()
+    with pytest.raises(OSError, match="another directory has taken its place"):
+        await b.command("touch other", **how)
+    assert not [*elsewhere.rglob("other"), *place.glob("other")]

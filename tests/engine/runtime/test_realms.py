@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -329,6 +330,69 @@ async def test_programs_of_other_sessions_stand_still_too(tmp_path: Path) -> Non
             await anyio.sleep(0.05)
             assert count.stat().st_mtime_ns == before
         await until(lambda: count.stat().st_mtime_ns != before)
+
+
+async def test_nothing_is_started_while_all_stand_still(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    async with (
+        held(spec_in(tmp_path / "one")) as b,
+        held(spec_in(tmp_path / "other")) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        made = tmp_path / "other/scratch/made"
+        domain = spec_in(tmp_path / "other").domain
+        async with b.environment.stopped() as still:
+            assert still
+            tasks.start_soon(partial(other.command, f"echo > {made}", domain=domain))
+            await anyio.sleep(0.3)
+            assert not made.exists()
+        await until(made.exists)
+
+
+async def test_acts_of_the_host_wait_while_all_stand_still(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    acted: list[str] = []
+    async with held(spec_in(tmp_path / "one")) as b, held(spec_in(tmp_path / "other")) as other:
+
+        async def act() -> None:
+            async with other.environment.acting():
+                acted.append("act")
+
+        async with anyio.create_task_group() as tasks, b.environment.stopped():
+            tasks.start_soon(act)
+            await anyio.sleep(0.05)
+            acted.append("still")
+        assert acted == ["still", "act"]
+
+
+SPAWNING: Final = """
+import subprocess, sys
+program = '''
+import os, subprocess
+while True:
+    subprocess.run(["/bin/true"])
+'''
+children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+"""
+
+
+async def test_processes_that_start_programs_all_the_time_are_held_and_go_on(tmp_path: Path) -> None:
+    """One that waits for its child in `vfork` rests only when the child has memory of its own."""
+    async with held(spec_in(tmp_path)) as b:
+        if not is_apart(b.environment.pid):
+            pytest.skip("no process namespaces here")
+        assert (await b.run(SPAWNING)).exception is None
+        found: list[bool] = []
+        for _ in range(12):
+            async with b.environment.stopped() as still:
+                found.append(still)
+            await anyio.sleep(0.02)
+        assert found.count(True) >= 11
+        assert await b.value("[each.poll() for each in children]") == "[None, None, None]"
 
 
 async def test_nobody_is_stopped_where_statements_have_the_users_rights(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from engine.log.events import Event
 from engine.log.events.conversation import RunStop, UserMessage
 from engine.log.events.execution import ValuesKept
 from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun
-from engine.log.events.session import ConfigChanged, ModeChanged, ProjectionSent
+from engine.log.events.session import ConfigChanged, DomainEntered, ModeChanged, OthersWrote, ProjectionSent
+from engine.log.facts import SessionFacts
 from engine.log.store.memory import MemoryStore
 from engine.session.lifecycle.reopening import forked
 from tests.support.fixed import FixedClock
@@ -246,3 +247,16 @@ def _assert_rebuilt(log: Sequence[Event], prompts: Sequence[Prompt], store: Stor
     for call, prompt in zip(sent.calls, prompts, strict=True):
         rebuilt = prompt_of(call, sent.messages_of(call), log, store.blob_get)
         assert (rebuilt.messages, rebuilt.tail) == (prompt.messages, prompt.tail)
+
+
+def test_fork_distrusts_what_statements_of_other_branches_could_write() -> None:
+    log = EventLog(FixedClock(), lambda _: None)
+    other = log.branches.next_name
+    log.append(OthersWrote(by="model"))
+    left = log.append(DomainEntered(held=True, writable=("/work",)))
+    log.append(BranchCreated(branch=other, parent=MAIN_BRANCH, before=left))
+    log.append(HeadMoved(branch=other, left=MAIN_BRANCH, statement=0))
+    facts = SessionFacts()
+    for event in forked(log.events):
+        facts.apply(event)
+    assert list(facts.writable) == ["/work"]

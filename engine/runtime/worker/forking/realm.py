@@ -19,7 +19,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
@@ -163,9 +163,16 @@ def number_outside(pid: int, outside: int) -> int:
 # are held first. The host asks with a socket, is told when the last thread has come to rest, and lets them go on by
 # closing it, which its own end does as well.
 #
+# Meanwhile the zygote starts nothing: what it is asked to start waits. A realm that is begun meanwhile is held from its
+# beginning.
+#
 # They are held as a debugger holds them (`ptrace`), because a signal would wake them from `SIGSTOP`: their own timer,
 # a change in a directory, or another process can send `SIGCONT`. What a statement had stopped itself stays stopped.
 # See ptrace(2), "PTRACE_SEIZE".
+#
+# A thread that starts a program may share its memory with the child until that has its own (`vfork`), and rests only
+# then. So the child of one that does not come to rest is let go for a moment. A thread cannot be let go before it rests
+# either: one that rests too late is let go later (`free_late`), or it would stay held for good.
 #
 # Must not know what the host does. Used by `zygote`, in a realm.
 
@@ -174,6 +181,8 @@ STAND_STILL: Final = b"S"
 STILL, NOT_STILL = b"1", b"0"
 _SECONDS: Final = 2.0
 """A thread may be in the middle of a system call that nothing interrupts, such as one that waits for a disk."""
+_SHARED_SECONDS: Final = 0.02
+"""After which a thread that has not come to rest may wait for a child."""
 _PAUSE: Final = 0.001
 """Between two looks: no call waits for the stop of several threads that are nobody's children."""
 _ENDED: Final = b"ZXx"
@@ -190,6 +199,8 @@ class Stillness:
         self._wanted: dict[int, socket.socket] = {}
         self._held: dict[int, int] = {}
         """The threads that are held, each with the signal that it was about to get, or 0."""
+        self._late: set[int] = set()
+        """Threads that had not come to rest when the others were let go."""
         self._is_still = False
 
     def __bool__(self) -> bool:
@@ -218,6 +229,19 @@ class Stillness:
         if not self._wanted:
             self._let_go()
 
+    @property
+    def has_late(self) -> bool:
+        """Whether threads are still to be let go."""
+        return bool(self._late)
+
+    def free_late(self) -> None:
+        """Lets threads go that have come to rest since nobody wanted that any more."""
+        if self._late and not self._wanted:
+            self._held = dict.fromkeys(self._late, 0)
+            for thread in self._late:
+                self._has_come_to_rest(thread)
+            self._let_go()
+
     def _hold(self) -> bool:
         """Whether every thread is held that a look at all of them finds, while none was made.
 
@@ -225,6 +249,9 @@ class Stillness:
         child came too late for the list of processes.
         """
         deadline = time.monotonic() + _SECONDS
+        self._held, self._late = dict.fromkeys(self._late, 0), set()
+        for thread in self._held:
+            self._has_come_to_rest(thread)
         while time.monotonic() < deadline:
             newest = _newest()
             running = [thread for thread in _threads() if thread not in self._held or not _is_at_rest(thread)]
@@ -234,11 +261,24 @@ class Stillness:
                 if thread not in self._held and not _seize(thread):
                     return False
                 self._held.setdefault(thread, 0)
+            patience = time.monotonic() + _SHARED_SECONDS
             while not all(map(self._has_come_to_rest, running)):
                 if time.monotonic() > deadline:
                     return False
+                if time.monotonic() > patience:
+                    self._let_children_go([thread for thread in running if not _is_at_rest(thread)])
+                    break
                 time.sleep(_PAUSE)
         return False
+
+    def _let_children_go(self, waiting: Collection[int]) -> None:
+        """For a moment: one of these threads may wait for a child of its process to have memory of its own."""
+        processes = {_process_of(thread) for thread in waiting}
+        for thread in [each for each in self._held if each not in waiting and _parent(each) in processes]:
+            with suppress(OSError):
+                set_free(thread, self._held[thread])
+                del self._held[thread]
+        time.sleep(_PAUSE)
 
     def _has_come_to_rest(self, thread: int) -> bool:
         """Takes note of the thread's stop, with which the kernel may have been about to give it a signal."""
@@ -251,9 +291,13 @@ class Stillness:
         return _is_at_rest(thread)
 
     def _let_go(self) -> None:
+        self._late = set()
         for thread, pending in self._held.items():
-            with suppress(OSError):  # ended meanwhile
+            try:
                 set_free(thread, pending)
+            except OSError:
+                if _state(thread) not in _ENDED:
+                    self._late.add(thread)
         self._held.clear()
 
 
@@ -282,6 +326,17 @@ def _seize(thread: int) -> bool:
 
 def _is_at_rest(thread: int) -> bool:
     return _state(thread) in _HELD + _ENDED
+
+
+def _process_of(thread: int) -> int:
+    """The process of a thread; 0 where it has ended."""
+    lines = read(f"/proc/{thread}/status").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"Tgid:")), 0)
+
+
+def _parent(thread: int) -> int:
+    found = stat_of(thread)
+    return -1 if found is None else found.parent
 
 
 def _state(thread: int) -> bytes:

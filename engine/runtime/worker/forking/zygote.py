@@ -87,6 +87,8 @@ class ZygoteLoop:
         self._processes: dict[int, ForkedProcess] = {}
         self._copies = ExpectedCopies(self._poll)
         self._still = Stillness(self._poll)
+        self._queued: dict[ForkedProcess, Fork | Execute] = {}
+        """What is to be started when nothing is held still any more."""
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -98,6 +100,9 @@ class ZygoteLoop:
     def serve(self) -> NoReturn:
         """Never returns: leaves the process when the host is gone."""
         while True:
+            self._still.free_late()
+            if not self._still:
+                self._start_queued()
             # One at a time, because what is done for one may have served another already.
             ready = self._poll.poll(self._patience(), 1)
             if not self._still:  # or those would go on that are looked at
@@ -124,7 +129,8 @@ class ZygoteLoop:
 
     def _patience(self) -> float | None:
         """Seconds to wait for a request before there is something else to do; None for ever."""
-        otherwise = _AGAIN_SECONDS if self._has_orphans else None if self._is_swept else _IDLE_SECONDS
+        is_due = self._has_orphans or self._still.has_late
+        otherwise = _AGAIN_SECONDS if is_due else None if self._is_swept else _IDLE_SECONDS
         look = self._memory.patience()
         return otherwise if look is None else look if otherwise is None else min(look, otherwise)
 
@@ -234,6 +240,7 @@ class ZygoteLoop:
 
     def _drop(self, process: ForkedProcess) -> None:
         self._poll.unregister(process.control.fileno())
+        self._queued.pop(process, None)
         was_expected = self._copies.give_up(process)
         del self._processes[process.control.fileno()]
         process.forget()
@@ -251,6 +258,12 @@ class ZygoteLoop:
             send(process.pid, signal.SIGKILL)
         else:
             self._end_tree(process.pid)
+
+    def _give_up(self, process: ForkedProcess) -> None:
+        """Nobody wants it any more: it is not started if it waits for that."""
+        if self._queued.pop(process, None) is not None:
+            process.say(Died(-1, "it was ended before it was started"))
+            process.forget()
 
     def _make_room(self) -> None:
         """Waits for what was ended in a realm to be gone: each holds a process id until then."""
@@ -276,8 +289,7 @@ class ZygoteLoop:
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
         match message:
             case Fork() | Execute():
-                self._make_room()
-                process.fork(message)
+                self._start(process, message)
             case Adopt():
                 process.adopt_with(message)
             case Interrupt():
@@ -285,12 +297,26 @@ class ZygoteLoop:
                     send(process.pid, signal.SIGINT)
                 process.say(Interrupted())
             case Kill():
+                self._give_up(process)
                 self._end(process)
             case Watch(on=on):
                 if process.pid is not None and on:
                     self._memory.begin(process.pid, process.limit, process.who, process.domain)
                 elif process.pid is not None:
                     self._memory.rest(process.pid, process.limit, process.domain)
+
+    def _start(self, process: ForkedProcess, request: Fork | Execute) -> None:
+        """Forks the process, or does it later where it would run while all others stand still."""
+        if self._still:
+            self._queued.setdefault(process, request)
+        else:
+            self._make_room()
+            process.fork(request)
+
+    def _start_queued(self) -> None:
+        queued, self._queued = self._queued, {}
+        for process, request in queued.items():
+            self._start(process, request)
 
     def _reap(self) -> None:
         """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""

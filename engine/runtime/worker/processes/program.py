@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ....core.domain import is_held
+from ....files.safe_open import same_directory
 from ...sandbox.entering import enter
 from ..framing import frame
 from ..protocol import Execute, Finished, FromKeeper, NotStarted
@@ -85,7 +86,8 @@ def _file_of(data: bytes) -> int:
 
 def _start(request: Execute, stdin: int, stdout: int, stderr: int) -> int:
     try:
-        os.chdir(request.cwd)
+        with same_directory(request.cwd, request.directory) as place:
+            os.chdir(place)
     except OSError as error:
         raise OSError(error.errno, error.strerror, request.cwd) from None
     sources = (stdin, stdout, stdout if request.merged else stderr)

@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 from ....core.plain_data import argument_digest, clean
 from ....core.text import cut_line
 from ....core.toolbox import RECALL_ANSWER, RECALL_FILE, ROUTED, TOOLS, call_title
+from ..channel import Inbox
 from ..framing import frame
 from ..guarding.guard import KEPT_STOPS, ReplayEffect
 from ..interrupts import Interrupts
@@ -89,6 +90,11 @@ class Transport(Protocol):
 
     def send(self, message: FromWorker) -> None:
         """Raises FrameTooLargeError with nothing sent."""
+        ...
+
+    @property
+    def inbox(self) -> Inbox:
+        """What has come, for threads that wait for something else than an answer."""
         ...
 
     def wait(self) -> None:

@@ -1,23 +1,23 @@
-"""Notices which files the code of a live statement is about to change, and tells the host what they hold until then.
+"""Notices which files the code of a live statement is about to change, and tells the host before it happens.
 
-Owns the record of one statement at a time: which files were noticed, and the bounds of what is read of them. What a
-statement writes through the host (`write`, `edit`, the injected `open`) never comes here. Must not know audit hooks
-(`guard` calls `notice` before each act of work that is free) nor what the host makes of it. Opened and closed around
-each live statement by `interpreter`.
+Owns the record of one statement at a time: which files were noticed. What a statement writes through the host (`write`,
+`edit`, the injected `open`) never comes here. Must not know audit hooks (`guard` calls `notice` before each act of work
+that is free) nor what the host makes of it. Opened and closed around each live statement by `interpreter`.
+
+The host is told the place alone. It reads the file itself, because a statement can send such a message too, and a
+rewind writes what the file is said to have held. So the statement waits until the host has read it (`Noted`).
 
 The hard part is that any code may be what is about to write: a signal handler or a finalizer in the middle of ours, a
 thread while another asks the host something, a process that the statement forked. Why nothing is lost or hangs:
 
-1. What is told is one-way. Nobody waits for the host, but for room in the socket, which the host empties also while it
-   answers an effect.
-2. A content goes in pieces that the kernel takes as a whole or not at all, so an exception that a signal handler raises
-   in between leaves a message unfinished, never half of one. What was not finished does not count, and nothing was
-   written then, because the exception keeps the act from happening.
-3. Two threads may be about to write the same file. The second waits until the first has told it, or else it might write
-   what the first takes for the content before. It waits a bounded time, because the first may read from a file system
-   that the second serves.
-4. The same thread, in a handler or finalizer, passes that lock and tells by itself; a file counts as noticed from when
-   it was told, so whoever was interrupted finds it noticed, and drops what it has read.
+1. The host looks without waiting for the worker, also while it answers an effect. Whichever thread reads the socket
+   puts the message where the waiting thread finds it (`channel.Inbox`).
+2. An exception that a signal handler raises during the wait keeps the act from happening. The file does not count as
+   noticed then.
+3. Two threads may be about to write the same file. The second waits until the host has looked for the first, or else it
+   would write before that. It waits a bounded time, because the first may wait for what the second has to do.
+4. The same thread, in a handler or finalizer, passes that lock and tells by itself. In the middle of reading the socket
+   it must not read it again: such an act is counted, and the host is told of no file.
 5. Whatever fails here is counted, and the host says so; `guard` lets the act happen. A forked process is not the
    statement's.
 """
@@ -28,21 +28,24 @@ import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
-import xxhash
-
-from ....files.safe_open import LARGEST, Pinned, pinned
+from ....files.safe_open import Pinned, pinned
+from ..channel import Inbox
 from ..guarding.outside import TARGETS, Target
 from ..interrupts import Interrupts
-from ..protocol import TOUCHED_BYTES, TOUCHED_FILES, Touching, TouchingPart
+from ..protocol import TOUCHED_FILES, Touching
 
-TOO_LARGE: Final = f"it had more than {LARGEST >> 20} MiB"
 _PATIENCE: Final = 1.0
 """Seconds."""
+_LOOKING: Final = 60.0
+"""Seconds for which the host may look at one file, which can be on a slow file system."""
+_TURN: Final = 0.1
+"""Seconds after which the wait can be interrupted."""
 _OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What keeps us from looking and need not keep the act from happening."""
 _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
@@ -58,7 +61,10 @@ class Sending(Protocol):
     @property
     def ours(self) -> bool: ...
 
-    def send(self, message: Touching | TouchingPart) -> None: ...
+    @property
+    def inbox(self) -> Inbox: ...
+
+    def send(self, message: Touching) -> None: ...
 
 
 class Noticed(NamedTuple):
@@ -87,7 +93,6 @@ class WriteNotices:
         self._numbers = count(1)
         self._noticed: set[bytes] = set()
         self._writing: tuple[bytes, ...] = ()
-        self._bytes = 0
         self._more = 0
         self._acted = False
         self.database = ""
@@ -102,7 +107,7 @@ class WriteNotices:
             self._writing = tuple(sorted(wanted))
         noticed = Noticed(self._acted, self._writing, self._more)
         self._noticed = set()
-        self._bytes = self._more = 0
+        self._more = 0
         self._acted = False
         return noticed
 
@@ -158,49 +163,27 @@ class WriteNotices:
         is_alone = self._lock.acquire(timeout=_PATIENCE)
         try:
             if found.place not in self._noticed:
-                message = self._message(found)
-                # Not where a handler has told it meanwhile, and has acted since.
-                if found.place not in self._noticed:
-                    self._send(message)
-                    self._noticed.add(found.place)
+                self._tell(found.place)
+                self._noticed.add(found.place)
         finally:
             if is_alone:
                 self._lock.release()
 
-    def _message(self, found: Pinned) -> Touching:
+    def _tell(self, place: bytes) -> None:
+        """Has the host look at the file. Raises RuntimeError or TimeoutError where it cannot."""
+        inbox = self._transport.inbox
+        if inbox.is_reading:
+            raise RuntimeError("the host cannot be asked in the middle of an answer")
         number = next(self._numbers)
-        if found.kind == "nothing":
-            return Touching(number=number, path=found.place)
-        if found.size > LARGEST:
-            return _unread(found, number, TOO_LARGE)
-        if self._bytes + found.size > TOUCHED_BYTES:
-            return _unread(found, number, f"the statement had changed files of {TOUCHED_BYTES >> 20} MiB before")
-        try:
-            return self._read(found, number) or _unread(found, number, TOO_LARGE)
-        except OSError as error:
-            return _unread(found, number, f"it could not be read: {error.strerror}")
-
-    def _read(self, found: Pinned, number: int) -> Touching | None:
-        """The content, of which all but the last piece is sent already; None where it grew too large meanwhile."""
-        digest, size, held = xxhash.xxh3_64(), 0, b""
-        for piece in found.pieces():
-            if held:
-                self._send(TouchingPart(number=number, data=held))
-            held = piece
-            digest.update(piece)
-            size += len(piece)
-            if size > LARGEST:
-                return None
-        self._bytes += size
-        return Touching(number=number, path=found.place, digest=digest.hexdigest(), data=held, mode=found.mode)
-
-    def _send(self, message: Touching | TouchingPart) -> None:
         with self._interrupts.held():
-            self._transport.send(message)
-
-
-def _unread(found: Pinned, number: int, reason: str) -> Touching:
-    return Touching(number=number, path=found.place, digest=found.mark, note=reason, mode=found.mode)
+            self._transport.send(Touching(number=number, path=place))
+        end = time.monotonic() + _LOOKING
+        while True:
+            with self._interrupts.held():
+                if inbox.is_noted(number, _TURN):
+                    return
+            if time.monotonic() > end:
+                raise TimeoutError("the host has not looked at a file in time")
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from engine.core.ids import ExecutionId, MessageId, StatementId, ToolCallId
 from engine.core.text import cut_end, cut_line, cut_middle
 from engine.log.events import EVENTS, Event
 from engine.log.events.codec import decode, encode
-from engine.log.events.conversation import AgentReasoning, AgentText, ThinkingBlock, ToolCall
-from engine.log.events.execution import EffectAnswered, ExecutionFinished, StatementRecorded
+from engine.log.events.conversation import AgentReasoning, AgentText, Attachment, ThinkingBlock, ToolCall, UserMessage
+from engine.log.events.execution import EffectAnswered, EffectRequested, ExecutionFinished, StatementRecorded
 from engine.log.redaction import SHORTEST, Redactor, marked_line, redact_event, redact_json
 from engine.log.redaction.spellings import fold
 from engine.runtime.worker.sharing import short_repr
@@ -236,9 +236,9 @@ WORDS = {
     "permission_answered": ["scope"],
     "config_changed": ["option", "value"],
     "domain_entered": ["writable"],
-    "user_message": ["attachments.media_type"],
+    "others_wrote": ["writable"],
     "agent_reasoning": ["provider"],
-    "tool_call": ["tool", "thinking.provider"],
+    "tool_call": ["thinking.provider"],
     "servers_named": ["modules.key"],
     "server_connected": ["module"],
     "server_lost": ["module"],
@@ -257,8 +257,8 @@ WORDS = {
         "diff.changed.key.after_digest",
         "diff.digests.key",
     ],
-    "effect_requested": ["operation", "argument_digest"],
-    "effect_answered": ["operation", "digest"],
+    "effect_requested": ["argument_digest"],
+    "effect_answered": ["digest"],
     "file_touched": ["before_digest", "withheld"],
     "file_written": ["before_digest", "after_digest", "withheld"],
     "rewind_begun": ["files.present_digest", "files.wanted_digest"],
@@ -437,3 +437,23 @@ def test_word_keys_and_exact_values_of_json_stay() -> None:
 )
 def test_a_mark_that_was_not_there_before_is_found(before: str, after: str, line: int | None) -> None:
     assert marked_line(before.encode(), after.encode()) == line
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolCall(tool_call_id=ToolCallId("t"), tool=f"srv.{SECRET}"),
+        EffectRequested(execution_id=ExecutionId("e"), ordinal=0, operation=f"mcp.srv.{SECRET}", argument_digest="d"),
+        EffectAnswered(execution_id=ExecutionId("e"), ordinal=0, operation=SECRET),
+        UserMessage(
+            message_id=MessageId("m"), text="", attachments=(Attachment(uri="u", name="n", media_type=SECRET),)
+        ),
+    ],
+)
+def test_secret_in_an_operation_or_a_media_type_is_redacted(event: Event) -> None:
+    assert SECRET.encode() not in encode(redact_event(Redactor([SECRET]), event))
+
+
+def test_names_of_operations_stay() -> None:
+    event = EffectAnswered(execution_id=ExecutionId("e"), ordinal=0, operation="mcp.some_server.a_tool")
+    assert redact_event(Redactor(["a_tool"]), event) == event

@@ -12,7 +12,7 @@ from engine.log.redaction import NO_SECRETS
 from engine.runtime.control_channel import MessageReader
 from engine.runtime.worker.channel import Channel
 from engine.runtime.worker.framing import FrameBuffer, frame
-from engine.runtime.worker.protocol import Answer, Ask, Started, Touching
+from engine.runtime.worker.protocol import Answer, Ask, Noted, Started, Touching
 
 PATIENCE = 10.0
 
@@ -28,6 +28,22 @@ def test_waiting_returns_at_once_where_a_message_has_come_with_the_one_before() 
         waiting.join(PATIENCE)
         assert not waiting.is_alive()
         assert channel.receive() == Answer(ordinal=1)
+
+
+def test_message_that_another_thread_has_read_ends_the_wait() -> None:
+    host, worker = socket.socketpair()
+    with host, worker:
+        channel = Channel(worker)
+        waiting = threading.Thread(target=channel.wait, daemon=True)
+        reading = threading.Thread(target=lambda: channel.inbox.is_noted(1, PATIENCE), daemon=True)
+        for thread in (waiting, reading):
+            thread.start()
+        host.sendall(frame(Answer(ordinal=0)) + frame(Noted(1)))
+        reading.join(PATIENCE)
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+        assert not reading.is_alive()
+        assert channel.receive() == Answer(ordinal=0)
 
 
 @pytest.mark.parametrize(("end", "code"), [("close", 0), ("lose", 71)])

@@ -134,3 +134,8 @@ def test_what_was_not_kept_is_counted_and_no_character_is_cut_in_two(head: bytes
 
 def test_enough_is_kept_to_work_with(tmp_path: Path) -> None:
     assert request(tmp_path, "ls").kept_bytes == KEPT_BYTES >= 200_000
+
+
+def test_the_command_is_for_the_directory_that_was_looked_at(tmp_path: Path) -> None:
+    state = tmp_path.stat()
+    assert request(tmp_path, "true").directory == (state.st_dev, state.st_ino)
