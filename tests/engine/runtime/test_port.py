@@ -32,7 +32,8 @@ from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.workers import shared_zygote
 
 MEMBERS = (
-    "alive", "idle", "loss", "layers", "start", "hold", "stopped", "acting", "run", "interrupt", "command", "tick", "project",
+    "alive", "idle", "loss", "layers", "start", "hold", "stopped", "acting", "run", "interrupt", "command",
+    "tick", "project",
     "look", "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot",
     "checkpoints", "end", "close",
 )  # fmt: skip
