@@ -1,4 +1,7 @@
-"""What a check of `doctor` found."""
+"""`rewindow doctor`: checks everything that a session needs, and says what to do about what is missing.
+
+The checks are functions, run in the order of the report.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,8 @@ from .output import (
     store,
     working_directory,
 )
+
+# What a check of `doctor` found.
 
 Grade = Literal["ok", "note", "failed"]
 

@@ -1,4 +1,4 @@
-"""`rewindow diff SESSION A B`: what two branches differ in."""
+"""`rewindow rewind`, `replay` and `diff`: a session opened by a command, for as long as the command runs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from ..session.requests import EDIT_MODES, ReplayReport
 from ..session.session import Session
 from .complaints import chosen
 from .output import find, print_json, redactor, settings, store
+
+# `rewindow diff SESSION A B`: what two branches differ in.
 
 
 def diff(

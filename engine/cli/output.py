@@ -1,7 +1,4 @@
-"""Rows of text as aligned columns, for lists of thousands of rows: one pass for the widths, one for the lines.
-
-Widths are those of terminals, where some characters take two cells. Must not know what is listed. Called by commands.
-"""
+"""What the commands print with: the store and settings in force, columns, JSON, and text made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -25,6 +22,11 @@ from ..log.redaction import Redactor, redact_json, write_json
 from ..log.secrets import redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import SessionRow, Store
+
+# Rows of text as aligned columns, for lists of thousands of rows: one pass for the widths, one for the lines.
+#
+# Widths are those of terminals, where some characters take two cells. Must not know what is listed. Called by
+# commands.
 
 _GAP: Final = "  "
 _NARROWEST: Final = 5

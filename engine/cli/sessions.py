@@ -1,4 +1,4 @@
-"""`rewindow sessions`: the sessions there are."""
+"""`rewindow sessions`, `branches`, `delete` and `gc`: lists of sessions and branches, and their removal."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from ..log.store_protocol import SessionRow
 from ..session.directories import Scratch, alike, sweep
 from .complaints import complaint
 from .output import aligned, check_formats, find, print_json_rows, print_rows, redactor, settings, shown, size, store
+
+# `rewindow sessions`: the sessions there are.
 
 _COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
 """`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""

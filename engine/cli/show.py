@@ -1,4 +1,4 @@
-"""One line for a tool call, as all commands show it. Must not know any command."""
+"""`rewindow show SESSION`: its timeline, its request cycles, or one prompt as it was sent."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.replies import breakdown_of
 from .output import find, redactor, shown, shown_line, store, visible_json
 from .terminal.rendering import diff, painted, shown_markdown
+
+# One line for a tool call, as all commands show it. Must not know any command.
 
 WIDTH: Final = 100
 """Characters of a line that stands for something longer."""

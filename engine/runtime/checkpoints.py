@@ -1,9 +1,4 @@
-"""The host's end of one checkpoint: a copy of a worker that waits (`worker.checkpoint`).
-
-Owns two sockets: the control channel over which the zygote ends it and reports its end, and the one on which it waits,
-whose closing has it end by itself. Nobody waits for a checkpoint: what it has said is read when somebody looks. Must
-not know what state it holds. Asked for by `worker_connection`, held by `checkpoints`.
-"""
+"""The checkpoints of one session: paused copies of a worker, which ones are kept, and what each is the state of."""
 
 from __future__ import annotations
 
@@ -25,6 +20,12 @@ from .control_channel import ControlChannel, MessageReader, Parent, record_pair,
 from .worker.framing import FrameBuffer, ProtocolError
 from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import Adopt, NotTaken, Paused
+
+# The host's end of one checkpoint: a copy of a worker that waits (`worker.checkpoint`).
+#
+# Owns two sockets: the control channel over which the zygote ends it and reports its end, and the one on which it
+# waits, whose closing has it end by itself. Nobody waits for a checkpoint: what it has said is read when somebody
+# looks. Must not know what state it holds. Asked for by `worker_connection`, held by `checkpoints`.
 
 _RECORD: Final = 1 << 16
 _SECONDS: Final = 5.0

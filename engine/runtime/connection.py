@@ -1,8 +1,4 @@
-"""What a statement writes to one stream: the beginning as text, everything as a count and a digest.
-
-Owns the bounds, the decoding and the redaction of what is printed, which `worker_messages` explains. Must not know
-where the bytes come from. Fed by the connections.
-"""
+"""The host's end of whatever runs statements: a Protocol, its messages, and captured output."""
 
 from __future__ import annotations
 
@@ -30,6 +26,11 @@ from .worker.protocol import (
     Touching,
     ToWorker,
 )
+
+# What a statement writes to one stream: the beginning as text, everything as a count and a digest.
+#
+# Owns the bounds, the decoding and the redaction of what is printed, which `worker_messages` explains. Must not know
+# where the bytes come from. Fed by the connections.
 
 _DECODER: Final = codecs.getincrementaldecoder("utf-8")
 CAPTURED_BYTES: Final = 64 << 10

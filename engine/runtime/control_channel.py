@@ -1,4 +1,4 @@
-"""How a worker ended, in words that a user reads in the record of an execution. Used by the connections."""
+"""The control channel of a forked process, the reader of worker messages, and how a worker ended."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from .worker.protocol import (
     Watch,
 )
 from .zygote import Zygote
+
+# How a worker ended, in words that a user reads in the record of an execution. Used by the connections.
 
 
 class Death(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The live namespace that statements run in. Implemented by `environment`."""
+"""The live namespace that statements run in: the Protocol, and what an environment is started with."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from ..log.statements import (
     ignore_touched,
 )
 from .sandbox import landlock, seccomp
+
+# The live namespace that statements run in. Implemented by `environment`.
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
-"""What passes between the host and a thread that interprets statements: frames' bodies, and a bell to wake the host.
+"""A namespace in a thread of the host's process, for tests and embedding programs.
 
-Messages pass as the same bytes as between processes, so that what is cleaned, refused or too large is so in both. Must
-not know what the messages mean. Used by `thread_connection`.
+Over 700 lines, because the whole of it goes together: channel, connection, interrupts, output and programs.
 """
 
 from __future__ import annotations
@@ -45,6 +44,11 @@ from .worker.processes.ending import end_tree
 from .worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
 from .worker.statements.executor import OwnPython
 from .worker.statements.output import no_input
+
+# What passes between the host and a thread that interprets statements: frames' bodies, and a bell to wake the host.
+#
+# Messages pass as the same bytes as between processes, so that what is cleaned, refused or too large is so in both.
+# Must not know what the messages mean. Used by `thread_connection`.
 
 _CHUNK: Final = 4096
 

@@ -1,7 +1,4 @@
-"""What a program prints to one stream: its beginning and its end, in constant memory, whatever its length.
-
-Owns the bounds. Must not know where the bytes come from. Fed by `command_run`.
-"""
+"""A program from its start to its end: its process below the zygote, its output, its environment and its time limit."""
 
 from __future__ import annotations
 
@@ -33,6 +30,10 @@ from .environment import EnvironmentSpec
 from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import Execute, Finished, FromKeeper, NotStarted
+
+# What a program prints to one stream: its beginning and its end, in constant memory, whatever its length.
+#
+# Owns the bounds. Must not know where the bytes come from. Fed by `command_run`.
 
 
 class KeptOutput:

@@ -1,9 +1,4 @@
-"""The names of statements that do not run again, or come out otherwise: set from what was kept of them, or named.
-
-Owns what is kept as of each step, the requests that have values set, and what is said of a statement that came out
-differently. Where the worker has set them by itself (`ReplayRun`), what it set is worked out here in the same way.
-Must not know how a statement is run. Used by `attempt`, one for each.
-"""
+"""Rebuilds a namespace: runs a history again in a fresh worker, each step with its recorded inputs."""
 
 from __future__ import annotations
 
@@ -49,6 +44,12 @@ from .rebuild_inputs import (
 from .replay_run import TICK_SECONDS, Ahead, Prepared, ReplayRun, discard_output, no_effects, recording_of, tick_message
 from .statement_run import LOADING_SECONDS, Recording, StatementRun, ask
 from .worker.protocol import Known, Outlined, Settle, Settled, SetValues, Ticked, ValuesSet
+
+# The names of statements that do not run again, or come out otherwise: set from what was kept of them, or named.
+#
+# Owns what is kept as of each step, the requests that have values set, and what is said of a statement that came out
+# differently. Where the worker has set them by itself (`ReplayRun`), what it set is worked out here in the same way.
+# Must not know how a statement is run. Used by `attempt`, one for each.
 
 _TOLD: Final = ("came out differently",)
 """Of a statement of which somebody else says what came out differently."""

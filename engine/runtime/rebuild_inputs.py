@@ -1,10 +1,4 @@
-"""Which kept values stand for what a statement left, where it does not run again or came out differently: a fold.
-
-A name's values are kept in groups that share objects, and a group counts for a name until the name is kept anew. So a
-name is never set alone: with it come all names that are there and whose newest copy is in the same group, because a
-copy of a shared object under one name would no longer be the object under the other. Must not know how values are kept
-or loaded. Used by `rebuild`, one for each attempt.
-"""
+"""What a rebuild needs of the store and says of its steps: contents, kept values, skipped statements, sentences."""
 
 from __future__ import annotations
 
@@ -33,6 +27,13 @@ from ..log.past import (
 from ..log.statements import UpdatePayload
 from .worker.guarding.guard import replaying
 from .worker.protocol import Answer, Content, Look
+
+# Which kept values stand for what a statement left, where it does not run again or came out differently: a fold.
+#
+# A name's values are kept in groups that share objects, and a group counts for a name until the name is kept anew. So
+# a name is never set alone: with it come all names that are there and whose newest copy is in the same group, because
+# a copy of a shared object under one name would no longer be the object under the other. Must not know how values are
+# kept or loaded. Used by `rebuild`, one for each attempt.
 
 NOT_KEPT: Final = "its process ended before it was kept"
 EARLIER: Final = "its log is of an earlier version, which kept none"

@@ -1,10 +1,4 @@
-"""The steps of a history as messages, made ahead of the worker that goes through them, in stretches.
-
-A stretch ends before a step that the host takes by itself: one that does not run again, or whose record does not say
-what it came to. It is bounded by its number of steps and by its bytes, so that neither side holds more than so much of
-a long history. Steps that a stretch did not come to begin the next one as they are. Must not know what becomes of a
-stretch. Used by `attempt`.
-"""
+"""Runs a stretch of a history in a worker, and prefetches its steps as messages."""
 
 from __future__ import annotations
 
@@ -24,6 +18,13 @@ from .rebuild_inputs import PastContents
 from .statement_run import GRACE_SECONDS, LOADING_SECONDS, Recording, StatementRun, run_message
 from .worker.framing import pack_step
 from .worker.protocol import Began, BroughtBack, Content, Known, Ran, Repeat, Replay, Replayed, Tick
+
+# The steps of a history as messages, made ahead of the worker that goes through them, in stretches.
+#
+# A stretch ends before a step that the host takes by itself: one that does not run again, or whose record does not
+# say what it came to. It is bounded by its number of steps and by its bytes, so that neither side holds more than so
+# much of a long history. Steps that a stretch did not come to begin the next one as they are. Must not know what
+# becomes of a stretch. Used by `attempt`.
 
 STRETCH_BYTES: Final = 1 << 20
 """Of a stretch, unless its first step has more."""

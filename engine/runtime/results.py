@@ -1,4 +1,4 @@
-"""What `bash` returns: how a command ended and what it printed."""
+"""The values that tools return to statements: small classes of plain data whose repr the model reads."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from ..core.mcp_servers import called, explained
 from ..core.text import cut_line, cut_middle, more, plural, printable, visible
+
+# What `bash` returns: how a command ended and what it printed.
 
 SHOWN_CHARS: Final = 4_000
 """Of the output, in the repr: half from the beginning, half from the end."""

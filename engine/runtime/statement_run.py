@@ -1,9 +1,4 @@
-"""A request to a worker that may call code of the statements' own, and is no statement: interrupted when it takes long.
-
-An interrupt may come when the request is answered already; `forget_interrupts` then keeps it from the next statement,
-as at the end of a statement that was stopped (`statement_run` says why that is enough). Must not know what is asked.
-Used by `connected_environment` and `attempt`, and the last step by `statement_run`.
-"""
+"""One statement from request to outcome: its effects, time limit, interrupts and recorded contents."""
 
 from __future__ import annotations
 
@@ -46,6 +41,13 @@ from .worker.protocol import (
     Run,
     ToWorker,
 )
+
+# A request to a worker that may call code of the statements' own, and is no statement: interrupted when it takes
+# long.
+#
+# An interrupt may come when the request is answered already; `forget_interrupts` then keeps it from the next
+# statement, as at the end of a statement that was stopped (`statement_run` says why that is enough). Must not know
+# what is asked. Used by `connected_environment` and `attempt`, and the last step by `statement_run`.
 
 RequestAnswer = TypeVar("RequestAnswer")
 

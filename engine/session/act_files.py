@@ -1,10 +1,4 @@
-"""What a file holds at one moment, as far as it is kept: its content, or a mark of its state, and its permissions.
-
-Only regular files are opened (`pinned`), and only where they were said to be: a statement names the file, and its
-processes may put a link above it before the host looks, which has rights that the statement has not. Blocks, so it is
-called on a thread. Must not know why somebody looks. Used by `touches` for what a statement's own code writes, and by
-`acts` for what goes with a name.
-"""
+"""The files of an act: what they held before and after, and recorded answers of an earlier run."""
 
 from __future__ import annotations
 
@@ -31,6 +25,13 @@ from ..log.statements import EffectAnswer, EffectRequest
 from ..log.store_protocol import Store
 from .questions import named, protected_line
 from .tools import Reading, TreeAct, Workspace, changes_of, name_text
+
+# What a file holds at one moment, as far as it is kept: its content, or a mark of its state, and its permissions.
+#
+# Only regular files are opened (`pinned`), and only where they were said to be: a statement names the file, and its
+# processes may put a link above it before the host looks, which has rights that the statement has not. Blocks, so it
+# is called on a thread. Must not know why somebody looks. Used by `touches` for what a statement's own code writes,
+# and by `acts` for what goes with a name.
 
 
 class Look(Struct, frozen=True):

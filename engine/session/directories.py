@@ -1,9 +1,4 @@
-"""Which directories a session works in: checked, and spelled in one way, so that listings find them again.
-
-Owns what a client is told about a directory that is not there: the working directory must be one, an additional one
-that is missing is only warned of, because it may be on a disk that comes later. Links are left as the client wrote
-them. Must not know the store. Called by `registry` and `reopening`.
-"""
+"""The directories of a session: checked and spelled in one way; its scratch directory; its project's environment."""
 
 from __future__ import annotations
 
@@ -22,6 +17,12 @@ from msgspec import Struct
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
+
+# Which directories a session works in: checked, and spelled in one way, so that listings find them again.
+#
+# Owns what a client is told about a directory that is not there: the working directory must be one, an additional one
+# that is missing is only warned of, because it may be on a disk that comes later. Links are left as the client wrote
+# them. Must not know the store. Called by `registry` and `reopening`.
 
 
 def spelled(path: str) -> str:

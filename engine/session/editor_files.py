@@ -1,4 +1,4 @@
-"""Where files really are, links resolved. Blocks, so it is called on a thread. Used by `buffers`."""
+"""A session's files as the user's editor holds them, for views and tools."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from ..files.revision import LARGEST
 from ..files.safe_open import opened_file
 from ..files.sources import Editor
 from .tools import Workspace
+
+# Where files really are, links resolved. Blocks, so it is called on a thread. Used by `buffers`.
 
 _LONGEST: Final = 4096
 """Bytes of a path that Linux takes; a longer one leads nowhere."""
@@ -54,7 +56,8 @@ def _real(path: str, directories: dict[str, str]) -> str:
 # Owns what is asked of the editor that is attached to the session: files of the workspace alone, several at a time,
 # texts up to the largest that a view reads. Must not know how an editor is spoken to
 # (`files.sources_protocol.Editor`), nor what a view makes of a text (`files.buffers`). Where no editor is attached,
-# all of it answers at once that there is none. Made by `turns`; followed by the environment, and asked by the acts.
+# all of it answers at once that there is none. Made by `SessionRuntime`,
+# followed by the environment, and asked by the acts.
 #
 # An editor may have a file open by another path than the one that is asked about, through a link. So what it says it
 # has open is looked up by its real place, which is found anew for each step and each question, because links may be

@@ -1,9 +1,4 @@
-"""What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
-how far a rewind is with its files, or a rebuild with its statements, and that a model call is made again.
-
-But for the last, one event follows each of them when it ends and holds all of it. Published beside events, in order, by
-the journal.
-"""
+"""Makes a session's events durable, then publishes them in order, with signals between events."""
 
 from __future__ import annotations
 
@@ -24,6 +19,12 @@ from ..log.events.execution import CommandEnded, ExecutionFinished
 from ..log.events.session import ProjectionSent
 from ..log.redaction import NO_SECRETS, Redactor, redact_event
 from ..log.store_protocol import Store
+
+# What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
+# how far a rewind is with its files, or a rebuild with its statements, and that a model call is made again.
+#
+# But for the last, one event follows each of them when it ends and holds all of it. Published beside events, in
+# order, by the journal.
 
 
 class TextStreamed(Struct, frozen=True):
@@ -357,7 +358,7 @@ class Journal:
 # What a session's log reads again: its events in the store, as far as they are durable.
 #
 # They are as the log had them: what has become known as a secret since an event was stored is taken out when it is
-# read. Must not know who asks. Made by `assembly`.
+# read. Must not know who asks. Made by `parts`.
 
 
 class StoredEvents:

@@ -1,18 +1,4 @@
-"""Records the values that a rebuild may not bring back: what the environment pickles after each statement.
-
-Nobody waits for it. A statement is only noted when its record is on the log. Small values follow by themselves, and are
-taken when the record is on its way to the disk (`take`). `catch_up` does the rest before anything else happens to the
-namespace, which is when the reply is on its way and nothing waits, or else when the next tick, projection or statement
-wants the environment. What the environment pickles beside the next statements is collected while the session is idle,
-and before each statement as far as it is there.
-
-The event on what was kept waits for the commit of what comes next, or of its own a moment later. A kill before that
-loses copies, and what of the statement was acknowledged is durable without them.
-
-A group that holds a secret is not stored but named. A worker that is lost takes with it what was not recorded by then:
-those names have no copy, which whoever rebuilds finds out. Must not know what a pickle holds. Owned by
-`live_environment`.
-"""
+"""What is kept beside the log for rebuilds: values, revisions of files, checkpoints, within a bound."""
 
 from __future__ import annotations
 
@@ -40,6 +26,21 @@ from ..log.redaction import Redactor, Storable, withheld
 from ..log.store_protocol import Droppable, Store
 from ..runtime.environment import Environment
 from .journal import Journal
+
+# Records the values that a rebuild may not bring back: what the environment pickles after each statement.
+#
+# Nobody waits for it. A statement is only noted when its record is on the log. Small values follow by themselves, and
+# are taken when the record is on its way to the disk (`take`). `catch_up` does the rest before anything else happens
+# to the namespace, which is when the reply is on its way and nothing waits, or else when the next tick, projection or
+# statement wants the environment. What the environment pickles beside the next statements is collected while the
+# session is idle, and before each statement as far as it is there.
+#
+# The event on what was kept waits for the commit of what comes next, or of its own a moment later. A kill before that
+# loses copies, and what of the statement was acknowledged is durable without them.
+#
+# A group that holds a secret is not stored but named. A worker that is lost takes with it what was not recorded by
+# then: those names have no copy, which whoever rebuilds finds out. Must not know what a pickle holds. Owned by
+# `live_environment`.
 
 CLOSE_SECONDS: Final = 2.0
 """How long the end of a session or of its worker waits for what is being pickled."""

@@ -1,7 +1,4 @@
-"""Says which statement of how many runs again, while a rebuild of the names takes long.
-
-Must not know why there is a rebuild, nor how it is shown. Used by `live_environment`.
-"""
+"""A session's environment: started when it is first needed, rebuilt when it was lost, with its progress."""
 
 from __future__ import annotations
 
@@ -37,6 +34,10 @@ from .directories import gone
 from .journal import StatementRerun
 from .kept import CheckpointKeeping, ValueKeeping
 from .parts import SessionParts
+
+# Says which statement of how many runs again, while a rebuild of the names takes long.
+#
+# Must not know why there is a rebuild, nor how it is shown. Used by `live_environment`.
 
 FIRST_SECONDS: Final = 1.0
 """Nobody has to be told of what is over by then."""

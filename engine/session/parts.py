@@ -1,4 +1,7 @@
-"""What a session is made of from its beginning, as one value: put together by `assembly`, read by what works on it."""
+"""What belongs to a session from its beginning, as one value, and how it is put together.
+
+The rest is in `session_runtime`, which is loaded with the first request.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ class SessionParts:
 # How a session is put together, from top to bottom: the log over its folds, and the journal behind it.
 #
 # The only place that knows how the parts are connected before a first prompt; what serves prompts is put together in
-# `turns`, which is loaded later, because an editor waits for the answer that a new session is there.
+# `session_runtime`, which is loaded later, because an editor waits for the answer that a new session is there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

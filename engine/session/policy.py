@@ -1,13 +1,4 @@
-"""What a remembered answer covers: all statements, the files below a path, commands that begin with some
-words, or the calls of one tool of an MCP server.
-
-A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
-
-A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf .`.
-It is covered by its words (for a program that is named by its path, by its place), and only where the shell makes of
-them what is written: no operator, no expansion, no substitution, no comment, no assignment. Whatever is not certain to
-be such has no words: an answer covers exactly the same text in the same directory, and nothing that begins like it.
-"""
+"""The user's decisions for a session: mode, options, remembered permissions and what each covers."""
 
 from __future__ import annotations
 
@@ -33,6 +24,17 @@ from ..log.permissions import (
     StatementSubject,
     TreeSubject,
 )
+
+# What a remembered answer covers: all statements, the files below a path, commands that begin with some words, or the
+# calls of one tool of an MCP server.
+#
+# A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
+#
+# A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf
+# .`. It is covered by its words (for a program that is named by its path, by its place), and only where the shell
+# makes of them what is written: no operator, no expansion, no substitution, no comment, no assignment. Whatever is
+# not certain to be such has no words: an answer covers exactly the same text in the same directory, and nothing that
+# begins like it.
 
 STATEMENTS: Final = "statements"
 _FILES: Final = "files:"

@@ -1,4 +1,4 @@
-"""What those who prepare may use, and what they make of it. Plain values."""
+"""Prepares what nodes want while statements run and models write: contents, outlines, indexes, summaries."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ from ..log.store_protocol import Store
 from ..runtime.worker.handles.trees import DirectFiles, DirectTrees
 from .kept import Revisions
 from .parts import SessionParts
+
+# What those who prepare may use, and what they make of it. Plain values.
 
 
 class Made(Struct, frozen=True, kw_only=True):
@@ -340,7 +342,7 @@ PREPARERS: Final[Mapping[str, Prepare]] = {
 #
 # Of each node and kind one payload waits, the newest, so a session that is idle for long collects none. But those
 # that a tick has been lent are left to that tick, because it may be applying them. Must not know nodes. Made by
-# `turns`.
+# `session_runtime`.
 
 _REMEMBERED: Final = 10_000
 """Wishes of which it is remembered what was made for them."""

@@ -1,7 +1,4 @@
-"""What of an act goes on the log, and what an editor and a person are shown of it: bounded texts, places, digests.
-
-Pure. Must not know how acts are done or who is asked. Used by `acts`.
-"""
+"""Asks the user about an act, and records question, answer and act on the log."""
 
 from __future__ import annotations
 
@@ -43,6 +40,10 @@ from ..log.redaction import Redactor, redact_struct
 from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.results import shown_value
 from .policy import Policy, phrase, scope_of
+
+# What of an act goes on the log, and what an editor and a person are shown of it: bounded texts, places, digests.
+#
+# Pure. Must not know how acts are done or who is asked. Used by `acts`.
 
 SHOWN_CHARS: Final = 2_000
 """How much of an answer, and of each argument, the call on the log repeats; the whole answer is in the blob."""

@@ -1,7 +1,4 @@
-"""What is asked of a replay or an edit, and how one went: plain values.
-
-Used by `replaying` and `editing`, by the commands `/replay` and `/edit`, and by who calls `Session.replay` or `edit`.
-"""
+"""What can be asked of a session: requests about its past, tickets in its queue, and how each ended."""
 
 from __future__ import annotations
 
@@ -25,6 +22,11 @@ from ..log.file_history import Restorable
 from ..log.timeline import Cell
 from ..log.user_message import Composed
 from .cancellation import Cancellation
+
+# What is asked of a replay or an edit, and how one went: plain values.
+#
+# Used by `replaying` and `editing`, by the commands `/replay` and `/edit`, and by who calls `Session.replay` or
+# `edit`.
 
 EditMode = Literal["recorded", "live"]
 """With the recorded answers to what statements ask for, or acting again."""

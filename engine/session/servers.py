@@ -1,7 +1,4 @@
-"""Why an MCP server is not connected: which failures another attempt may mend, and the sentence that is said of one.
-
-Pure but for what the process tells of its end. Used by `servers`.
-"""
+"""The MCP servers of one session: connects them, keeps them connected, and says why one is not."""
 
 from __future__ import annotations
 
@@ -31,6 +28,10 @@ from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 
 if TYPE_CHECKING:
     from .tools.mcp_source import Connection
+
+# Why an MCP server is not connected: which failures another attempt may mend, and the sentence that is said of one.
+#
+# Pure but for what the process tells of its end. Used by `servers`.
 
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300

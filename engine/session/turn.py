@@ -1,7 +1,6 @@
-"""What comes out of a turn: what its driver is to do next, one thing at a time.
+"""One prompt's work as a state machine without input or output: outcomes in, effects out.
 
-`round` counts the Rounds of the turn from 0. Which number one has on the log is the driver's business, because others
-open Rounds meanwhile.
+The transition table and all its rules are in this file; `agent_loop` performs the effects.
 """
 
 from __future__ import annotations
@@ -15,6 +14,11 @@ from msgspec.structs import replace
 
 from ..core.ids import ToolCallId
 from ..log.events.conversation import CondensationReason, StopCause
+
+# What comes out of a turn: what its driver is to do next, one thing at a time.
+#
+# `round` counts the Rounds of the turn from 0. Which number one has on the log is the driver's business, because
+# others open Rounds meanwhile.
 
 
 class CallModel(Struct, frozen=True):

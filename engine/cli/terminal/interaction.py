@@ -1,4 +1,4 @@
-"""The first screen: which model is set, or that none is and what that means. Pure. Called by `interaction`."""
+"""A person at a terminal and a session: reads a line, shows its turn, then reads the next."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from .permissions import AskingPermissions
 from .rendering import Fragment, Line, wrapped
 from .screen import FRAME_SECONDS, Screen, Waiting
 from .transcript import Transcript
+
+# The first screen: which model is set, or that none is and what that means. Pure. Called by `interaction`.
 
 _KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
 _NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."

@@ -1,9 +1,4 @@
-"""When Enter ends what is typed, and with what its next line begins. Pure; called by the line editor.
-
-Two kinds of session, two habits. Where what is typed runs as it is, Enter does what it does in a Python shell: a
-complete statement ends, an open bracket or string goes on, a block goes on until an empty line. Where a language model
-reads it, Enter always ends it. In both a backslash at the end of the line is taken away and the text goes on.
-"""
+"""Reads what a person types: several lines, with history, completion, pastes and local commands."""
 
 from __future__ import annotations
 
@@ -50,6 +45,12 @@ from ...session.policy import MODES, OPTIONS
 from ...session.session import Session
 from ..output import shown
 from .rendering import Fragment, Highlight
+
+# When Enter ends what is typed, and with what its next line begins. Pure; called by the line editor.
+#
+# Two kinds of session, two habits. Where what is typed runs as it is, Enter does what it does in a Python shell: a
+# complete statement ends, an open bracket or string goes on, a block goes on until an empty line. Where a language
+# model reads it, Enter always ends it. In both a backslash at the end of the line is taken away and the text goes on.
 
 _INDENT: Final = "    "
 _LEADING: Final = re.compile(r"[ \t]*")

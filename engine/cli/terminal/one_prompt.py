@@ -1,8 +1,4 @@
-"""The result of one prompt as a value: the document that `rewindow run -p --output-format json` prints.
-
-`docs/scripts.md` describes each field. A new field may come at any time; whatever else changes makes another VERSION.
-Pure: folds the events of one turn. Must not know how it is printed, nor why the program ended. Called by `one_prompt`.
-"""
+"""One prompt without a person: runs its turn, prints its result, and returns an exit code."""
 
 from __future__ import annotations
 
@@ -53,6 +49,12 @@ from .permissions import NobodyToAsk
 from .rendering import painted, shown_markdown
 from .screen import Printed
 from .transcript import Transcript, turn_ending
+
+# The result of one prompt as a value: the document that `rewindow run -p --output-format json` prints.
+#
+# `docs/scripts.md` describes each field. A new field may come at any time; whatever else changes makes another
+# VERSION. Pure: folds the events of one turn. Must not know how it is printed, nor why the program ended. Called by
+# `one_prompt`.
 
 VERSION: Final = 1
 Change = Literal["created", "changed", "removed", "restored"]

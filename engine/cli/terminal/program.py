@@ -1,4 +1,4 @@
-"""Which session a person means: a new one, one by the start of its id, or the latest of a directory."""
+"""`rewindow run` put together: settings, engine, the chosen session, and a person or one prompt."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ from .one_prompt import OnePrompt
 from .rendering import Fragment, shown_markdown
 from .screen import Screen, can_move, shows_colours
 from .transcript import Reading, Transcript
+
+# Which session a person means: a new one, one by the start of its id, or the latest of a directory.
 
 _MOST_NAMED = 5
 _UNUSED_EVENTS = 2

@@ -1,8 +1,4 @@
-"""Text with the style it is shown in, and the escape sequences that a terminal draws it with.
-
-A style is a name for what a text is; how it looks is decided here alone. Texts in fragments hold no control character
-but newline and tab: whoever makes one of a text from elsewhere makes its controls visible first. Pure.
-"""
+"""Text as a terminal shows it: styles, wrapping, Markdown, code, diffs and folds. Pure."""
 
 from __future__ import annotations
 
@@ -18,6 +14,11 @@ from rich.cells import cell_len
 from ...core.diff import Opcode, hunks, opcodes
 from ...core.execution import LeftOut, TextChange
 from ...core.text import CONTINUED, legible_line, plural
+
+# Text with the style it is shown in, and the escape sequences that a terminal draws it with.
+#
+# A style is a name for what a text is; how it looks is decided here alone. Texts in fragments hold no control
+# character but newline and tab: whoever makes one of a text from elsewhere makes its controls visible first. Pure.
 
 Fragment = tuple[str, str]
 """A style and a text."""

@@ -1,4 +1,4 @@
-"""How turns and commands ended, in words, and whether a value only says again what a command printed. Pure."""
+"""A session as a person reads it in a terminal: each event or streamed piece as styled text."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ from .screen import Printed
 
 if TYPE_CHECKING:
     from .replies import Streamed
+
+# How turns and commands ended, in words, and whether a value only says again what a command printed. Pure.
 
 _STOPS: Final[dict[StopCause, str]] = {
     "cancelled": "cancelled",

@@ -1,4 +1,4 @@
-"""`rewindow export SESSION`: a whole session as JSON Lines, for another machine or to keep."""
+"""`rewindow export` and `rewindow import`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from ...log.store_protocol import SessionRow, Store
 from ..output import find, redactor, shown, size, store, visible_json
 from .foreign import FORMATS, Imported, Writer, read
 from .jsonl import FORMAT, export_lines, import_lines, rereadable
+
+# `rewindow export SESSION`: a whole session as JSON Lines, for another machine or to keep.
 
 
 def export_session(

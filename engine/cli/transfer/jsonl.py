@@ -1,8 +1,4 @@
-"""Exports and imports without secrets: what of a session's events and contents is written, and what is withheld.
-
-As a running session does with all that it records: texts lose the secret, and content that holds one is left out, with
-its digest in the event that needs it. Must not know formats. Used by export and import.
-"""
+"""A session as JSON Lines: written by an export, read back by an import, both without secrets."""
 
 from __future__ import annotations
 
@@ -32,6 +28,11 @@ from ...log.redaction import NO_SECRETS, Redactor, redact_event, withheld
 from ...log.store.schema import MAX_BLOB, digest_of, names_in
 from ...log.store.writable import check_row, encoded_items
 from ...log.store_protocol import SessionRow, Store
+
+# Exports and imports without secrets: what of a session's events and contents is written, and what is withheld.
+#
+# As a running session does with all that it records: texts lose the secret, and content that holds one is left out,
+# with its digest in the event that needs it. Must not know formats. Used by export and import.
 
 
 def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator[Event | bytes]:

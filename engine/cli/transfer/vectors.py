@@ -1,7 +1,4 @@
-"""The neutral events of `cycles.json` as ours, and our request cycles in its form.
-
-What the forms mean is said in that file, under `about`, and in docs/conformance-formats.md.
-"""
+"""This engine as an adapter of `rewindow-conformance vectors`: our View and request cycles of neutral events."""
 
 from __future__ import annotations
 
@@ -42,6 +39,10 @@ from ...log.events.session import (
     TitleChanged,
     UsageReported,
 )
+
+# The neutral events of `cycles.json` as ours, and our request cycles in its form.
+#
+# What the forms mean is said in that file, under `about`, and in docs/conformance-formats.md.
 
 Plain = dict[str, Any]
 

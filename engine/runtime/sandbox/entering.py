@@ -1,7 +1,4 @@
-"""What a process of root may do beyond its user's rights, and giving that up for good.
-
-Must not know why. Used by `entering`, and by `privileges` for workers without a domain.
-"""
+"""Enters a `Domain`, layer by layer, and reports which layers hold. Capabilities are dropped for good."""
 
 from __future__ import annotations
 
@@ -14,6 +11,10 @@ from typing import Final
 
 from ...core.domain import LAYERS, PARTS, Domain, Layer
 from . import kernel, landlock, mounts, seccomp
+
+# What a process of root may do beyond its user's rights, and giving that up for good.
+#
+# Must not know why. Used by `entering`, and by `privileges` for workers without a domain.
 
 CHOWN: Final = 0
 DAC_OVERRIDE: Final = 1

@@ -1,8 +1,4 @@
-"""The numbers of the system calls that the filter names, for both architectures that it is written for.
-
-From the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, and include/uapi/asm-generic/unistd.h, which aarch64
-uses; calls since Linux 5.1 have one number everywhere. Must not know what is done about them. Used by `seccomp`.
-"""
+"""The seccomp layer: a filter of system calls, with their numbers for both supported architectures."""
 
 from __future__ import annotations
 
@@ -16,6 +12,12 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from . import kernel
+
+# The numbers of the system calls that the filter names, for both architectures that it is written for.
+#
+# From the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, and include/uapi/asm-generic/unistd.h, which
+# aarch64 uses; calls since Linux 5.1 have one number everywhere. Must not know what is done about them. Used by
+# `seccomp`.
 
 _BOTH: Final[Mapping[str, int]] = {
     "io_uring_setup": 425,

@@ -1,8 +1,4 @@
-"""The requests about kept values: what they need of an interpreter beyond `keeping`, which is loaded with the first.
-
-Loading runs code of the statements', so it is over when Python is the worker's own again, and what it bound is no
-change of the next statement's. Must not know pickles. Used by `interpreter`.
-"""
+"""The interpreter: one namespace with its nodes, the answer to each request, and the loop that serves them."""
 
 from __future__ import annotations
 
@@ -74,6 +70,12 @@ from .writes.tree import RoutedTree
 if TYPE_CHECKING:
     from .keeping.keeper import Keeper
     from .statements.executor import Output, Rerun
+
+
+# The requests about kept values: what they need of an interpreter beyond `keeping`, which is loaded with the first.
+#
+# Loading runs code of the statements', so it is over when Python is the worker's own again, and what it bound is no
+# change of the next statement's. Must not know pickles. Used by `interpreter`.
 
 
 class Values:

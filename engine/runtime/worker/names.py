@@ -1,10 +1,4 @@
-"""The modules of MCP servers in a namespace: each call of a tool is one effect, and so is each look at what there is.
-
-From one statement to the next a module holds nothing of what its server offers: which tools there are, and what they
-take, is the host's to know when a call comes. So what a statement asks for depends on the statement alone, and one that
-runs again asks for the same.
-Must not know how a server is reached. Made by `names`.
-"""
+"""The names injected into every namespace: functions for tools, nodes and the modules of MCP servers."""
 
 from __future__ import annotations
 
@@ -20,6 +14,12 @@ from ...core.mcp_servers import call_of, help_of, read_of, resource_at
 from ...core.toolbox import OPEN, ORIGINALS, REQUIRED, RESTORE, TOOLS, Tool
 from ..results import ServerHelp, value_of
 from .handles.board import Board, LastShown
+
+# The modules of MCP servers in a namespace: each call of a tool is one effect, and so is each look at what there is.
+#
+# From one statement to the next a module holds nothing of what its server offers: which tools there are, and what
+# they take, is the host's to know when a call comes. So what a statement asks for depends on the statement alone, and
+# one that runs again asks for the same. Must not know how a server is reached. Made by `names`.
 
 AskServer = Callable[[str, dict[str, object]], object]
 """`Effects.ask`, of an operation with its arguments."""

@@ -1,11 +1,4 @@
-"""Which names a statement uses otherwise than to read from them: only so may it change what nobody can compare.
-
-Reading is: to show a value, to take an attribute or an item of it, to compare or compute with it, and to give it to one
-of the builtins below. What a plain name is bound to is used where that name is used. Everything else is use: a method
-call, an argument, an assignment to a part, and whatever a function or class in the statement does. To go through a
-value is reading unless it is an iterator, or a file. Works on the syntax tree alone; which functions of the user's a
-statement runs, `touched` finds. Used by `namespace`.
-"""
+"""Which names a statement uses or may change, from its source and from what it can reach."""
 
 from __future__ import annotations
 
@@ -17,6 +10,14 @@ from types import CodeType
 from typing import Any, Final
 
 from msgspec import Struct
+
+# Which names a statement uses otherwise than to read from them: only so may it change what nobody can compare.
+#
+# Reading is: to show a value, to take an attribute or an item of it, to compare or compute with it, and to give it to
+# one of the builtins below. What a plain name is bound to is used where that name is used. Everything else is use: a
+# method call, an argument, an assignment to a part, and whatever a function or class in the statement does. To go
+# through a value is reading unless it is an iterator, or a file. Works on the syntax tree alone; which functions of
+# the user's a statement runs, `touched` finds. Used by `namespace`.
 
 _READERS: Final = frozenset((
     "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",

@@ -1,8 +1,4 @@
-"""Values in a few characters, for namespace diffs: bounded in time and size whatever the value is.
-
-Calls `repr` of user objects, so callers run it under the statement's interrupt flag and time limit; what raises there
-becomes part of the summary. Must not know about names. Used by `namespace`.
-"""
+"""What is known of names from one statement to the next: shared objects, differences, and short texts of values."""
 
 from __future__ import annotations
 
@@ -23,6 +19,11 @@ from ...files.node import NodeBase
 from .contents import Allowance, Contents, behind, contents_again, contents_of, parts_of
 from .keeping.naming import BoundNames, is_named
 from .names_used import Uses
+
+# Values in a few characters, for namespace diffs: bounded in time and size whatever the value is.
+#
+# Calls `repr` of user objects, so callers run it under the statement's interrupt flag and time limit; what raises
+# there becomes part of the summary. Must not know about names. Used by `namespace`.
 
 REPR_LIMIT: Final = 80
 """Characters of a short repr."""

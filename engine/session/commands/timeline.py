@@ -1,4 +1,4 @@
-"""`/branch` and `/rewind`: going over to another path through the session's log, and going back on a new one."""
+"""`/timeline`, `/omit`, `/branch`, `/rewind`, `/diff`, `/replay` and `/edit`: statements, branches and their past."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from ..requests import (
     numbered,
 )
 from .command import CommandContext
+
+# `/branch` and `/rewind`: going over to another path through the session's log, and going back on a new one.
 
 _SHOWN_CHARS: Final = 20
 _REBUILT: Final = "the namespace is rebuilt when it is needed next"

@@ -1,8 +1,4 @@
-"""What a session is opened with: its name, its directories, its MCP servers, who opens it.
-
-All of it is checked here, before anything is made.
-Must not know the store. Called by `registry`.
-"""
+"""The sessions of one process: creates, loads, finds and closes them, and chooses their store."""
 
 from __future__ import annotations
 
@@ -43,6 +39,10 @@ from ..directories import (
 from ..journal import Journal
 from ..parts import Surroundings, assemble, newly_named
 from ..session import Session
+
+# What a session is opened with: its name, its directories, its MCP servers, who opens it.
+#
+# All of it is checked here, before anything is made. Must not know the store. Called by `registry`.
 
 _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -1,9 +1,4 @@
-"""Brings a session back that the store holds: reads its log, puts it together, and makes the log whole again.
-
-Owns where a session goes on that is loaded with other directories than it had: there, which is recorded. Its statements
-run again in the new directory, because the old one may be gone. Loaded with the prompt stage, because no editor that
-waits for a new session waits for this. Called by `registry`, which has acquired the session for writing.
-"""
+"""Loads a session from the store and makes its log whole; or makes a fork of one."""
 
 from __future__ import annotations
 
@@ -53,6 +48,13 @@ from ..parts import SessionParts, Surroundings, assemble, newly_named
 from ..policy import Policy
 from ..repair import enforce_view, repair
 from ..session import Session
+
+# Brings a session back that the store holds: reads its log, puts it together, and makes the log whole again.
+#
+# Owns where a session goes on that is loaded with other directories than it had: there, which is recorded. Its
+# statements run again in the new directory, because the old one may be gone. Loaded with the prompt stage, because no
+# editor that waits for a new session waits for this. Called by `registry`, which has acquired the session for
+# writing.
 
 
 class _Place(NamedTuple):

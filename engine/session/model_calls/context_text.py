@@ -1,7 +1,4 @@
-"""Rows as a block of aligned columns, which every surface shows alike: an editor as code, a terminal as it is.
-
-At most 80 cells wide where its texts can be cut. Pure. Used by the answers of slash commands.
-"""
+"""Where the tokens of a prompt go, and the handles of a session, as text."""
 
 from __future__ import annotations
 
@@ -15,6 +12,10 @@ from msgspec import Struct
 from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
 from ...core.text import ELLIPSIS, fenced, more, printable
 from ...files.tails import HandleRow
+
+# Rows as a block of aligned columns, which every surface shows alike: an editor as code, a terminal as it is.
+#
+# At most 80 cells wide where its texts can be cut. Pure. Used by the answers of slash commands.
 
 WIDTH: Final = 80
 _GAP: Final = "  "

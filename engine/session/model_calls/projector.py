@@ -1,9 +1,4 @@
-"""Builds what one model call reads: instructions, the View's messages, the worker's tail, with exact token counts.
-
-Owns the budget, and the cache of message counts (a message never changes). The tail and all counting come from the
-worker, because only that side loads the token ranks. Messages that do not fit, and that no condensation took away, are
-shortened for the one call.
-"""
+"""Builds what one model call reads within its budget, and renders outdated results again."""
 
 from __future__ import annotations
 
@@ -32,6 +27,12 @@ from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
+
+# Builds what one model call reads: instructions, the View's messages, the worker's tail, with exact token counts.
+#
+# Owns the budget, and the cache of message counts (a message never changes). The tail and all counting come from the
+# worker, because only that side loads the token ranks. Messages that do not fit, and that no condensation took away,
+# are shortened for the one call.
 
 TAIL_SHARE: Final = 8
 """The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens, but never more than half of what the

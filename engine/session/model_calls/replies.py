@@ -1,7 +1,4 @@
-"""Turns a model's stream into signals and events: pieces go out as they come, each finished item is one event.
-
-An item that is interrupted is recorded with exactly what was sent of it. Used by the agent loop for one reply each.
-"""
+"""One model call on the log: its stream as signals and events, what it was sent, and what it cost."""
 
 from __future__ import annotations
 
@@ -26,6 +23,10 @@ from .. import turn as t
 from ..journal import Journal, ModelRetried, ReasoningStreamed, TextStreamed
 from .context_text import COMPACT, Breakdown, NodeCost, budget_of, handle_change, section_changes
 from .projector import Projection
+
+# Turns a model's stream into signals and events: pieces go out as they come, each finished item is one event.
+#
+# An item that is interrupted is recorded with exactly what was sent of it. Used by the agent loop for one reply each.
 
 
 class ReplyRecorder:

@@ -7,7 +7,8 @@ it is compared, told and recorded. Without `live` the statements act on nothing:
 the first time, what was not read then is read now, and everything else is refused as in mode `plan`. A file that they
 open to change it holds what it held then.
 
-A cancel goes back to the branch that was left. Must not know requests or transports. Called by `turns`, one at a time.
+A cancel goes back to the branch that was left. Must not know requests or transports.
+Called by `session_runtime`, one at a time.
 """
 
 from __future__ import annotations

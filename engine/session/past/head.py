@@ -1,11 +1,4 @@
-"""Moves the head of a session's log: to a new branch that goes as far as a statement, or to one that there is.
-
-Owns what a move appends and in which order. The worker is ended first, so that what it kept of its values is recorded
-before; whoever uses the namespace next gets one that is rebuilt from the new path. Then come BranchCreated where the
-branch is new, HeadMoved, the end of what the path leaves open (a run whose statements go on elsewhere), and what still
-waits, announced again, because a PromptQueued is on one branch alone. A kill anywhere in between leaves a log whose
-active path `repair` makes whole like any other. Called between two runs, one at a time. Must not know commands.
-"""
+"""Moves a session to another place on its log: the head, the namespace, and the files."""
 
 from __future__ import annotations
 
@@ -44,6 +37,15 @@ from ..preparing import Preparer
 from ..repair import enforce_view, repair
 from ..requests import ActiveRequest, Gone, no_statement
 from ..tools import Replaced, Workspace, restore
+
+# Moves the head of a session's log: to a new branch that goes as far as a statement, or to one that there is.
+#
+# Owns what a move appends and in which order. The worker is ended first, so that what it kept of its values is
+# recorded before; whoever uses the namespace next gets one that is rebuilt from the new path. Then come BranchCreated
+# where the branch is new, HeadMoved, the end of what the path leaves open (a run whose statements go on elsewhere),
+# and what still waits, announced again, because a PromptQueued is on one branch alone. A kill anywhere in between
+# leaves a log whose active path `repair` makes whole like any other. Called between two runs, one at a time. Must not
+# know commands.
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
@@ -178,7 +180,8 @@ def _tell_servers(log: EventLog) -> None:
 # What is to be done is durable before the first file is replaced, each file is replaced as a whole, and the end is
 # recorded: so whoever opens the session after a kill finishes it, and each file is as before or as after. Which
 # contents are wanted is known to `log.timeline.workspace`, how a file is replaced to `session.tools.restoring`. Must
-# not know why somebody goes back, nor what becomes of the conversation. Made by `turns`, and by `reopening` where a
+# not know why somebody goes back, nor what becomes of the conversation. Made by
+# `session_runtime`, and by `reopening` where a
 # rewind is open.
 #
 # A cancel brings back what was replaced, after a kill as well, because that is recorded before the first one. A
@@ -326,7 +329,8 @@ def _is_lost(file: FileToRestore) -> bool:
 # Owns the order in which that happens. What is to be done is durable first; then the files go back, which may be
 # given up; then, with nothing awaited in between, the head moves, and the command that asked for it and the end of
 # the files are recorded where it leads. A kill leaves either nothing to be seen of it, or a RewindBegun that says all
-# that is to be done: `carry_on` does the rest when the session is opened. Must not know commands. Made by `turns`.
+# that is to be done: `carry_on` does the rest when the session is opened. Must not know commands.
+# Made by `session_runtime`.
 
 
 class Rewinder:

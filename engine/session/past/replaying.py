@@ -1,8 +1,4 @@
-"""What came out differently when a statement ran again with its effects, or another one in its place.
-
-Compared is what each came to, which of the files that both have read had another content, and what they left of files.
-Used by `live_replay` and `editing`, one for each of theirs.
-"""
+"""Runs statements again on purpose, recorded or live, and records what comes out differently."""
 
 from __future__ import annotations
 
@@ -39,6 +35,11 @@ from ..questions import Questions, Verdict
 from ..requests import ReplayReport, ReplayRequest, no_statement, report_of
 from ..statements import Rerun, StatementRunner
 from ..ticker import Ticker
+
+# What came out differently when a statement ran again with its effects, or another one in its place.
+#
+# Compared is what each came to, which of the files that both have read had another content, and what they left of
+# files. Used by `live_replay` and `editing`, one for each of theirs.
 
 
 class RunComparison:
@@ -323,7 +324,7 @@ def _why(cell: Cell, *, anew: bool) -> str:
 # what the statements before it have left, and its executions count once it has come to its end
 # (`log.timeline.replay`); until then, and where it does not, the log means what it meant before.
 #
-# Must not know requests or transports. Called by `turns`, one at a time.
+# Must not know requests or transports. Called by `session_runtime`, one at a time.
 
 _Ending = tuple[ReplayOutcome, str]
 """How a replay ended, and why, as in `ReplayEnded`."""

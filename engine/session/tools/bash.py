@@ -1,7 +1,4 @@
-"""What a tool would run: the program, whether the user is asked about it, and what the statement gets of its end.
-
-Must not know how programs are run. Returned by the tools that run one; the desk (`session.acts`) asks and runs it.
-"""
+"""`bash(command, timeout=120, cwd=".", outside=False)`: runs a shell command."""
 
 from __future__ import annotations
 
@@ -17,6 +14,10 @@ import msgspec
 from ...core.programs import CommandOutcome, CommandRequest
 from ...files.safe_open import opened_directory
 from .workspace import Workspace
+
+# What a tool would run: the program, whether the user is asked about it, and what the statement gets of its end.
+#
+# Must not know how programs are run. Returned by the tools that run one; the desk (`session.acts`) asks and runs it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""What a change does to a file, as a person is shown it: the regions that differ, with some lines around them.
-
-Complete, because somebody decides by it: no region is left out or cut. Of binary content there are no regions but a
-note. Pure. Called by the desk before it asks, and for the event that says what was written.
-"""
+"""A change of one file: computed before the user is asked, and as its regions are shown."""
 
 from __future__ import annotations
 
@@ -18,6 +14,11 @@ from ...core.execution import TextChange
 from ...core.text import plural
 from ...files.safe_open import LARGEST
 from .workspace import Workspace
+
+# What a change does to a file, as a person is shown it: the regions that differ, with some lines around them.
+#
+# Complete, because somebody decides by it: no region is left out or cut. Of binary content there are no regions but a
+# note. Pure. Called by the desk before it asks, and for the event that says what was written.
 
 CONTEXT: Final = 3
 """Equal lines around a region."""

@@ -1,8 +1,4 @@
-"""The lines of a text that look most like one that is not in it: what a mistaken `edit` is answered with.
-
-Pure, and bounded in time whatever the text is, because the answer is only a hint: what is compared line by line is
-chosen by the rarest words, which the C code of `str.find` looks for.
-"""
+"""`edit(path, old, new, count=1)`: replaces a text in a file; a miss shows the nearest lines."""
 
 from __future__ import annotations
 
@@ -22,6 +18,11 @@ from ...core.text import cut_line, plural
 from .change import Change, change_to, check_size, file_to_change
 from .workspace import Workspace
 from .write import encoded
+
+# The lines of a text that look most like one that is not in it: what a mistaken `edit` is answered with.
+#
+# Pure, and bounded in time whatever the text is, because the answer is only a hint: what is compared line by line is
+# chosen by the rarest words, which the C code of `str.find` looks for.
 
 SHOWN: Final = 3
 """Lines that are named at most."""

@@ -1,14 +1,4 @@
-"""Puts a changed file in place: whole or not at all, whatever happens meanwhile.
-
-A new file is written beside the old one, made durable and renamed over it. Whoever looks at the path sees the old
-content or the new one; who had opened the file before goes on with the old one. Owns what is kept of the file that is
-replaced: mode bits, access list, user attributes, and the owner where this process may give it. Must not know who asked
-for the change. `confinement` says where it may land, `temporary_files` what a kill leaves. Called by the desk.
-
-A hard link is broken: other names of the file keep the old content. To write into the file in place would change it
-under every name, some of which may be outside of the workspace or belong to a store that other projects share, and a
-kill in the middle would leave it half-written.
-"""
+"""Writes a changed file atomically, and gives a file its earlier content back."""
 
 from __future__ import annotations
 
@@ -28,6 +18,18 @@ from ...log.events.going_back import FileToRestore
 from .change import Change
 from .seen import stale
 from .workspace import Target, Workspace
+
+# Puts a changed file in place: whole or not at all, whatever happens meanwhile.
+#
+# A new file is written beside the old one, made durable and renamed over it. Whoever looks at the path sees the old
+# content or the new one; who had opened the file before goes on with the old one. Owns what is kept of the file that
+# is replaced: mode bits, access list, user attributes, and the owner where this process may give it. Must not know
+# who asked for the change. `confinement` says where it may land, `temporary_files` what a kill leaves. Called by the
+# desk.
+#
+# A hard link is broken: other names of the file keep the old content. To write into the file in place would change it
+# under every name, some of which may be outside of the workspace or belong to a store that other projects share, and
+# a kill in the middle would leave it half-written.
 
 _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 """None in a C library that is too old."""

@@ -1,8 +1,4 @@
-"""`find(glob, path=".")`: the files whose names match, but for those that ignore files leave out.
-
-Regular files alone: no links, which may lead anywhere, and no directories. Hidden ones too, but for the directories of
-version control.
-"""
+"""`find(glob, path=".")` and `ls(path)`: files by name, and the entries of a directory."""
 
 from __future__ import annotations
 
@@ -21,6 +17,11 @@ from ...files.search.globs import read_glob
 from ...files.search.ignore_files import Place, place_of
 from .bash import Program
 from .workspace import Workspace, name_text, path_text
+
+# `find(glob, path=".")`: the files whose names match, but for those that ignore files leave out.
+#
+# Regular files alone: no links, which may lead anywhere, and no directories. Hidden ones too, but for the directories
+# of version control.
 
 MAX_PATHS: Final = 20_000
 MAX_CHARS: Final = 2_000_000

@@ -1,10 +1,4 @@
-"""The HTTP client that the transports of the SDK send with: bounds answers, and tells of messages that were not taken.
-
-The SDK reads a JSON answer whole before anybody can look at it, so it is bounded here, while it is read; and it has to
-come uncompressed, because what is small when compressed may be anything. (Of streams of events the SDK bounds each
-event.) And over SSE the SDK tells nobody of a message that the server did not take, though no answer will ever come.
-Must not know what is said. Used by `mcp_transports`.
-"""
+"""One connection to an MCP server through the SDK's client: transport, HTTP client, tools and resources."""
 
 from __future__ import annotations
 
@@ -39,6 +33,13 @@ from ...core.mcp_servers import HttpServer
 from ...core.plain_data import clean
 from ...core.programs import ServerProcess
 from .mcp_listing import Listing, listing
+
+# The HTTP client that the transports of the SDK send with: bounds answers, and tells of messages that were not taken.
+#
+# The SDK reads a JSON answer whole before anybody can look at it, so it is bounded here, while it is read; and it has
+# to come uncompressed, because what is small when compressed may be anything. (Of streams of events the SDK bounds
+# each event.) And over SSE the SDK tells nobody of a message that the server did not take, though no answer will ever
+# come. Must not know what is said. Used by `mcp_transports`.
 
 LONGEST_ANSWER: Final = 16 << 20
 _CONNECT_SECONDS: Final = 20.0

@@ -1,4 +1,4 @@
-"""What a tool has read of a file, with what the whole of it was: whoever changes it later must have seen that."""
+"""`read(path, start_line=None, end_line=None)`: a text file, or some of its lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import msgspec
 from ...files.revision import digest_of
 from ...files.safe_open import opened_file
 from .workspace import Workspace
+
+# What a tool has read of a file, with what the whole of it was: whoever changes it later must have seen that.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,4 @@
-"""The error for a file that is not as whoever changes it has last seen it, with what differs where that is known.
-
-Pure. Raised by landings, where a file was changed after somebody was asked about it, and by `seen`.
-"""
+"""Last seen version of each file, to refuse blind overwrites, and the error that says what differs."""
 
 from __future__ import annotations
 
@@ -18,6 +15,10 @@ from ...files.changes import describe
 from ...files.revision import decoded, digest_of
 from ...log.events import Event
 from ...log.events.execution import EffectAnswered, FileWritten
+
+# The error for a file that is not as whoever changes it has last seen it, with what differs where that is known.
+#
+# Pure. Raised by landings, where a file was changed after somebody was asked about it, and by `seen`.
 
 MOST_CHARS: Final = 2_000
 """Of the difference, which the error repeats."""

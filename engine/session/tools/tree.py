@@ -1,8 +1,4 @@
-"""An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
-
-Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
-asks or what is recorded. Made by the modules beside it, done by `session.acts`.
-"""
+"""Acts on the file tree, a function for each row of `toolbox.ROUTED`: checked before and after the question."""
 
 from __future__ import annotations
 
@@ -23,6 +19,11 @@ from ...files.safe_open import Place, opened_directory, sync_directory
 from .landing import identity_of, replace_file
 from .seen import stale
 from .workspace import Workspace
+
+# An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
+#
+# Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
+# asks or what is recorded. Made by the modules beside it, done by `session.acts`.
 
 SINCE: Final = "the change was asked for"
 Hold = Callable[[str], None]

@@ -1,8 +1,4 @@
-"""Bytes as a list of JSON objects, each with the place that messages call it by. Must not know any format.
-
-Takes an array, an object with `messages` or `events`, and objects one after the other: JSON Lines, but also what
-`cat` makes of many files. What comes out is fit for an event: Unicode, 64-bit integers, finite floats, not too deep.
-"""
+"""A foreign conversation as a list of JSON objects with their places, unique names, and a report of the import."""
 
 from __future__ import annotations
 
@@ -17,6 +13,12 @@ from ....core.errors import InvalidRequestError
 from ....core.ids import LlmResponseId, ToolCallId
 from ....core.plain_data import DEEPEST, integer, number
 from ....core.text import valid_text
+
+# Bytes as a list of JSON objects, each with the place that messages call it by. Must not know any format.
+#
+# Takes an array, an object with `messages` or `events`, and objects one after the other: JSON Lines, but also what
+# `cat` makes of many files. What comes out is fit for an event: Unicode, 64-bit integers, finite floats, not too
+# deep.
 
 Fields = dict[str, Any]
 

@@ -1,7 +1,4 @@
-"""The content of a message, which is text or a list of typed parts, as text. What is no text becomes a bracketed note.
-
-Knows the parts of every format, because logs mix them. Must not know messages. Called by each format.
-"""
+"""What the message lists of all providers share: roles, parts of content as text, thinking blocks."""
 
 from __future__ import annotations
 
@@ -13,6 +10,10 @@ from ....core.text import cut_line
 from ....log.events.conversation import ThinkingBlock
 from .document import Document, Fields, Item, Report
 from .writer import Reply, Writer
+
+# The content of a message, which is text or a list of typed parts, as text. What is no text becomes a bracketed note.
+#
+# Knows the parts of every format, because logs mix them. Must not know messages. Called by each format.
 
 _TEXTS: Final = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 """The types of parts that are text, with the field that holds it."""

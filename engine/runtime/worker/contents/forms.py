@@ -1,7 +1,4 @@
-"""What the builtin containers and buffers consist of, and the classes derived from them.
-
-Those are read through the builtin's own methods, because a class may have replaced them. Registered in `forms`.
-"""
+"""How each type of object is digested: a table of types, and the forms of containers, functions and classes."""
 
 from __future__ import annotations
 
@@ -37,6 +34,10 @@ from ..former_names import recorded
 from . import instances
 from .instances import USERS, is_plain, is_users, name_of, note_class, pickling_of, state_of, table_form
 from .walk import MARSHALLED, Form, Walk
+
+# What the builtin containers and buffers consist of, and the classes derived from them.
+#
+# Those are read through the builtin's own methods, because a class may have replaced them. Registered in `forms`.
 
 
 def atom(walk: Walk, value: Any) -> None:

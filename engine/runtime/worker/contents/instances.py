@@ -1,7 +1,4 @@
-"""What can be told of a type: its name, whether it is the user's, where its instances keep what they hold.
-
-`__main__` is where the user's classes and functions are. Called by the forms.
-"""
+"""How instances of classes, arrays and tables are digested, and what is known of a type."""
 
 from __future__ import annotations
 
@@ -23,6 +20,10 @@ from msgspec import Struct
 from ....files.node import NodeBase
 from ..former_names import recorded
 from .walk import BUFFER, TOO_LARGE, Form, Walk, behind
+
+# What can be told of a type: its name, whether it is the user's, where its instances keep what they hold.
+#
+# `__main__` is where the user's classes and functions are. Called by the forms.
 
 USERS: Final = "__main__"
 _HEAP: Final = 1 << 9

@@ -1,23 +1,4 @@
-"""Forks a copy of this process that is no child of its, but of its own parent, the zygote.
-
-A child would not do: a worker's tree is ended with the worker, a cancel ends what a statement has started, and a
-statement that waits for its children would wait for ours. With one thread the kernel is asked for a sibling
-(`quiet_fork.fork_beside`). Otherwise the process forks twice. The one in the middle ends, and its child falls to the
-nearest ancestor that asked for orphans. That would be the worker, which stops asking for that moment; then it is the
-zygote.
-
-But the zygote ends every child that it does not know: a dead worker's orphans come to it just so. Hence the copy says
-on a socket that it is there, and the kernel tells the zygote who has said it. Until then the zygote leaves alone what
-is in the session of a process of its own, as the copy is; and it looks whether the copy has said so before it takes a
-child for an orphan. This process goes on at once, but runs nothing of a statement's until the copy has said it and is
-out of reach (`Coming`): a statement may end all of its session. Where both share descriptors of a statement's, that is
-when the copy has its own. Whoever is killed at whatever moment, no process is left: a copy that nobody expects any more
-finds the socket closed, or is an orphan like others; one that is known is ended by the zygote with the socket over
-which it was asked for.
-
-No signal is handled from before the first fork: a handler of a statement's could raise in the middle of this. Must not
-know what the copy is for. Used by `checkpoint`.
-"""
+"""A checkpoint: a paused copy of the worker, how it is forked off, and what it must not share with it."""
 
 from __future__ import annotations
 
@@ -44,6 +25,26 @@ from ..keeping.pickler import is_high, keep_high
 from ..processes.brands import children_of
 from ..processes.system import become_subreaper, block_signals, die_with_parent, set_blocked
 from ..protocol import FromCheckpoint, NotTaken, Paused
+
+# Forks a copy of this process that is no child of its, but of its own parent, the zygote.
+#
+# A child would not do: a worker's tree is ended with the worker, a cancel ends what a statement has started, and a
+# statement that waits for its children would wait for ours. With one thread the kernel is asked for a sibling
+# (`quiet_fork.fork_beside`). Otherwise the process forks twice. The one in the middle ends, and its child falls to
+# the nearest ancestor that asked for orphans. That would be the worker, which stops asking for that moment; then it
+# is the zygote.
+#
+# But the zygote ends every child that it does not know: a dead worker's orphans come to it just so. Hence the copy
+# says on a socket that it is there, and the kernel tells the zygote who has said it. Until then the zygote leaves
+# alone what is in the session of a process of its own, as the copy is; and it looks whether the copy has said so
+# before it takes a child for an orphan. This process goes on at once, but runs nothing of a statement's until the
+# copy has said it and is out of reach (`Coming`): a statement may end all of its session. Where both share
+# descriptors of a statement's, that is when the copy has its own. Whoever is killed at whatever moment, no process is
+# left: a copy that nobody expects any more finds the socket closed, or is an orphan like others; one that is known is
+# ended by the zygote with the socket over which it was asked for.
+#
+# No signal is handled from before the first fork: a handler of a statement's could raise in the middle of this. Must
+# not know what the copy is for. Used by `checkpoint`.
 
 _SAYS: Final = b"C"
 _PATIENCE_MS: Final = 1000

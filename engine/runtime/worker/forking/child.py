@@ -1,7 +1,4 @@
-"""The worker's process around its interpreter: repairs the streams before a statement, ends what a stopped one started.
-
-Must not know how it came to be a process. Called by `child`.
-"""
+"""From a fork of the zygote to a worker that serves: descriptors, limits, import path, and the serving process."""
 
 from __future__ import annotations
 
@@ -45,6 +42,12 @@ from ..statements.executor import OwnPython
 
 if TYPE_CHECKING:
     from .checkpoint import Coming
+
+
+# The worker's process around its interpreter: repairs the streams before a statement, ends what a stopped one
+# started.
+#
+# Must not know how it came to be a process. Called by `child`.
 
 
 class Surroundings:

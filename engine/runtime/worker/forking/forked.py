@@ -1,7 +1,4 @@
-"""What the zygote knows of one process that it forks for the host: its control channel, its descriptors, its id.
-
-Owns the fork. Must not know when a process is ended, nor what it does. Used by `zygote`.
-"""
+"""What the zygote knows of the processes that it forks, and of copies of workers that have not reported yet."""
 
 from __future__ import annotations
 
@@ -22,6 +19,10 @@ from ..processes.brands import is_below
 from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
 from ..writes import opening
 from . import child
+
+# What the zygote knows of one process that it forks for the host: its control channel, its descriptors, its id.
+#
+# Owns the fork. Must not know when a process is ended, nor what it does. Used by `zygote`.
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""

@@ -1,14 +1,4 @@
-"""The parser process: makes outlines for whoever asks on its socket, and may be ended by any text at any moment.
-
-Forked by the zygote when a request is there that nobody serves (`parsers`); ends itself when nobody has asked for a
-while, or nobody can any more. Each text has a bound: the kernel ends the process when the time is up, because a
-grammar's C code heeds nobody. The process that replaces it has the next request, and the one it died of is answered by
-another tier (`outlines`). Memory is bounded too. A text may be made to have a grammar's C code do anything, so the
-process is in a sandbox of its own, whoever asks: it changes no file but in /dev, has no network and can read no other
-process, as far as the kernel has that to offer.
-
-Imports tree-sitter, which no other process does. Must not know what outlines are for.
-"""
+"""The parser process, which makes outlines and may crash, and the zygote's side of it."""
 
 from __future__ import annotations
 
@@ -31,6 +21,17 @@ from ...sandbox.entering import enter
 from ..processes.memory import set_limits
 from ..processes.system import die_with_parent, give_up_reading_others
 from .forked import fork
+
+# The parser process: makes outlines for whoever asks on its socket, and may be ended by any text at any moment.
+#
+# Forked by the zygote when a request is there that nobody serves (`parsers`); ends itself when nobody has asked for a
+# while, or nobody can any more. Each text has a bound: the kernel ends the process when the time is up, because a
+# grammar's C code heeds nobody. The process that replaces it has the next request, and the one it died of is answered
+# by another tier (`outlines`). Memory is bounded too. A text may be made to have a grammar's C code do anything, so
+# the process is in a sandbox of its own, whoever asks: it changes no file but in /dev, has no network and can read no
+# other process, as far as the kernel has that to offer.
+#
+# Imports tree-sitter, which no other process does. Must not know what outlines are for.
 
 SECONDS: Final = 1.0
 """Of one processor, for one text; then the kernel ends the process."""

@@ -1,15 +1,4 @@
-"""A realm: the process namespace of one session's sandboxed statements, with a zygote of its own as its first process.
-
-The kernel does in it what counting cannot do in time. It has no more processes and threads than `most_tasks`, since
-process ids end there (`pid_max` is one of each namespace since Linux 6.14). And when its first process ends, however
-that ends, all others are killed, whatever they did to their limits, sessions and signals. Its /proc shows nobody else.
-
-The zygote forks twice: a process namespace begins with the next child of whoever asked for one. A user who is not root
-needs a user namespace as well. What cannot be had there (`begin` tells why) is done without: then the zygote of the
-realm is an ordinary process, and processes are counted as those of statements without a sandbox are.
-
-Must not know what runs in a realm. Called by `zygote`.
-"""
+"""A realm: the process namespace of one session's sandboxed processes, and how all of them are stopped."""
 
 from __future__ import annotations
 
@@ -36,6 +25,19 @@ from ..processes.system import (
     take_precedence,
 )
 from .forked import fork
+
+# A realm: the process namespace of one session's sandboxed statements, with a zygote of its own as its first process.
+#
+# The kernel does in it what counting cannot do in time. It has no more processes and threads than `most_tasks`, since
+# process ids end there (`pid_max` is one of each namespace since Linux 6.14). And when its first process ends,
+# however that ends, all others are killed, whatever they did to their limits, sessions and signals. Its /proc shows
+# nobody else.
+#
+# The zygote forks twice: a process namespace begins with the next child of whoever asked for one. A user who is not
+# root needs a user namespace as well. What cannot be had there (`begin` tells why) is done without: then the zygote
+# of the realm is an ordinary process, and processes are counted as those of statements without a sandbox are.
+#
+# Must not know what runs in a realm. Called by `zygote`.
 
 _NEWPID: Final = 0x20000000
 _RESERVED: Final = 300

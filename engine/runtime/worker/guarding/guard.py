@@ -1,7 +1,4 @@
-"""What a statement sees that is kept from acting outside: an exception for each reason why it may not.
-
-Must not know what is stopped, nor by whom. Made by `guard`; who arms that says which refusal it is.
-"""
+"""The guard of replays, edits and plan mode: stops what would touch anything outside the namespace."""
 
 from __future__ import annotations
 
@@ -16,6 +13,10 @@ from typing import Any, Final
 
 from . import origins, outside
 from .outside import STAGED, STOPPED, TARGETS, described, is_bytecode
+
+# What a statement sees that is kept from acting outside: an exception for each reason why it may not.
+#
+# Must not know what is stopped, nor by whom. Made by `guard`; who arms that says which refusal it is.
 
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)

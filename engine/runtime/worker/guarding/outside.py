@@ -1,8 +1,4 @@
-"""What counts as touching something outside: the audit events and calls that the guard stops, as one table.
-
-Owns the list, and which arguments make a listed event harmless. Must not know who acts or what is done about it. Used
-by `guard`, and by `unaudited` for the calls of which Python raises no event.
-"""
+"""What counts as touching something outside: audit events, calls without one, and the files that each would change."""
 
 from __future__ import annotations
 
@@ -19,6 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from ....core.text import cut_line
 from .routes import Route, original
+
+# What counts as touching something outside: the audit events and calls that the guard stops, as one table.
+#
+# Owns the list, and which arguments make a listed event harmless. Must not know who acts or what is done about it.
+# Used by `guard`, and by `unaudited` for the calls of which Python raises no event.
 
 Arguments = tuple[Any, ...]
 

@@ -1,7 +1,4 @@
-"""The Board: all nodes of one session, what an execution did to them, the tick, and the worker's share of a projection.
-
-Which nodes live is known to `live_nodes`, how statements make them to `node_names`. Called by the worker alone.
-"""
+"""The Board: all nodes of one session, the tick, and the worker's share of a prompt."""
 
 from __future__ import annotations
 
@@ -46,6 +43,11 @@ from .states import (
     row,
 )
 from .trees import DirectTrees, Globs
+
+# The Board: all nodes of one session, what an execution did to them, the tick, and the worker's share of a
+# projection.
+#
+# Which nodes live is known to `live_nodes`, how statements make them to `node_names`. Called by the worker alone.
 
 
 class Board:

@@ -1,12 +1,4 @@
-"""When nodes may change, and the ticks that change them: as steps of their own, or within the statement that asks.
-
-Owns whose thread may change nodes: that of the statement that runs, or that of a tick. The rule has this reason: what
-a node shows is on the log as a consequence of a statement or of a tick, and a re-run brings it about by running these
-again. What a thread does comes at a moment that no re-run can repeat; so it may look, and it is refused a change.
-
-Owns also at which times a statement's ticks took place: those that are periodic go by that, so in a re-run they are the
-recorded ones. Must not know phases, nor what a node is. Made and called by the Board.
-"""
+"""The living nodes: their ids and names, which variables hold them, and when they may change."""
 
 from __future__ import annotations
 
@@ -33,6 +25,16 @@ from ....log.events import Event
 from ....log.events.nodes import NodeMade, StatementTicked
 from ....log.statements import UpdatePayload
 from ..contents import Contents
+
+# When nodes may change, and the ticks that change them: as steps of their own, or within the statement that asks.
+#
+# Owns whose thread may change nodes: that of the statement that runs, or that of a tick. The rule has this reason:
+# what a node shows is on the log as a consequence of a statement or of a tick, and a re-run brings it about by
+# running these again. What a thread does comes at a moment that no re-run can repeat; so it may look, and it is
+# refused a change.
+#
+# Owns also at which times a statement's ticks took place: those that are periodic go by that, so in a re-run they are
+# the recorded ones. Must not know phases, nor what a node is. Made and called by the Board.
 
 
 class Ticks:

@@ -1,7 +1,4 @@
-"""The names by which statements make, show, hold and tick nodes: `view`, `show`, `group`, `pin`, `unpin`, `tick`.
-
-Owns what their arguments may be. Must not know what becomes of the nodes. Made by the Board.
-"""
+"""The names by which statements make, show, hold and tick nodes: `view`, `show`, `group`, `pin` and others."""
 
 from __future__ import annotations
 
@@ -23,6 +20,10 @@ from ....files.view import ViewHandle
 from ....log.events.nodes import GroupRecomputed, NodeChanged
 from .live_nodes import LiveNodes, Ticks
 from .states import Shown
+
+# The names by which statements make, show, hold and tick nodes: `view`, `show`, `group`, `pin`, `unpin`, `tick`.
+#
+# Owns what their arguments may be. Must not know what becomes of the nodes. Made by the Board.
 
 _LAST_LINE: Final = 10**12
 _LONGEST_REASON: Final = 200

@@ -1,8 +1,4 @@
-"""Handles as plain data, and the handles that are made of that again: one row for each type of node.
-
-What a file held is named by its digest and taken from the record of a replay. Where that has it no more, the handle
-says so. Must not know how the data is kept. Used by the Board, for those who keep values.
-"""
+"""Handles as plain data and back, as a list, as renders, and as parts of the tail."""
 
 from __future__ import annotations
 
@@ -30,6 +26,11 @@ from ....files.view import ShownState, ViewHandle, ViewState, view_state
 from ....log.events import Event
 from .live_nodes import LiveNodes
 from .trees import Globs
+
+# Handles as plain data, and the handles that are made of that again: one row for each type of node.
+#
+# What a file held is named by its digest and taken from the record of a replay. Where that has it no more, the handle
+# says so. Must not know how the data is kept. Used by the Board, for those who keep values.
 
 _TYPE: Final = "type"
 _MEMBERS: Final = "members"

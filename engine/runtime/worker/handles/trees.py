@@ -1,13 +1,4 @@
-"""The files below a directory that a glob matches, listed again and again at the price of one stat for each.
-
-A directory is read again only when its own stamp has changed, or a file of rules that counts for it; the verdicts on
-its entries, by the glob and by ignore files, are kept with it. A young one is read again, because kernels stamp in
-ticks. Enters no link below the place where it begins, and lists nothing but regular files; the root is pinned by
-`confinement`, and what is opened below is asked for its place, because the glob itself may name a link, and a directory
-that was one when it was found may be a link when it is opened: O_NOFOLLOW tells of the last name alone, and of none
-that a slash follows. It is the worker that walks, because it asks for the list in the middle of a statement or a tick,
-and 100,000 files take it a quarter of a second. Used by `files.disk`.
-"""
+"""Files for nodes, straight from the operating system: paths, globs, and trees that are listed repeatedly."""
 
 from __future__ import annotations
 
@@ -31,6 +22,16 @@ from ....files.safe_open import is_own, opened_directory, opened_file, pinned_st
 from ....files.search.globs import alternatives, read_glob
 from ....files.search.ignore_files import IGNORE_FILES, REPOSITORY, VERSION_CONTROL, IgnoreFiles, Place, place_of
 from ....files.sources import FileStamp
+
+# The files below a directory that a glob matches, listed again and again at the price of one stat for each.
+#
+# A directory is read again only when its own stamp has changed, or a file of rules that counts for it; the verdicts
+# on its entries, by the glob and by ignore files, are kept with it. A young one is read again, because kernels stamp
+# in ticks. Enters no link below the place where it begins, and lists nothing but regular files; the root is pinned by
+# `confinement`, and what is opened below is asked for its place, because the glob itself may name a link, and a
+# directory that was one when it was found may be a link when it is opened: O_NOFOLLOW tells of the last name alone,
+# and of none that a slash follows. It is the worker that walks, because it asks for the list in the middle of a
+# statement or a tick, and 100,000 files take it a quarter of a second. Used by `files.disk`.
 
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000

@@ -1,9 +1,4 @@
-"""What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
-
-A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds classes
-by their marks wherever they are in the process; here they are found by namespace, so only the marks are shared. A class
-that a rebuild has made anew has another mark than it had in the process before, and one that says so.
-"""
+"""How pickles of kept values name what they hold: parts of cloudpickle, identities, foreign code, and the header."""
 
 from __future__ import annotations
 
@@ -30,6 +25,13 @@ import xxhash
 from cloudpickle import cloudpickle
 
 from .reasons import NotThereError
+
+# What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
+#
+# A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds
+# classes by their marks wherever they are in the process; here they are found by namespace, so only the marks are
+# shared. A class that a rebuild has made anew has another mark than it had in the process before, and one that says
+# so.
 
 _LIBRARY: Final[Any] = cloudpickle
 

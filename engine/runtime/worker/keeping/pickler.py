@@ -1,15 +1,4 @@
-"""Writes one group of names, which share objects, as one pickle.
-
-What differs from `cloudpickle`, which does the rest: functions and classes that the namespace binds are kept by name in
-other names' values, and by value under their own; functions have the living namespace as their globals, and those of
-one closure keep sharing its variables; modules, injected names and nodes are kept by name; and what cloudpickle would
-turn into something else (an open file into its text, a view of a dict or of an array into a copy) is kept as it is or
-not at all.
-
-Everything that Python's pickler does not write by itself passes `reducer_override`, and there it is decided whether
-code of the user's would run. A plain value never gets there and costs what Python's own pickler costs. Must not know
-what becomes of the bytes. Used by `keeper` and `copies`.
-"""
+"""Writes one group of names, which share objects, as one pickle."""
 
 from __future__ import annotations
 
@@ -42,6 +31,18 @@ from .naming import (
     reduced,
 )
 from .reasons import NotKeptError
+
+# Writes one group of names, which share objects, as one pickle.
+#
+# What differs from `cloudpickle`, which does the rest: functions and classes that the namespace binds are kept by
+# name in other names' values, and by value under their own; functions have the living namespace as their globals, and
+# those of one closure keep sharing its variables; modules, injected names and nodes are kept by name; and what
+# cloudpickle would turn into something else (an open file into its text, a view of a dict or of an array into a copy)
+# is kept as it is or not at all.
+#
+# Everything that Python's pickler does not write by itself passes `reducer_override`, and there it is decided whether
+# code of the user's would run. A plain value never gets there and costs what Python's own pickler costs. Must not
+# know what becomes of the bytes. Used by `keeper` and `copies`.
 
 _PROTOCOL: Final = 5
 

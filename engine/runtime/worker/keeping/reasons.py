@@ -1,8 +1,4 @@
-"""Where pickles are written: bounded in bytes and in time, and given up while they are written, not afterwards.
-
-Python's pickler hands over what it has every 64 KiB, and larger texts and buffers without copying them, so what is
-too large costs no more than its bound. Must not know what is written. Used by `pickler`.
-"""
+"""Where pickles are written, within limits, and why a name has no copy."""
 
 from __future__ import annotations
 
@@ -12,6 +8,11 @@ import time
 from typing import Any, Final
 
 from ....core.text import cut_line, valid_text
+
+# Where pickles are written: bounded in bytes and in time, and given up while they are written, not afterwards.
+#
+# Python's pickler hands over what it has every 64 KiB, and larger texts and buffers without copying them, so what is
+# too large costs no more than its bound. Must not know what is written. Used by `pickler`.
 
 
 class TooLargeError(Exception):

@@ -1,17 +1,4 @@
-"""A fork whose end nobody hears of who does not ask for this child: no SIGCHLD, and `os.wait()` does not see it.
-
-A statement may have a handler for SIGCHLD, which would run, and raise, in the middle of the worker's own work; and one
-that waits for its own children would be told of ours. The kernel knows children that end without a signal, and a plain
-wait leaves them out; `fork` of the C library cannot make one. So the system call is made directly, between the two
-halves of what Python does around it. What is lost is what the C library does: it takes care of its locks, one of which
-another thread may hold at that moment, and then the child hangs at its first allocation. So this is for a process with
-one thread; with more of them (numpy brings some), or where the number of the call is not known, `os.fork` has to do.
-
-The kernel also makes a child of the parent's, beside this process, which no call of the C library does either. That one
-is to live long and run anything, so it is told its thread's id, which the C library keeps and has from its own fork.
-
-Used by `copies` and `forking_off`.
-"""
+"""Pickles the groups of one statement: small ones at once, large ones in a forked process."""
 
 from __future__ import annotations
 
@@ -49,6 +36,22 @@ from .reasons import (
     took_longer,
     why_not_kept,
 )
+
+# A fork whose end nobody hears of who does not ask for this child: no SIGCHLD, and `os.wait()` does not see it.
+#
+# A statement may have a handler for SIGCHLD, which would run, and raise, in the middle of the worker's own work; and
+# one that waits for its own children would be told of ours. The kernel knows children that end without a signal, and
+# a plain wait leaves them out; `fork` of the C library cannot make one. So the system call is made directly, between
+# the two halves of what Python does around it. What is lost is what the C library does: it takes care of its locks,
+# one of which another thread may hold at that moment, and then the child hangs at its first allocation. So this is
+# for a process with one thread; with more of them (numpy brings some), or where the number of the call is not known,
+# `os.fork` has to do.
+#
+# The kernel also makes a child of the parent's, beside this process, which no call of the C library does either. That
+# one is to live long and run anything, so it is told its thread's id, which the C library keeps and has from its own
+# fork.
+#
+# Used by `copies` and `forking_off`.
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _THREAD_ID_AT: Final = {"x86_64": 3, "aarch64": 4}.get(platform.machine(), 0)

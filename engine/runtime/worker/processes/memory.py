@@ -1,7 +1,4 @@
-"""The kernel's limits for what runs below the zygote: bytes of data, open files, and no core dump.
-
-Must not know what runs. Called in the forked child, by `child` and by `program`.
-"""
+"""How much memory, how many processes and how much scratch space a worker or program uses, and the limits."""
 
 from __future__ import annotations
 
@@ -17,6 +14,10 @@ from typing import Final
 
 from ....core.domain import Domain
 from .brands import children_of, read
+
+# The kernel's limits for what runs below the zygote: bytes of data, open files, and no core dump.
+#
+# Must not know what runs. Called in the forked child, by `child` and by `program`.
 
 
 def set_limits(data_bytes: int, open_files: int) -> None:

@@ -1,9 +1,4 @@
-"""Which process is the worker: what a statement forks is another, until it takes the worker's place.
-
-A forked copy of a worker finds all of its objects, and most of them must do nothing there. They ask here instead of
-keeping an id of their own, because a restored worker is a forked copy that goes on as the worker. Must not know who
-asks, nor how copies are made. Also right in a host, which has statements in a thread of its own.
-"""
+"""What a process asks of the system about itself: signals, privileges, descriptors, precedence."""
 
 from __future__ import annotations
 
@@ -17,6 +12,12 @@ from typing import Final
 
 from ...sandbox import entering, kernel, landlock
 from .brands import Brand
+
+# Which process is the worker: what a statement forks is another, until it takes the worker's place.
+#
+# A forked copy of a worker finds all of its objects, and most of them must do nothing there. They ask here instead of
+# keeping an id of their own, because a restored worker is a forked copy that goes on as the worker. Must not know who
+# asks, nor how copies are made. Also right in a host, which has statements in a thread of its own.
 
 _pid = os.getpid()
 

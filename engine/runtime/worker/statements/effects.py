@@ -1,8 +1,4 @@
-"""The recorded answers of one execution: each question gets its own again, in whatever order a replay asks.
-
-Which question comes first is not the same each time where threads ask. Owns which answer is one to which question. Must
-not know how a question is asked. Used by `effects`, which opens one for each statement of a replay.
-"""
+"""What a statement asks of the host, and the recorded answers that a replay gives instead."""
 
 from __future__ import annotations
 
@@ -21,6 +17,11 @@ from ..framing import frame
 from ..guarding.guard import KEPT_STOPS, ReplayEffect
 from ..interrupts import Interrupts
 from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
+
+# The recorded answers of one execution: each question gets its own again, in whatever order a replay asks.
+#
+# Which question comes first is not the same each time where threads ask. Owns which answer is one to which question.
+# Must not know how a question is asked. Used by `effects`, which opens one for each statement of a replay.
 
 _WRITING: Final = frozenset((*ROUTED, *(name for name, tool in TOOLS.items() if tool.kind == "edit")))
 

@@ -1,7 +1,4 @@
-"""The alarms of a process, which call a handler of a statement's long after it has ended: what there is, turned off.
-
-Must not know why. Used by `guard`, in a process that is the statements' own.
-"""
+"""Runs one statement in the namespace, in phases, each of which an interrupt may end; or a stretch of a history."""
 
 from __future__ import annotations
 
@@ -37,6 +34,10 @@ from ..protocol import Began, BroughtBack, Content, FromWorker, Known, Ran, Repe
 from ..writes.touching import Noticed
 from .effects import Transport
 from .output import SourceLines, describe_failure, value_text
+
+# The alarms of a process, which call a handler of a statement's long after it has ended: what there is, turned off.
+#
+# Must not know why. Used by `guard`, in a process that is the statements' own.
 
 _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 """`signal.alarm` is the first of them."""

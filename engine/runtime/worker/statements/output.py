@@ -1,8 +1,4 @@
-"""The worker's three standard streams: nothing to read, and output that is in the pipe as soon as it was written.
-
-Owns what `sys.stdout`, `sys.stderr`, `sys.stdin` and `input` are in statements, and repairs descriptors that a
-statement closed. Must not know who reads the pipes. Called by `child` and, before each statement, by `main`.
-"""
+"""What a statement leaves to read: its streams, its value, its exception, and its source for tracebacks."""
 
 from __future__ import annotations
 
@@ -28,6 +24,11 @@ from ....core.text import DOTS, cut_middle
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+# The worker's three standard streams: nothing to read, and output that is in the pipe as soon as it was written.
+#
+# Owns what `sys.stdout`, `sys.stderr`, `sys.stdin` and `input` are in statements, and repairs descriptors that a
+# statement closed. Must not know who reads the pipes. Called by `child` and, before each statement, by `main`.
 
 _NO_KEYBOARD = "nobody is at the keyboard of a statement; ask the user in your reply instead of calling input()"
 

@@ -1,12 +1,4 @@
-"""What statements open for writing in the project: it lands as a `write` of the host's, with its diff.
-
-A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also to a
-program that is started. The `open` of statements opens one. In a worker with a domain all other ways of Python's to
-open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing the real one.
-Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own. Must not know when a
-content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
-A little over 300 lines, because what each way to open a file comes to is decided in one place.
-"""
+"""Files that statements open for writing: each change goes through the host, like a `write`."""
 
 from __future__ import annotations
 
@@ -29,6 +21,15 @@ from ..guarding.outside import STAGED, WRITING
 from ..guarding.routes import original
 from ..protocol import RecalledFile
 from .staging import LARGEST, Asking, Layer, StagedFiles, Staging, layers, too_large, unnamed
+
+# What statements open for writing in the project: it lands as a `write` of the host's, with its diff.
+#
+# A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also
+# to a program that is started. The `open` of statements opens one. In a worker with a domain all other ways of
+# Python's to open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing
+# the real one. Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own.
+# Must not know when a content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
+# A little over 300 lines, because what each way to open a file comes to is decided in one place.
 
 _WRITING: Final = frozenset("wax+")
 _SYSTEM: Final = ("/dev/", "/proc/", "/sys/")

@@ -1,23 +1,4 @@
-"""A file that a statement writes, in memory until it lands: what the built-in `open` would return, over a memfd.
-
-Owns that its content is handed on when it is closed, whoever closes it: a `with`, a call, the last reference, the
-collector. Must not know where a content goes (`Landing`). Used by `opening` and `staged_files`.
-
-One staging file stands for one file, however often that is opened meanwhile: each who opens it gets an open file of
-its own, with its place and its flags, on the same content. The staging file keeps a descriptor by itself, so that what
-others do with theirs loses nothing.
-
-CPython drops what closing a file raises where nobody refers to the file any more, so the finalizer is ours: it tells
-`Landing` instead. Of the three layers of a text file (text, buffer, raw) it is the outermost one that closes, and the
-others follow. In a cycle the collector finalizes them in any order, and CPython loses there what the outer ones have
-not passed on; so the finalizers of the inner ones do nothing, unless they were detached and are the outermost now.
-
-A program that was given a descriptor may write on when the file is closed here, as a server does into its log, and so
-may whoever has mapped it into memory. So where somebody has asked for the descriptor, the staging file is there until
-nobody has it any more.
-
-More than 300 lines, because the three layers of a file close each other.
-"""
+"""A file that a statement writes, in memory until the host writes it; all such files; and the host's errors."""
 
 from __future__ import annotations
 
@@ -35,6 +16,27 @@ from ....files.revision import digest_of
 from ..processes import system
 from ..processes.brands import children_of, pids
 from ..protocol import RecalledFile
+
+# A file that a statement writes, in memory until it lands: what the built-in `open` would return, over a memfd.
+#
+# Owns that its content is handed on when it is closed, whoever closes it: a `with`, a call, the last reference, the
+# collector. Must not know where a content goes (`Landing`). Used by `opening` and `staged_files`.
+#
+# One staging file stands for one file, however often that is opened meanwhile: each who opens it gets an open file of
+# its own, with its place and its flags, on the same content. The staging file keeps a descriptor by itself, so that
+# what others do with theirs loses nothing.
+#
+# CPython drops what closing a file raises where nobody refers to the file any more, so the finalizer is ours: it
+# tells `Landing` instead. Of the three layers of a text file (text, buffer, raw) it is the outermost one that closes,
+# and the others follow. In a cycle the collector finalizes them in any order, and CPython loses there what the outer
+# ones have not passed on; so the finalizers of the inner ones do nothing, unless they were detached and are the
+# outermost now.
+#
+# A program that was given a descriptor may write on when the file is closed here, as a server does into its log, and
+# so may whoever has mapped it into memory. So where somebody has asked for the descriptor, the staging file is there
+# until nobody has it any more.
+#
+# More than 300 lines, because the three layers of a file close each other.
 
 _NAME: Final = "rewindow-open"
 LARGEST: Final = 32 << 20

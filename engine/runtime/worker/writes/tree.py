@@ -1,8 +1,4 @@
-"""Moves files where the kernel renames nothing: to another mount, and out of the scratch directory to the host.
-
-Between mounts that this process may write there is a copy beside the target, renamed over it. What the host writes is
-copied as by any code, so that it is asked about and recorded. The source is removed last. Used by `routed_tree`.
-"""
+"""Python's functions that change the file tree, carried out by the host."""
 
 from __future__ import annotations
 
@@ -19,6 +15,11 @@ from ..guarding import routes
 from ..guarding.routes import original
 from .opening import Opening, spelled
 from .staging import Asking, numbered
+
+# Moves files where the kernel renames nothing: to another mount, and out of the scratch directory to the host.
+#
+# Between mounts that this process may write there is a copy beside the target, renamed over it. What the host writes
+# is copied as by any code, so that it is asked about and recorded. The source is removed last. Used by `routed_tree`.
 
 _PIECE: Final = 1 << 20
 _open, _close, _replace, _unlink = (original(each) for each in (os.open, os.close, os.replace, os.unlink))
