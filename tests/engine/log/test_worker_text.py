@@ -50,7 +50,7 @@ PLANTED: Final = {
     "engine.context.models.planted": "engine.core.programs",
     "engine.session.planted": "engine.runtime.statement_run",
     "engine.session.commands.planted": "engine.runtime.control_channel",
-    "engine.session.publishing.planted": "engine.core.programs",
+    "engine.session.past.planted": "engine.core.programs",
     "engine.log.store.planted": "engine.runtime.worker.framing",
     "engine.session.tools.planted": "engine.runtime.control_channel",
 }
