@@ -33,6 +33,7 @@ EXIT_CHANNEL_LOST = 71
 _TURN: Final = 0.02
 """Seconds for which a thread that waits for a `Noted` keeps others from reading."""
 _PAUSE: Final = 0.0005
+"""Seconds between tries while another thread reads the socket."""
 _WAIT_MS: Final = 20
 
 Bodies = Callable[[float | None], Iterable[bytes]]

@@ -181,8 +181,8 @@ def _line_among(cell: Cell, others: Sequence[tuple[BranchRow, int]]) -> str:
     ended = [row for row, common in others if common == cell.statement.index]
     names = [code_span(printable(row.name)) for row in ended[:_BRANCHES_OF_STATEMENT]]
     names += [f"{len(ended) - _BRANCHES_OF_STATEMENT} more"] if len(ended) > _BRANCHES_OF_STATEMENT else []
-    have = "has" if len(ended) == 1 else "have"
-    return cell_line(cell) + (f"; the last that {' and '.join(names)} {have}, too" if ended else "")
+    verb = "branches" if len(ended) == 1 else "branch"
+    return cell_line(cell) + (f"; {' and '.join(names)} {verb} off here" if ended else "")
 
 
 async def omit(context: CommandContext, argument: str) -> str:
@@ -344,12 +344,12 @@ def replay_text(report: ReplayReport, conclusion: str = "") -> str:
 
 def _heading(report: ReplayReport) -> str:
     ran, differ = len(report.executions), len({each.execution_id for each in report.divergences})
-    found = f"{differ} came out differently" if differ else "none came out differently"
+    found = f"{differ} {'differs' if differ == 1 else 'differ'}" if differ else "none differs"
     end = "" if report.outcome == "completed" else " It ended early."
     detail = f" {report.detail[:1].upper()}{report.detail[1:]}." if report.detail else ""
-    state = "what came of that" if report.is_kept else "as it was"
+    state = "now has the new results" if report.is_kept else "is unchanged"
     again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[report.mode]}: {found}."
-    return f"{again}{end}{detail} The namespace is {state}."
+    return f"{again}{end}{detail} The namespace {state}."
 
 
 # edit:

@@ -92,7 +92,7 @@ PARTS: Final[Mapping[str, str]] = {
     "prompts": "what you wrote",
     "replies": "what the model said",
     "statements": "the Python it ran",
-    "results": "what came of that",
+    "results": "what it returned",
     "summary": "of older messages",
     "timeline": "older statements",
     "feed": "what has changed",

@@ -86,8 +86,8 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     done = empty.run("replay", session, "--from", "1", "--to", "1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "1 statement ran again, with the recorded answers to what they ask for: none came out differently."
-        " The namespace is as it was.\n"
+        "1 statement ran again, with the recorded answers to what they ask for: none differs."
+        " The namespace is unchanged.\n"
     )
     found = json.loads(empty.run("replay", session, "--from", "1", "--to", "1", "--json").stdout)
     assert (found["outcome"], found["divergences"], len(found["executions"])) == ("completed", [], 1)

@@ -201,9 +201,9 @@ async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: 
         "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning, `/branch NAME` over to"
         " another branch.",
     ]  # fmt: skip
-    assert lines[2].endswith("; the last that `b1` has, too")
+    assert lines[2].endswith("; `b1` branches off here")
     assert on_another[0] == "Branch `b2`, from `main` after statement 3:"
-    assert on_another[2].endswith("; the last that `b1` has, too")
-    assert on_another[4].endswith("; the last that `main` has, too")
+    assert on_another[2].endswith("; `b1` branches off here")
+    assert on_another[4].endswith("; `main` branches off here")
     assert lines[3].endswith(", ran 2 times, last differed in value)")
     assert lines[4].endswith(", ran 2 times)")

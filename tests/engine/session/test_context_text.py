@@ -33,10 +33,10 @@ A model would now be sent 1,000 tokens, of at most 8,000 (12%), and your next pr
 the same as in the last call, so a provider can take them from its cache.
 
 ```text
-part          tokens          what it is         what changes it
-instructions     800  ██████  how to work here   (fixed)
-results          190  ██      what came of that  /compact
-feed              10  ▏       what has changed   (until read)
+part          tokens          what it is        what changes it
+instructions     800  ██████  how to work here  (fixed)
+results          190  ██      what it returned  /compact
+feed              10  ▏       what has changed  (until read)
 ```
 
 Of these tokens, by handle (a view of a file, or a group of such):
@@ -55,7 +55,7 @@ before, so a provider can take them from its cache. The provider counted 1,100 t
 ```text
 part          tokens          what it is
 instructions     800  ██████  how to work here
-results          190  ██      what came of that
+results          190  ██      what it returned
 feed              10  ▏       what has changed
 ```
 

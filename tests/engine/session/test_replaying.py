@@ -198,13 +198,13 @@ async def test_what_cannot_run_again_is_said_and_the_rest_runs(project: Path) ->
 async def test_the_command_says_how_it_went(project: Path) -> None:
     async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
         assert await answer(session, "/replay 1") == (
-            "2 statements ran again, with the recorded answers to what they ask for: none came out differently."
-            " The namespace is as it was."
+            "2 statements ran again, with the recorded answers to what they ask for: none differs."
+            " The namespace is unchanged."
         )
         (project / "a.txt").write_text("now")
         assert await answer(session, "/replay 2") == (
-            "1 statement ran again, with the recorded answers to what they ask for: 1 came out differently."
-            " The namespace is as it was.\n- statement 2: `value: 'now' instead of 'then'`"
+            "1 statement ran again, with the recorded answers to what they ask for: 1 differs."
+            " The namespace is unchanged.\n- statement 2: `value: 'now' instead of 'then'`"
         )
 
 

@@ -186,7 +186,7 @@ _SECONDS: Final = 2.0
 _SHARED_SECONDS: Final = 0.02
 """After which a thread that has not come to rest may wait for a child."""
 _PAUSE: Final = 0.001
-"""Between two looks: no call waits for the stop of several threads that are nobody's children."""
+"""Seconds between looks: no call waits for the stop of several threads that are not our children."""
 _ENDED: Final = b"ZXx"
 _HELD: Final = b"t"
 _ANY_THREAD: Final = 0x40000000
