@@ -42,14 +42,16 @@ def _begin() -> None:
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
-    from engine import harden_process  # only after the check
+    from engine.runtime.hardening import harden_process  # only after the check
 
     harden_process()
     sys.stderr = cast("TextIO", _Errors(sys.stderr))
 
 
 def _without_keys(stream: TextIO) -> TextIO:
-    from engine import hidden_names, redactor_of, without_secrets
+    from engine.core.settings import hidden_names
+    from engine.log.redaction import without_secrets
+    from engine.log.secrets import redactor_of
 
     return without_secrets(stream, redactor_of(os.environ, hidden_names(os.environ)))
 
@@ -112,8 +114,9 @@ def _conformance_output() -> Output:
         raise SystemExit(2)
     _open_streams()
     from conformance.cli.streams import Output
-    from engine import hidden_names, redactor_of, without_secrets
-    from engine.log.secrets import command_line_secrets
+    from engine.core.settings import hidden_names
+    from engine.log.redaction import without_secrets
+    from engine.log.secrets import command_line_secrets, redactor_of
 
     names = hidden_names(os.environ)
     redactor = redactor_of(os.environ, names).knowing(command_line_secrets(sys.argv[1:], os.environ, names))

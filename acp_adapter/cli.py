@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     import anyio
 
     from acp_adapter.server import serve_descriptors
-    from engine import Host, without_secrets
+    from engine import Host
+    from engine.log.redaction import without_secrets
 
     try:
         # Start even without a model: editors show the answer to a prompt, but not the stderr of an agent that exited.
@@ -76,7 +77,7 @@ def _collect_garbage() -> None:
 
 
 def _refused(error: Exception) -> int:
-    from engine import redactor_of  # only needed here
+    from engine.log.secrets import redactor_of  # only needed here
 
     sys.stderr.write(f"rewindow-acp: {redactor_of(os.environ).redact(str(error))}\n")
     return 2
@@ -85,7 +86,8 @@ def _refused(error: Exception) -> int:
 def _parse(arguments: Sequence[str]) -> dict[str, str | None]:
     import argparse  # editors usually give no arguments
 
-    from engine import SETTINGS, __version__
+    from engine import __version__
+    from engine.core.settings import SETTINGS
 
     parser = argparse.ArgumentParser(
         "rewindow-acp",

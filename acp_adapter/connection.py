@@ -17,7 +17,8 @@ from anyio.abc import TaskGroup
 from acp_adapter.editor_files import Documents, EditorFiles
 from acp_adapter.jsonrpc.dispatch import Context, Method
 from acp_adapter.jsonrpc.messages import Code, ProtocolError
-from engine import Host, SessionId
+from engine import Host
+from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation

@@ -32,18 +32,10 @@ from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultErr
 from acp_adapter.pump import Pump
 from acp_adapter.requests import MODE, Prompt, option_id
 from acp_adapter.shown import Facts
-from engine import (
-    MODES,
-    OPTIONS,
-    PermissionAnswer,
-    PermissionQuestion,
-    Seq,
-    Session,
-    Ticket,
-    TurnEnd,
-    cut_line,
-)
+from engine import MODES, OPTIONS, PermissionAnswer, PermissionQuestion, Session, Ticket, TurnEnd
 from engine.core.errors import InvalidRequestError, SessionReadOnlyError
+from engine.core.ids import Seq
+from engine.core.text import cut_line
 from engine.log.events import UNSTAMPED
 from engine.log.events.going_back import HeadMoved, Rewound
 

@@ -29,7 +29,7 @@ from acp_adapter import v1
 from acp_adapter.jsonrpc.dispatch import Remote
 from acp_adapter.jsonrpc.messages import Code, ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.requests import DocumentChange, Position
-from engine import Redactor
+from engine.log.redaction import Redactor
 
 LARGEST: Final = 16 << 20
 """Limit of a stored text in characters. A view reads as many bytes of a file."""

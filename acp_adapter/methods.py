@@ -40,7 +40,8 @@ from acp_adapter.requests import (
     SetOption,
     SignIn,
 )
-from engine import SessionId, SessionRow, __version__
+from engine import SessionRow, __version__
+from engine.core.ids import SessionId
 
 if TYPE_CHECKING:  # loaded in the session stage
     from acp_adapter.conversation import Conversation

@@ -25,19 +25,17 @@ from acp_adapter.shown import Facts, Shown
 from engine import (
     FilesPutBack,
     Item,
-    MessageId,
     ModelRetried,
     OutputStreamed,
     ReasoningStreamed,
-    Seq,
     StatementRerun,
     Subscription,
     TextStreamed,
-    ToolCallId,
-    between,
-    path_of,
-    printed_text,
 )
+from engine.context.tail.results import printed_text
+from engine.core.ids import MessageId, Seq, ToolCallId
+from engine.core.text import between
+from engine.log.branches import path_of
 from engine.log.events import AnyEvent, Event
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolResult
 from engine.log.events.execution import CommandEnded, ExecutionFinished

@@ -29,7 +29,7 @@ from acp_adapter.jsonrpc.messages import (
 from acp_adapter.jsonrpc.peer import Peer, Transport
 from acp_adapter.jsonrpc.stdio import StdioTransport
 from acp_adapter.methods import METHODS
-from engine import Host, Redactor, redact_json
+from engine import Host
 from engine.core.errors import (
     EngineError,
     InvalidRequestError,
@@ -37,6 +37,7 @@ from engine.core.errors import (
     SessionInUseError,
     SessionNotFoundError,
 )
+from engine.log.redaction import Redactor, redact_json
 
 DRAIN_SECONDS: Final = 5.0
 """Time to answer open requests after the client closed its end: a statement that ignores SIGINT needs its grace."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine import StatementId, ToolCallId
+from engine.core.ids import StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.nodes import FileChanged

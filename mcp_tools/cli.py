@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 if TYPE_CHECKING:
-    from engine import Host, Redactor, Settings, Zygote
+    from engine import Host, Settings, Zygote
+    from engine.log.redaction import Redactor
     from mcp_tools.access import Access
 
 DESCRIPTION = """\
@@ -147,7 +148,8 @@ def _with_sandbox(settings: Settings, allow_run: str | None) -> Settings:
 
 def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Host:
     zygote.warm_up()  # takes longer than the imports below
-    from engine import Host, without_secrets
+    from engine import Host
+    from engine.log.redaction import without_secrets
 
     host = Host(settings, environ, zygote=zygote, must_have_model=False)
     sys.stderr = without_secrets(sys.stderr, host.redactor)
@@ -155,7 +157,7 @@ def _host(settings: Settings, zygote: Zygote, environ: Mapping[str, str]) -> Hos
 
 
 def _redactor(settings: Settings, environ: Mapping[str, str]) -> Redactor:
-    from engine import redactor_of  # late, so that the first response does not wait for it
+    from engine.log.secrets import redactor_of  # late, so that the first response does not wait for it
 
     return redactor_of(environ, settings.hidden_names)
 
@@ -225,7 +227,7 @@ def _fail(error: object, *, is_stdio: bool) -> int:
 
     A client on stdio also gets the reason in response to its first request; it would only report a closed connection.
     """
-    from engine import redactor_of  # late, so that the first response does not wait for it
+    from engine.log.secrets import redactor_of  # late, so that the first response does not wait for it
 
     reason = redactor_of(os.environ).redact(str(error))
     sys.stderr.write(f"rewindow-mcp: {reason}\n")

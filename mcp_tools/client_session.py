@@ -7,7 +7,6 @@ refused at once. Loaded after the client has its first response. Never knows MCP
 
 from __future__ import annotations
 
-import ast
 import builtins
 import difflib
 import hashlib
@@ -22,27 +21,21 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 import anyio
 from msgspec import Struct
 
-from engine import (
-    INJECTED,
-    StatementId,
-    changes_of,
-    cut_line,
-    cut_middle,
-    legible_line,
-    original,
-    replay_text,
-    result_text,
-    rewound_lines,
-    with_progress,
-)
+from engine import with_progress
+from engine.context.tail.feed import changes_of
+from engine.context.tail.results import result_text
+from engine.core.ids import StatementId
+from engine.core.text import cut_line, cut_middle, legible_line
+from engine.core.toolbox import INJECTED, original
 from engine.log.events import Event
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
 from engine.log.events.going_back import HeadMoved
 from engine.log.events.session import EnvironmentRestored
+from engine.log.file_history import rewound_lines
 from mcp_tools.replies import ArgumentError, CallError
 
 if TYPE_CHECKING:
-    from engine import Cell, Display, FeedItem, Looked, Progress, ReplayReport, Session
+    from engine import Cell, Display, FeedItem, Looked, Progress, Session
     from engine.log.events.going_back import Rewound
 
 T = TypeVar("T")
@@ -167,6 +160,15 @@ class ClientSession:
                 self._looks[wanted] = found
         return found
 
+    async def name_for_path(self, path: str) -> str:
+        """The name of the view that is open on the path, or else a free name made from the path."""
+        whole, handles = self._absolute(path), self.handles
+        open_views = (row.name for row in (await self.look()).rows if row.path == whole)
+        return next((name for name in open_views if handles.kind(name) == "view"), None) or handles.name_for_path(path)
+
+    def _absolute(self, path: str) -> str:
+        return os.path.normpath(os.path.join(self.engine_session.cwd, path))
+
     async def wait_for_change(self, since: int, seconds: float) -> None:
         """Wait until something changed after that log position, or is about to.
 
@@ -210,10 +212,6 @@ class ClientSession:
     def rewound_lines(self, event: Rewound) -> Sequence[str]:
         """One line for each file that a rewind restored or left unchanged."""
         return rewound_lines(event, lambda path: os.path.relpath(path, self.engine_session.cwd))
-
-    def replay_text(self, report: ReplayReport) -> str:
-        """A summary of a replay and its differences."""
-        return replay_text(report)
 
     def statement_lines(self, cells: Sequence[Cell], line: Callable[[Cell], str]) -> list[str]:
         """The `line` of each statement, cached because building one decompresses old statements."""
@@ -259,17 +257,7 @@ def _failure(finished: ExecutionFinished) -> str:
 _KINDS: Final[Mapping[str, HandleKind]] = {"ViewHandle": "view", "GroupHandle": "group"}
 """Kinds by type name, as namespace diffs have it."""
 _OPENING_ARGUMENT: Final[Mapping[HandleKind, str]] = {"view": "path", "group": "add"}
-_FOLLOWED: Final = frozenset((StatementRecorded, ExecutionFinished, EnvironmentRestored))
-_CHAR: Final = (
-    r"""[^'"\\\0\r\n\ud800-\udfff]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"""
-)
-_OPENING: Final = re.compile(
-    rf"""(\w+) = (?:view|{re.escape(original("view"))})\(('(?:{_CHAR}|")*'|"(?:{_CHAR}|')*")[,)]"""
-)
-"""The start of `statements.opening`, with only the escapes that `repr` writes.
-
-Other sources may start alike with literals that are invalid Python, so `ast.literal_eval` must not see those.
-"""
+_FOLLOWED: Final = frozenset((ExecutionFinished, EnvironmentRestored))
 
 
 class Handles:
@@ -278,11 +266,8 @@ class Handles:
     def __init__(self) -> None:
         self._kinds: dict[str, HandleKind] = {}
         self._variables: set[str] = set()
-        self._paths: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         """The first name that a client used for each handle, as far as this process knows."""
-        self._opening: dict[StatementId, tuple[str, str]] = {}
-        """Names and paths of views that unfinished statements would open."""
 
     def apply(self, event: Event) -> None:
         if type(event) in _FOLLOWED:
@@ -290,10 +275,6 @@ class Handles:
 
     def _follow(self, event: Event) -> None:
         match event:
-            case StatementRecorded(statement_id=statement_id, source=source):
-                found = _OPENING.match(source)
-                if found is not None:
-                    self._opening[statement_id] = (found[1], ast.literal_eval(found[2]))
             case ExecutionFinished() if event.counts:
                 self._finish(event)
             case EnvironmentRestored(absent=absent):
@@ -302,7 +283,7 @@ class Handles:
                 pass
 
     def _finish(self, event: ExecutionFinished) -> None:
-        diff, opened = event.diff, self._opening.pop(event.statement_id, None)
+        diff = event.diff
         self._unbind(diff.deleted)
         for name, bound in (*diff.added.items(), *((name, change.after) for name, change in diff.changed.items())):
             kind = _KINDS.get(bound.type_name)
@@ -312,13 +293,10 @@ class Handles:
             else:
                 self._variables.discard(name)
                 self._kinds[name] = kind
-        if opened is not None and event.status == "ok":
-            self._paths[opened[0]] = opened[1]
 
     def _unbind(self, names: Iterable[str]) -> None:
         for name in names:
             self._kinds.pop(name, None)
-            self._paths.pop(name, None)
             self._aliases.pop(name, None)
             self._variables.discard(name)
 
@@ -402,10 +380,7 @@ class Handles:
             self._aliases.setdefault(name, alias)
 
     def name_for_path(self, path: str) -> str:
-        """The name of the view that is open on the path, or else a free name made from the path."""
-        for name, opened in self._paths.items():
-            if opened == path and self._kinds.get(name) == "view":
-                return name
+        """A free name for a new view, made from its path."""
         stem = (
             re.sub(r"\W+", "_", path.rstrip("/").rpartition("/")[2].partition(".")[0], flags=re.ASCII)
             .strip("_")

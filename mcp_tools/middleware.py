@@ -22,10 +22,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, RequestId, ServerNotification
 from pydantic import ValidationError
 
-from engine import cut_line
+from engine.core.text import cut_line
 
 if TYPE_CHECKING:  # loaded after the client has its first response
-    from engine import Redactor
+    from engine.log.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 UNREDACTED_KEYS: Final = frozenset((
@@ -62,7 +62,7 @@ class Redaction:
         redactor = self._redactor()
         if not redactor:
             return value
-        from engine import redact_json  # after the first response
+        from engine.log.redaction import redact_json  # after the first response
 
         return redact_json(redactor, value, UNREDACTED_KEYS)
 

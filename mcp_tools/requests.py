@@ -31,7 +31,8 @@ from mcp_tools.tools import PYTHON_TOOLS, TOOLS
 from mcp_tools.tools.schema import ProgressReporter, ToolRow, check_arguments
 
 if TYPE_CHECKING:  # loaded after the client has its first response
-    from engine import Progress, Redactor
+    from engine import Progress
+    from engine.log.redaction import Redactor
     from mcp_tools.client_session import ClientSession
 
 logger = logging.getLogger(__name__)

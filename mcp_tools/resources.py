@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from engine import cut_line
+from engine.core.text import cut_line
 from mcp_tools.replies import handle_reply
 from mcp_tools.tools.history import NO_STATEMENT, changes_text, timeline_text
 

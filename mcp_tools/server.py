@@ -32,7 +32,8 @@ from mcp_tools.sessions import SessionPool
 from mcp_tools.tasks import Tasks
 
 if TYPE_CHECKING:  # loaded after the client has its first response
-    from engine import Host, Redactor, Sessions
+    from engine import Host, Sessions
+    from engine.log.redaction import Redactor
 
 INSTRUCTIONS: Final = """\
 A view is a window on a file that stays open under a name, within a token budget. Open the files you work on with

@@ -28,19 +28,17 @@ from acp_adapter.v1.updates.blocks import (
 )
 from acp_adapter.v1.updates.shapes import ToolCallPatch
 from acp_adapter.wire import Empty, ForgivingModel, WireModel, from_wire, to_wire
-from engine import (
+from engine import PermissionAnswer, PermissionQuestion
+from engine.context.tail.rights import rebuild_sentence
+from engine.core.text import legible_line, source_command
+from engine.log.permissions import (
     ASKED_CHARS,
     CommandSubject,
     FileSubject,
-    PermissionAnswer,
-    PermissionQuestion,
     RebuildSubject,
     ServerCallSubject,
     StatementSubject,
     TreeSubject,
-    legible_line,
-    rebuild_sentence,
-    source_command,
 )
 
 PermissionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from . import api, conformance, events, mcp
+from . import conformance, events, mcp
 
 DOCS = Path(__file__).parent.parent
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("events.md", events.page),
-    ("api.md", api.page),
     ("conformance.md", conformance.page),
     ("mcp-tools.md", mcp.tools_page),
     ("mcp-clients.md", mcp.clients_page),

@@ -22,7 +22,7 @@ from ..log.file_history import finished_lines, rewound_lines
 from ..log.redaction import redact_event
 from ..log.timeline import Cell
 from ..runtime.zygote import Zygote
-from ..session.commands.timeline import MODES, diff_lines, replay_text
+from ..session.commands.timeline import MODES, diff_lines
 from ..session.host import Host
 from ..session.past.branch_diff import Differing, Side
 from ..session.past.branch_diff import diff as compare
@@ -227,7 +227,7 @@ def replay(
     if as_json:
         print_json(_fields(report), ("status", "aspect", "mode", "outcome"))
     else:
-        typer.echo(visible(replay_text(report)))
+        typer.echo(visible(report.text()))
     if report.outcome != "completed":
         raise typer.Exit(_NOT_ENDED)
 

@@ -124,10 +124,10 @@ class Display(Struct, frozen=True, kw_only=True):
     """A node's render, in a statement's result because of `view` or `show`, or for a look from outside.
 
     It shows the lines `first_line` to `last_line`, counted from 1, None for none, of a document with `lines` lines.
-    `budget` is in tokens, 0 for All. `state` is the document's `RevisionState`, empty for other nodes. `freq` says how
-    the node follows its source, empty if it does not. `revision` is xxh3 hex of the content, `digest` of the rendered
-    text. `given`: the render has a policy that `show` was given instead of the node's own, or is a reference to a later
-    render.
+    `budget` is in tokens, 0 for All. `state` is the document's `RevisionState`, empty for other nodes. `reason` is a
+    clause that says why the document has no content, empty if it has. `freq` says how the node follows its source,
+    empty if it does not. `revision` is xxh3 hex of the content, `digest` of the rendered text. `given`: the render has
+    a policy that `show` was given instead of the node's own, or is a reference to a later render.
     """
 
     obj_id: Exact
@@ -140,6 +140,7 @@ class Display(Struct, frozen=True, kw_only=True):
     last_line: int | None = None
     lines: int = 0
     state: Exact = ""
+    reason: str = ""
     freq: str = ""
     revision: Exact = ""
     digest: Exact = ""

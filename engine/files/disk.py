@@ -175,8 +175,8 @@ class Disk:
         if size <= self._sizes.paged:
             return without_content("too large", f"({title} has {size:,} bytes; view() shows a window on it)", size)
         notice = (
-            f"({title} has {size:,} bytes; views read files up to {self._sizes.paged:,}. "
-            "Read a part of it with open() and show that with view(text=...))"
+            f"({title} has {size:,} bytes; views read files up to {self._sizes.paged:,}; "
+            "read a part of it with open() and show that with view(text=...))"
         )
         return without_content("too large", notice, size)
 

@@ -278,6 +278,11 @@ class NodeBase(ABC):
         return ""
 
     @property
+    def reason(self) -> str:
+        """Why the node's document has no content, as a clause; empty if it has content, or without a document."""
+        return ""
+
+    @property
     def fingerprint(self) -> str:
         """xxh3 hex of the content; empty if it is not one document's."""
         return ""

@@ -55,6 +55,12 @@ class Revision:
         return self.state in {"text", "paged", "binary"} or self.is_listing
 
     @property
+    def reason(self) -> str:
+        """Why there is no content: a clause without the advice that follows it in `notice`; empty with content."""
+        clause, _, advice = self.notice.removeprefix("(").removesuffix(")").rpartition("; ")
+        return "" if self.has_content else clause or advice
+
+    @property
     def is_listing(self) -> bool:
         """Whether the lines are the names in a directory."""
         return self.state == "directory" and bool(self.digest)
@@ -81,7 +87,7 @@ class Revision:
 
 
 def without_content(state: RevisionState, notice: str, size: int = 0) -> Revision:
-    """Make a revision that says why there is no content."""
+    """Make a revision that says why there is no content: `notice` is "(REASON)" or "(REASON; ADVICE)"."""
     return Revision(state=state, notice=notice, size=size)
 
 

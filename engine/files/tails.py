@@ -14,8 +14,7 @@ from ..core.text import Exact
 class HandleRow(Struct, frozen=True, kw_only=True):
     """A row of the handle table and `/views`.
 
-    `children` are the ids of a group's nodes.
-
+    `path` is the absolute path of a view's file, empty for other handles. `children` are the ids of a group's nodes.
     `idle`: a running group that cannot change until a member runs.
     """
 
@@ -29,6 +28,7 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     used_tokens: int
     changed: bool
     title: str
+    path: str = ""
     pinned: bool = False
     idle: bool = False
     children: tuple[Exact, ...] = ()

@@ -256,6 +256,10 @@ class ViewHandle(NodeBase):
         return self._revision.state
 
     @property
+    def reason(self) -> str:
+        return self._revision.reason
+
+    @property
     def line_count(self) -> int:
         return self._revision.first_line - 1 + len(self._revision.lines)
 

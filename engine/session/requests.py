@@ -9,10 +9,11 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..context.tail.feed import divergence_phrase
 from ..core.errors import EngineError
 from ..core.execution import ReplayMode
 from ..core.ids import BranchId, MessageId, Seq
-from ..core.text import cut_line, printable
+from ..core.text import code_span, cut_line, more, plural, printable
 from ..log.event_log import EventLog
 from ..log.events.conversation import PromptKind, StopCause, UserMessage
 from ..log.events.execution import ExecutionFinished
@@ -108,6 +109,14 @@ class Gone(Struct, frozen=True):
     rewound: Rewound | None
 
 
+_HOW: Final[dict[ReplayMode, str]] = {
+    "recorded": "with the recorded answers to what they ask for",
+    "live": "with their effects",
+    "dry": "as far as the first that asks for an effect",
+}
+_DIVERGENCES_LISTED: Final = 50
+
+
 class ReplayReport(Struct, frozen=True, kw_only=True):
     """How a replay of the statements `first` to `last` went.
 
@@ -130,6 +139,24 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     def is_kept(self) -> bool:
         """Whether the namespace is what came of it."""
         return self.branch is not None or (self.mode == "live" and self.outcome == "completed")
+
+    def text(self, conclusion: str = "") -> str:
+        """Return the report as Markdown: a sentence, `conclusion`, and a list of the differences."""
+        listed = [
+            f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in self.divergences
+        ]
+        left = len(listed) - _DIVERGENCES_LISTED
+        listed = [*listed[:_DIVERGENCES_LISTED], *([more(left, "divergence")] if left > 0 else ()), *self.not_run]
+        return "\n".join([self._summary() + conclusion, *(f"- {line}" for line in listed)])
+
+    def _summary(self) -> str:
+        ran, differ = len(self.executions), len({each.execution_id for each in self.divergences})
+        found = f"{differ} {'differs' if differ == 1 else 'differ'}" if differ else "none differs"
+        end = "" if self.outcome == "completed" else " It ended early."
+        detail = f" {self.detail[:1].upper()}{self.detail[1:]}." if self.detail else ""
+        state = "now has the new results" if self.is_kept else "is unchanged"
+        again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[self.mode]}: {found}."
+        return f"{again}{end}{detail} The namespace {state}."
 
 
 PastRequest = ReplayRequest | EditRequest | RewindRequest | SwitchRequest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from engine import cut_line, plural
+from engine.core.text import cut_line, plural
 from mcp_tools.replies import CURSOR, ArgumentError, Reply
 from mcp_tools.tools.schema import TOKENS, ProgressReporter, ToolRow, described, schema
 

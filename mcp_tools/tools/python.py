@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from engine import cut_line
+from engine.core.text import cut_line
 from mcp_tools.replies import BRANCH, STATEMENT, STATUS, CallError, Reply
 from mcp_tools.tools.schema import TOKENS, ProgressReporter, ToolRow, described, schema
 
@@ -64,7 +64,7 @@ async def replay(session: ClientSession, arguments: Mapping[str, Any], report: P
 
     async with session.statement_lock:
         outcome = await session.with_progress(act, report)
-    text = await session.fit(session.replay_text(outcome), _TOKENS)
+    text = await session.fit(outcome.text(), _TOKENS)
     return Reply(text=text, is_error=outcome.outcome != "completed")
 
 

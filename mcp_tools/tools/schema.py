@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 
-from engine import cut_line
+from engine.core.text import cut_line
 from mcp_tools.replies import ArgumentError, Reply
 
 if TYPE_CHECKING:  # loaded after the client has its first response

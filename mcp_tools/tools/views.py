@@ -5,11 +5,10 @@ Each call is one statement of names and literals. Called by `requests`. Never kn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from engine import cut_line, legible_line, plural
+from engine.core.text import cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.replies import HANDLE, ArgumentError, CallError, Reply, handle_reply, row_line
 from mcp_tools.tools.schema import LOD, MAX_PATH_CHARS, NAME, TOKENS, ProgressReporter, ToolRow, described, schema
@@ -25,11 +24,6 @@ _GROUP_TOKENS: Final = 4000
 _MAX_MEMBERS: Final = 64
 _PATH_CHARS: Final = 60
 _REASON_CHARS: Final = 250
-_REASON: Final = re.compile(
-    r"(no file |)(.+?)((?: cannot be read| takes longer to read| has [\d,]+ bytes)[^;]*|)", re.DOTALL
-)
-"""The engine's sentence in place of content, split around the path."""
-_WITHOUT_CONTENT: Final = frozenset(("missing", "unreadable", "too large"))
 _MEMBERS: Final = {
     "type": "array",
     "maxItems": _MAX_MEMBERS,
@@ -56,7 +50,7 @@ async def _show_view(session: ClientSession, arguments: Mapping[str, Any]) -> Re
         chosen: dict[str, Any] = _chosen(arguments, "refresh", "pos", "scroll", "tokens", "lod", "follow")
         source = statements.showing(name, **chosen, builtin=session.builtin_name)
     else:
-        name = handles.bindable(arguments["name"], "view") if "name" in arguments else handles.name_for_path(path)
+        name = handles.bindable(arguments["name"], "view") if "name" in arguments else await session.name_for_path(path)
         if "scroll" in arguments:
             raise ArgumentError("`scroll` moves an open view; use `pos` to choose where a new one opens.")
         chosen = {"tokens": _VIEW_TOKENS, **_chosen(arguments, "pos", "tokens", "lod", "follow")}
@@ -65,23 +59,19 @@ async def _show_view(session: ClientSession, arguments: Mapping[str, Any]) -> Re
     display, number = await session.run_and_show(source)
     if "name" in arguments:
         session.handles.remember_alias(name, arguments["name"])
-    if path is not None and display.state in _WITHOUT_CONTENT:
+    if path is not None and display.reason:
         await session.run_checked(statements.closing(name))
         raise CallError(_reason(display, path))
     return handle_reply(name, display, number, arguments.get("name", name))
 
 
 def _reason(display: Display, path: str) -> str:
-    """Why the view has no content, without the engine's advice for statements."""
-    whole = display.text.strip().removeprefix("(").removesuffix(")")
-    reason, _, advice = whole.rpartition(";")
-    reason = reason or advice
-    found = _REASON.fullmatch(reason)
-    if found is None or " " not in reason:  # a small budget leaves at most one word of the sentence
-        return f"{cut_line(legible_line(path), _PATH_CHARS)} is {display.state}."
-    if len(reason) > _REASON_CHARS:  # cut the path rather than the reason after it
-        reason = f"{found[1]}{cut_line(found[2], _PATH_CHARS)}{cut_line(found[3], _REASON_CHARS)}"
-    return f"{reason}."
+    """Why the view has no content. If the reason is long, its path is cut first, however it is written there."""
+    reason = legible_line(display.reason)
+    if len(reason) > _REASON_CHARS:
+        for shown in map(legible_line, (display.title, path)):
+            reason = reason.replace(shown, cut_line(shown, _PATH_CHARS))
+    return f"{cut_line(reason, _PATH_CHARS + _REASON_CHARS)}."
 
 
 def _chosen(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:

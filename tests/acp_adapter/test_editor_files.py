@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from acp_adapter.editor_files import LARGEST, READ, READ_SECONDS, WRITE, Documents, EditorFiles, path_of
 from acp_adapter.jsonrpc.messages import ConnectionClosedError, InvalidResultError, RemoteError
 from acp_adapter.requests import DocumentChange, Position
-from engine import Redactor
-from engine.log.redaction import NO_SECRETS
+from engine.log.redaction import NO_SECRETS, Redactor
 
 URI = "file:///work/a.py"
 PATH = "/work/a.py"

@@ -9,7 +9,7 @@ import pytest
 
 from acp_adapter.jsonrpc.lines import encode
 from acp_adapter.server import display_encoder
-from engine import Redactor
+from engine.log.redaction import Redactor
 from tests.support.memory import in_memory
 
 SECRET = "a-secret-of-mine"

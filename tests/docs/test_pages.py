@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from acp_adapter.jsonrpc.lines import MAX_LINE
-from engine import COMMANDS, MODES, TOOLS
+from engine import COMMANDS, MODES
 from engine.cli import COMMANDS as COMMAND_LINES
+from engine.core.toolbox import TOOLS
 from engine.log.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
 from engine.session.openings import MOST_OPENED
 from engine.session.queue import MAX_QUEUED

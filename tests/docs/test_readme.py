@@ -10,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import engine
 from tests.support.commands import Home
 
 ROOT = Path(__file__).parents[2]
@@ -45,19 +48,27 @@ def is_complete(command: str) -> bool:
         return False
 
 
-def test_the_library_example_prints_what_is_shown(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(import os.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
-    assert found is not None
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize(("source", "output"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_library_example_prints_what_is_shown(source: str, output: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", found[1]],
+        [sys.executable, "-c", source],
         cwd=ROOT,
-        env={**os.environ, "REWINDOW_STATE_DIR": str(tmp_path)},
+        env={**os.environ, "REWINDOW_STATE_DIR": str(tmp_path), "REWINDOW_SANDBOX": "auto"},
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-    assert (done.stdout, done.stderr, done.returncode) == (found[2], "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == (output, "", 0)
+
+
+def test_api_page_lists_the_public_names() -> None:
+    _, _, table = PAGE.partition("## The names")
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    assert sorted(name for cell in cells for name in re.findall(r"`(\w+)`", cell)) == engine.__all__
 
 
 def test_editor_configurations_are_json_and_name_the_command() -> None:

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from engine import BranchId, ExecutionId, Looked, NamespaceDiff, Seq, StatementId
-from engine.core.execution import TypeInfo
+from engine import Looked
+from engine.core.execution import NamespaceDiff, TypeInfo
+from engine.core.ids import BranchId, ExecutionId, Seq, StatementId
 from engine.log.events import Event
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.going_back import HeadMoved

@@ -12,7 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 
-from engine import Redactor
+from engine.log.redaction import Redactor
 from mcp_tools.middleware import NO_SUCH_PAGE, Redaction
 from tests.support.mcp_clients import ERAS, Era, served
 

@@ -38,7 +38,8 @@ LOADED = {
 SOURCE = """
 import sys
 import mcp_tools.cli
-from engine import Zygote, harden_process, load_settings
+from engine import Zygote, load_settings
+from engine.runtime.hardening import harden_process
 from mcp_tools.server import Service, serve_stdio
 print(*[name for name in sys.modules if name.partition(".")[0] in ("engine", "acp_adapter", "conformance")])
 """

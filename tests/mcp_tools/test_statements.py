@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import original
+from engine.core.toolbox import original
 from mcp_tools import statements
 from tests.support.examples import examples
 

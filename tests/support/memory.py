@@ -19,8 +19,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from acp_adapter.jsonrpc.lines import Line, LineDecoder
 from acp_adapter.server import serve
-from engine import Environment, Host, SessionId, Settings, Store
+from engine import Environment, Host, Settings, Store
 from engine.core.clock import SystemClock
+from engine.core.ids import SessionId
 from engine.log.events.codec import encode
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment

@@ -9,8 +9,8 @@ from typing import cast
 
 import anyio
 
-from engine import Clock, Entropy, Environment, Host, Model, Sessions, Settings, Store
-from engine.core.clock import SystemClock
+from engine import Environment, Host, Model, Sessions, Settings, Store
+from engine.core.clock import Clock, Entropy, SystemClock
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers
 from engine.runtime.server_program import ServerProgram

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from acp_adapter import v1
 from acp_adapter.pump import Pump
 from acp_adapter.shown import NOTHING_SHOWN, Shown
-from engine import CycleSummary, Item, OptionValues, Seq, StatementId, Subscription
+from engine import CycleSummary, Item, OptionValues, Subscription
+from engine.core.ids import Seq, StatementId
 from engine.log.cycles import CycleFold
 from engine.log.events import AnyEvent, Event
 from engine.log.events.execution import StatementRecorded

@@ -25,20 +25,11 @@ from acp_adapter.v1.updates.shapes import (
     ToolCallUpdate,
 )
 from acp_adapter.wire import WireModel
-from engine import (
-    ASKED_CHARS,
-    REST_LEFT_OUT,
-    TextChange,
-    as_printed,
-    change_size,
-    fenced,
-    first_changed_line,
-    legible_line,
-    source_command,
-    source_lines,
-    source_text,
-    unseen_changes,
-)
+from engine.context.tail.results import REST_LEFT_OUT
+from engine.core.diff import change_size, first_changed_line, unseen_changes
+from engine.core.execution import TextChange
+from engine.core.text import as_printed, fenced, legible_line, source_command, source_lines, source_text
+from engine.log.permissions import ASKED_CHARS
 
 TITLE_CHARS: Final = 80
 """Limit of a title; it counts what is missing."""

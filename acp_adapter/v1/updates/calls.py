@@ -41,7 +41,10 @@ from acp_adapter.v1.updates.blocks import (
 )
 from acp_adapter.v1.updates.shapes import ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import WireModel, given
-from engine import TOOLS, ToolCallId, call_title, cut_middle, printed_text, tool_named
+from engine.context.tail.results import printed_text
+from engine.core.ids import ToolCallId
+from engine.core.text import cut_middle
+from engine.core.toolbox import TOOLS, call_title, tool_named
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import CommandEnded, FileWritten
 from engine.log.events.session import PermissionAnswered

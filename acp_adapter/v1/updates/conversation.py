@@ -27,7 +27,9 @@ from acp_adapter.v1.updates.shapes import (
     UserMessageChunk,
 )
 from acp_adapter.wire import WireModel, given, to_wire
-from engine import ReasoningStreamed, TextStreamed, blocks_of, is_long_text, moved_sentence, plural
+from engine import ReasoningStreamed, TextStreamed
+from engine.context.tail.feed import moved_sentence
+from engine.core.text import plural
 from engine.log.events import BranchEvent, ConversationEvent
 from engine.log.events.conversation import (
     AgentReasoning,
@@ -43,6 +45,7 @@ from engine.log.events.conversation import (
     UserMessage,
 )
 from engine.log.events.going_back import BranchCreated, HeadMoved
+from engine.log.user_message import blocks_of, is_long_text
 
 
 def step(event: ConversationEvent, shown: Shown, facts: Facts, is_live: bool) -> Step:

@@ -29,7 +29,8 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import WireModel, to_wire
-from engine import CycleSummary, OptionValues, StatementId
+from engine import CycleSummary, OptionValues
+from engine.core.ids import StatementId
 from engine.log.events import (
     AnyEvent,
     BranchEvent,

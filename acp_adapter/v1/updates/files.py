@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from acp_adapter.shown import Facts, Shown
 from acp_adapter.v1.updates.blocks import Step, location, relative, text_block, title_line
 from acp_adapter.v1.updates.shapes import ToolCall, ToolCallLocation
-from engine import rewound_lines
 from engine.log.events import AnyEvent, NodeEvent, RewindingEvent
 from engine.log.events.going_back import RewindBegun, Rewound
 from engine.log.events.nodes import (
@@ -34,6 +33,7 @@ from engine.log.events.nodes import (
     StatementTicked,
     TickApplied,
 )
+from engine.log.file_history import rewound_lines
 
 
 def step(event: NodeEvent, shown: Shown) -> Step:

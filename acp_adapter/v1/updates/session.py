@@ -25,7 +25,11 @@ from acp_adapter.v1.updates.shapes import (
     UsageUpdate,
 )
 from acp_adapter.wire import given, to_wire
-from engine import COMMANDS, Seq, connected_sentence, entered_sentence, lost_sentence, plural
+from engine import COMMANDS
+from engine.context.tail.feed import connected_sentence, lost_sentence
+from engine.context.tail.rights import entered_sentence
+from engine.core.ids import Seq
+from engine.core.text import plural
 from engine.log.events import SessionEvent
 from engine.log.events.session import (
     ConfigChanged,

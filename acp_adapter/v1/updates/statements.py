@@ -30,7 +30,11 @@ from acp_adapter.v1.updates.blocks import (
 )
 from acp_adapter.v1.updates.shapes import AgentMessageChunk, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate
 from acp_adapter.wire import given, to_wire
-from engine import StatementRerun, ToolCallId, cut_line, divergence_phrase, given_text, output_text, result_text
+from engine import StatementRerun
+from engine.context.tail.feed import divergence_phrase
+from engine.context.tail.results import given_text, output_text, result_text
+from engine.core.ids import ToolCallId
+from engine.core.text import cut_line
 from engine.log.events import ExecutionEvent, ReplayEvent
 from engine.log.events.execution import (
     CheckpointDropped,

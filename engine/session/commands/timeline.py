@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
-from ...context.tail.feed import divergence_phrase
 from ...context.tail.results import result_text
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
@@ -283,13 +282,6 @@ def _file(each: Differing, left: str, right: str, cwd: str) -> str:
 
 MODES: Final[tuple[ReplayMode, ...]] = ("recorded", "live", "dry")
 """The first is what counts where none is given."""
-_HOW: Final[dict[ReplayMode, str]] = {
-    "recorded": "with the recorded answers to what they ask for",
-    "live": "with their effects",
-    "dry": "as far as the first that asks for an effect",
-}
-_SHOWN: Final = 50
-"""Divergences in one report."""
 _REPLAY_SHOWN_CHARS: Final = 40
 
 
@@ -300,7 +292,7 @@ async def replay(context: CommandContext, argument: str) -> str:
 async def run_again(context: CommandContext, request: ReplayRequest) -> str:
     report = await context.perform(request)
     assert isinstance(report, ReplayReport)
-    return replay_text(report)
+    return report.text()
 
 
 def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayMode] = MODES) -> ReplayRequest:
@@ -332,26 +324,6 @@ def _shown(word: str) -> str:
     return f"'{cut_line(printable(word), _REPLAY_SHOWN_CHARS)}'"
 
 
-def replay_text(report: ReplayReport, conclusion: str = "") -> str:
-    """How it went, in Markdown: a sentence, and a list of what came out differently. `conclusion` follows the first."""
-    said = [
-        f"statement {each.statement}: {code_span(printable(divergence_phrase(each)))}" for each in report.divergences
-    ]
-    left = len(said) - _SHOWN
-    said = [*said[:_SHOWN], *([more(left, "divergence")] if left > 0 else ()), *report.not_run]
-    return "\n".join([_heading(report) + conclusion, *(f"- {sentence}" for sentence in said)])
-
-
-def _heading(report: ReplayReport) -> str:
-    ran, differ = len(report.executions), len({each.execution_id for each in report.divergences})
-    found = f"{differ} {'differs' if differ == 1 else 'differ'}" if differ else "none differs"
-    end = "" if report.outcome == "completed" else " It ended early."
-    detail = f" {report.detail[:1].upper()}{report.detail[1:]}." if report.detail else ""
-    state = "now has the new results" if report.is_kept else "is unchanged"
-    again = f"{ran} {plural(ran, 'statement')} ran again, {_HOW[report.mode]}: {found}."
-    return f"{again}{end}{detail} The namespace {state}."
-
-
 # edit:
 # `/edit`: what a person types, read as a request, and how it went.
 
@@ -366,4 +338,4 @@ async def run_edited(context: CommandContext, request: EditRequest) -> str:
     report = await context.perform(request)
     assert isinstance(report, ReplayReport)
     back = f" This is branch {code_span(report.branch)} now; `/branch` lists all." if report.branch else ""
-    return replay_text(report, back)
+    return report.text(back)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import SessionId
+from engine.core.ids import SessionId
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import Client
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import ASKED_CHARS
+from engine.log.permissions import ASKED_CHARS
 from engine.log.store.memory import MemoryStore
 from tests.support.memory import in_memory
 from tests.support.scripts import (

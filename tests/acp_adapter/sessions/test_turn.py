@@ -13,9 +13,9 @@ import pytest
 from acp_adapter.methods import METHODS
 from acp_adapter.v1 import updates
 from acp_adapter.wire import WireModel
-from engine import TOOLS
 from engine.context.tail.results import CLOSING, OPENING, REST_LEFT_OUT
 from engine.context.view import View
+from engine.core.toolbox import TOOLS
 from engine.log.store.memory import MemoryStore
 from tests.support.fake_editor import OFFERS, READ, WRITE, FakeEditor
 from tests.support.gates import Gate

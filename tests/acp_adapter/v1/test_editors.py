@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_adapter import v1
-from engine import ASKED_CHARS, CommandSubject, FileSubject, PermissionQuestion, StatementSubject, TreeSubject
+from engine import PermissionQuestion
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import FileWritten, StatementRecorded
+from engine.log.permissions import ASKED_CHARS, CommandSubject, FileSubject, StatementSubject, TreeSubject
 from engine.session.tools.change import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone
 from tests.support.shown import LoggedFacts, updates_of

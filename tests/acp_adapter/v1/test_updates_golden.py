@@ -10,7 +10,7 @@ import pytest
 
 from acp_adapter import v1
 from acp_adapter.shown import NOTHING_SHOWN
-from engine import TOOLS
+from engine.core.toolbox import TOOLS
 from engine.log.events import EVENTS, AnyEvent, Event
 from engine.log.events.conversation import CondensationRequest, RunStop, ToolCall
 from engine.log.events.nodes import FileChanged

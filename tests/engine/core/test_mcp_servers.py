@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine import INJECTED, HttpServer, StdioServer
+from engine import HttpServer, StdioServer
 from engine.core.mcp_servers import call_of, called, explained, help_of, module_of, modules_for, told_apart
+from engine.core.toolbox import INJECTED
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_binary_empty_and_larger_files_are_one_line(desk: Desk) -> None:
     desk.write("larger", "x" * 1_000_001)
     opened = desk.files.opens
     assert _shown(desk, "b = view('larger')").startswith(
-        "(larger has 1,000,001 bytes; views read files up to 1,000,000. "
+        "(larger has 1,000,001 bytes; views read files up to 1,000,000; "
     )
     assert desk.files.opens == opened
     with open(desk.root / "sparse", "wb") as file:

@@ -202,7 +202,7 @@ def test_a_file_over_the_limit_is_not_read(desk: Desk, tmp_path: Path) -> None:
         file.truncate((1 << 30) + 1)
     text = desk.run("h = view('huge')").displays[0].text
     assert (desk.files.reads, desk.files.opens) == (0, 0)
-    assert text.startswith("(huge has 1,073,741,825 bytes; views read files up to 1,073,741,824.")
+    assert text.startswith("(huge has 1,073,741,825 bytes; views read files up to 1,073,741,824;")
 
 
 def test_a_file_that_outgrows_the_limit_is_read_by_pages(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ SECONDS = 30
 PROGRAM = f"""
 import ctypes, json, os, subprocess, sys
 sys.path.insert(0, {str(ROOT)!r})
-from engine import harden_process
+from engine.runtime.hardening import harden_process
 harden_process()
 libc = ctypes.CDLL(None)
 libc.getenv.restype = ctypes.c_char_p

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import Environment, FileSubject, PermissionAnswer, Session, Store, TreeSubject
+from engine import Environment, PermissionAnswer, Session, Store
 from engine.context.model import Prompt, StatementAsked, TextDelta
 from engine.core.clock import SystemClock
 from engine.log.events.session import EnvironmentRestored
+from engine.log.permissions import FileSubject, TreeSubject
 from engine.log.store.memory import MemoryStore
 from engine.runtime.factory import workers
 from engine.runtime.in_process import InProcessEnvironment

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engine import PermissionAnswer, Session, StatementSubject, Store
+from engine import PermissionAnswer, Session, Store
 from engine.core.clock import SystemClock
 from engine.core.errors import EnvironmentUnavailableError, InvalidRequestError, StatementWithdrawnError
 from engine.core.ids import SessionId
@@ -17,6 +17,7 @@ from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWritten
+from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
 from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import CountingEntropy

@@ -10,12 +10,14 @@ from typing import Literal, get_args
 
 import pytest
 
-from engine import EditMode, PermissionAnswer, PermissionQuestion, ReplayMode, Session, Sessions, Store
+from engine import PermissionAnswer, PermissionQuestion, Session, Sessions, Store
 from engine.context.model import Prompt, StatementAsked, TextDelta
 from engine.core.errors import InvalidRequestError
+from engine.core.execution import ReplayMode
 from engine.core.settings import SandboxRule
 from engine.log.permissions import PermissionSubject, StatementSubject
 from engine.log.store.memory import MemoryStore
+from engine.session.requests import EditMode
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions

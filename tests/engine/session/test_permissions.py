@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import FileSubject, PermissionAnswer, StatementSubject, TextChange
+from engine import PermissionAnswer
+from engine.core.execution import TextChange
 from engine.log.events.conversation import Attachment
+from engine.log.permissions import FileSubject, StatementSubject
 from engine.runtime.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of

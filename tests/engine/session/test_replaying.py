@@ -10,8 +10,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine import Environment, Model, ReplayMode, Session, Store, Subscription
+from engine import Environment, Model, Session, Store, Subscription
 from engine.core.errors import InvalidRequestError
+from engine.core.execution import ReplayMode
 from engine.log.cycles import cycles_of
 from engine.log.event_log import EventLog
 from engine.log.events import Event

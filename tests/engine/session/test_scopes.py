@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine import CommandSubject, FileSubject, PermissionSubject, StatementSubject, TreeSubject
+from engine.log.permissions import CommandSubject, FileSubject, PermissionSubject, StatementSubject, TreeSubject
 from engine.session.policy import covers, phrase, scope_of, words_of
 
 ROOTS = ("/work", "/else")

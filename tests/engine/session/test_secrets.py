@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import PermissionAnswer, Session, StatementSubject
+from engine import PermissionAnswer, Session
 from engine.core.clock import SystemClock
 from engine.log.events import Event
 from engine.log.events.codec import encode
 from engine.log.events.execution import EffectAnswered, ExecutionFinished, StatementRecorded
 from engine.log.events.session import EnvironmentRestored
+from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of

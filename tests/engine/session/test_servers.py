@@ -12,7 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from engine import HttpServer, PermissionAnswer, Session, StatementAsked, StdioServer, Subscription, TextDelta
+from engine import HttpServer, PermissionAnswer, Session, StdioServer, Subscription
+from engine.context.model import StatementAsked, TextDelta
 from engine.core.clock import SystemClock
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall

@@ -25,14 +25,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from engine import EditMode, OutputStreamed, ReplayMode, ReplayReport
+from engine import OutputStreamed, ReplayReport
 from engine.core.errors import InvalidRequestError, StatementWithdrawnError
-from engine.core.execution import INTERRUPTED, WORKER_DIED
+from engine.core.execution import INTERRUPTED, WORKER_DIED, ReplayMode
 from engine.core.toolbox import STALE
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.going_back import Diverged, ReplayEnded
 from engine.log.events.session import EnvironmentRestored
 from engine.runtime.worker_environment import WorkerEnvironment
+from engine.session.requests import EditMode
 from tests.engine.session.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples

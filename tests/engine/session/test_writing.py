@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import FileSubject, PermissionAnswer, PermissionQuestion
+from engine import PermissionAnswer, PermissionQuestion
 from engine.core.execution import TextChange
 from engine.files.revision import digest_of
 from engine.log.events.execution import ExecutionFinished, FileWritten
+from engine.log.permissions import FileSubject
 from engine.runtime.in_process import InProcessEnvironment
 from engine.session.session import Session
 from tests.support.sessions import sessions_of
