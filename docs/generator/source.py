@@ -1,4 +1,4 @@
-"""Reads docstrings, fields, signatures and assignments from source files.
+"""Reads docstrings, fields and assignments from source files.
 
 Reads syntax trees, so defaults and types keep their spelling, and the pages are the same on every version of Python.
 Must not know what is documented. Used by the pages of this package.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -18,8 +18,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNDOCUMENTED = "*undocumented*"
 """Marks a missing docstring on a page; a test finds it."""
 _SECTIONS = ("Args:", "Returns:", "Raises:")
-_WIDTH = 90
-"""Characters of arguments on one line. Longer constructor arguments get a line each."""
 _CLAUSE = re.compile(r"(?<=[.;])\s+")
 _FACTORY = re.compile(r"field\(default_factory=(.+)\)")
 
@@ -94,63 +92,10 @@ def _default(value: ast.expr) -> str:
     return {"dict": "{}", "list": "[]"}.get(made, f"{made}()")
 
 
-def methods(node: ast.ClassDef) -> Iterator[Function]:
-    """The public methods and properties, in file order, without property setters."""
-    for statement in node.body:
-        if not isinstance(statement, Function) or statement.name.startswith("_"):
-            continue
-        if not any(isinstance(decorator, ast.Attribute) for decorator in statement.decorator_list):
-            yield statement
-
-
-def is_property(node: Function) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
-
-
-def signature(node: Function, name: str | None = None) -> str:
-    """`name(arguments) -> type`, without `self` and `cls`; after `async` for coroutines."""
-    arguments = ", ".join(_arguments(node.args))
-    if name is not None and len(arguments) > _WIDTH:
-        arguments = "".join(f"\n    {argument}," for argument in _arguments(node.args)) + "\n"
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None and name is None else ""
-    prefix = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
-    return f"{prefix}{name or node.name}({arguments}){returns}"
-
-
-def _arguments(args: ast.arguments) -> Iterator[str]:
-    positional = [*args.posonlyargs, *args.args]
-    defaults: Sequence[ast.expr | None] = [*[None] * (len(positional) - len(args.defaults)), *args.defaults]
-    for arg, default in zip(positional, defaults, strict=True):
-        if arg.arg not in ("self", "cls"):
-            yield _argument(arg, default)
-    if args.kwonlyargs:
-        yield "*"
-    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield _argument(arg, default)
-
-
-def _argument(arg: ast.arg, default: ast.expr | None) -> str:
-    text = arg.arg if arg.annotation is None else f"{arg.arg}: {ast.unparse(arg.annotation)}"
-    return text if default is None else f"{text} = {ast.unparse(default)}"
-
-
-def first_paragraph(doc: str) -> str:
-    """The docstring up to its first blank line, on one line."""
-    return " ".join(doc.partition("\n\n")[0].split())
-
-
 def prose(doc: str) -> str:
     """All paragraphs of the docstring except its sections, each on one line; UNDOCUMENTED without a docstring."""
     paragraphs = (" ".join(each.split()) for each in doc.split("\n\n") if each.partition("\n")[0] not in _SECTIONS)
     return "\n\n".join(paragraphs) or UNDOCUMENTED
-
-
-def sections(doc: str) -> Iterator[tuple[str, str]]:
-    """Title and items of Args, Returns and Raises, in that order, each item on one line."""
-    for paragraph in doc.split("\n\n"):
-        title, _, body = paragraph.partition("\n")
-        if title in _SECTIONS:
-            yield title.rstrip(":"), inspect.cleandoc(body).replace("\n    ", " ")
 
 
 def meaning(doc: str, name: str) -> str:
