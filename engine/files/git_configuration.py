@@ -2,9 +2,10 @@
 
 Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values count but those of keys that name
 data. A value is taken as one path and as the words of a command, however it is quoted, and a word is the path of a file
-if there is one, or if it looks like one. A URL is a command where it names a transport (`ext::sh a.sh`), also where one
-comes of replacing its beginning (`insteadOf`). Included files are read in their turn, and so is what the user has for
-all repositories. The syntax is that of git-config(1). Must not know what is done about it. Called by `protected`.
+if there is one, or if it looks like one. A command may pass more configuration to git (`-c core.hooksPath=hooks`). A
+URL is a command where it names a transport (`ext::sh a.sh`), also where one comes of replacing its beginning
+(`insteadOf`). Included files are read in their turn, and so is what the user has for all repositories. The syntax is
+that of git-config(1). Must not know what is done about it. Called by `protected`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
@@ -41,14 +43,26 @@ _OPTION: Final = re.compile(r"-[A-Za-z](?=[\w./~])")
 _MOST_FOLDERS: Final = 200
 """In which a command may begin, where it names several."""
 _TRANSPORT: Final = "::"
-_URLS: Final = {"remote": ("url", "pushurl"), "branch": ("remote", "pushremote"), "submodule": ("url",)}
+_URLS: Final = {
+    "remote": ("url", "pushurl", "pushdefault"),
+    "branch": ("remote", "pushremote"),
+    "submodule": ("url",),
+}
+_GROUPS: Final = "remotes"
+"""The section whose keys name several remotes each, by name or URL."""
+_ASSIGNED: Final = re.compile(r"([\w-]+)\.(?:([^\s=]+)\.)?([\w-]+)=([^\s\"']*)")
+"""Configuration in a command, as in `git -c core.hooksPath=hooks commit`."""
+_PROGRAM_ENDS: Final = (".js", ".mjs", ".cjs", ".rb", ".pl", ".pm", ".lua", ".php", ".py")
+"""What interpreters add to the name of a program (`node tools/build`, `ruby -r./tools/setup`)."""
+_OF_DIRECTORY: Final = ("__main__.py", "index.js", "index.mjs", "index.cjs", "package.json")
+"""Files that Python and Node run in place of a directory."""
 _REPLACED: Final = ("url", ("insteadof", "pushinsteadof"))
 _INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
 _DIRECTORIES: Final = (("core", "hookspath"), ("init", "templatedir"))
 _WORK_TREE: Final = ("core", "worktree")
 _DATA: Final = {
-    "remote": ("url", "pushurl", "fetch", "push"),
+    "remote": ("url", "pushurl", "pushdefault", "fetch", "push"),
     "branch": ("merge", "remote", "pushremote"),
     "user": ("name", "email"),
     "author": ("name", "email"),
@@ -92,7 +106,10 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
         if path in seen:
             continue
         seen.add(path)
-        for entry in _entries(path):
+        for entry in chain.from_iterable(map(_with_assigned, _entries(path))):
+            urls += _urls_in(entry)
+            if entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
+                replaced.append(entry)
             if entry.is_include:
                 included = os.path.join(os.path.dirname(path), os.path.expanduser(entry.value))
                 waiting.append(os.path.normpath(included))  # what that includes is relative to where the link is
@@ -103,12 +120,22 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
                 yield from _inside((os.path.join(each, named) for each in (*tops, *folders)), roots)
             elif entry.key not in _DATA.get(entry.section, ()):
                 yield from _inside(_programs(entry.value, tops), roots)
-            elif entry.key in _URLS.get(entry.section, ()):
-                urls.append(entry.value)
-            elif entry.section == _REPLACED[0] and entry.key in _REPLACED[1]:
-                replaced.append(entry)
     for command in _transports(urls, replaced):
         yield from _inside(_programs(command, tops), roots)
+
+
+def _with_assigned(entry: _Entry) -> Iterator[_Entry]:
+    """An entry, and those that the command in its value passes to git."""
+    yield entry
+    for section, subsection, key, value in _ASSIGNED.findall(_QUOTES.sub("", entry.value)):
+        yield _Entry(section.lower(), key.lower(), value, subsection)
+
+
+def _urls_in(entry: _Entry) -> Sequence[str]:
+    """The values that name remotes, by URL or by name."""
+    if entry.section == _GROUPS:
+        return entry.value.split()
+    return (entry.value,) if entry.key in _URLS.get(entry.section, ()) else ()
 
 
 def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str]:
@@ -213,10 +240,14 @@ def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
     for folder in _folders(words, tops):
         for word in words:
             place = os.path.join(folder, word)
+            if folder != place and os.path.isdir(place):
+                yield from (os.path.join(place, name) for name in _OF_DIRECTORY)
             if _may_be_program(place, word):
                 yield place
-            elif folder != place and os.path.isdir(place):  # which Python takes for a program
-                yield os.path.join(place, "__main__.py")
+                if not os.path.isfile(place):
+                    yield from (place + end for end in _PROGRAM_ENDS)
+            else:
+                yield from (place + end for end in _PROGRAM_ENDS if os.path.isfile(place + end))
 
 
 def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:

@@ -602,14 +602,15 @@ def same_directory(path: bytes, identity: tuple[int, int] | None) -> Generator[i
 def search_path(path: str, distrusted: tuple[str, ...]) -> str:
     """A `PATH` without relative places and those in which a statement may have left a program.
 
-    The others are real paths, because a statement could exchange a link on the way to one.
+    The others are real paths, because a statement could exchange a link on the way to one. If none is left, the result
+    is a place that has no programs: shells take an empty `PATH` for the working directory.
 
     Args:
         path: places, separated by colons.
         distrusted: absolute directories, links resolved.
     """
     places = (os.path.realpath(each) for each in path.split(os.pathsep) if os.path.isabs(each))
-    return os.pathsep.join(dict.fromkeys(each for each in places if not is_inside(each, distrusted)))
+    return os.pathsep.join(dict.fromkeys(each for each in places if not is_inside(each, distrusted))) or os.devnull
 
 
 def links_to(path: str) -> Iterator[str]:
