@@ -84,6 +84,14 @@ DOCUMENTS: Final = {
             is_data=True,
         ),
         Document(
+            "vectors.positions",
+            "The same events, and the View by the rule of the published document",
+            "view-vectors/1, conformance/specification/vectors/view-positions.json",
+            "vectors/view-positions.json",
+            _FORMATS,
+            is_data=True,
+        ),
+        Document(
             "vectors.cycles",
             "Events, and the request cycles that come of them",
             "cycle-vectors/1, conformance/specification/vectors/cycles.json",

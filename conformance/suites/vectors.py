@@ -1,13 +1,14 @@
 """The suite for implementations of the View and of request cycles: one requirement per test vector and operation.
 
 The scenario of an operation asks an adapter about each vector's events, and the judge compares the answer with the
-expected result.
+expected result. The View has two rules for the places where it may be cut; the adapter's answer to `hello` names its
+rule, and each answer is judged by that one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from conformance.documents import Source, json_document
@@ -18,6 +19,9 @@ from conformance.traffic import Traffic, id_key
 from conformance.values import Object, as_list, as_text, is_list, is_object
 
 HELLO: Final = "hello"
+DEFAULT_RULE: Final = "gaps"
+RULES: Final = {DEFAULT_RULE: "vectors.view", "positions": "vectors.positions"}
+"""Rules of the View, with the documents of the expected results."""
 _DOCUMENTS: Final = {"view.append": "vectors.view", "view.ready": "vectors.view", "cycles": "vectors.cycles"}
 """Operations, with the documents of their vectors."""
 
@@ -96,7 +100,16 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
-def _vector_judge(operation: str, name: str, expected: Object) -> Judge:
+def rule_of(traffic: Traffic) -> str:
+    """Return the rule of the View that the answer to `hello` names."""
+    asked = traffic.requests("client", HELLO)
+    answer = asked[0].answer if asked else None
+    return DEFAULT_RULE if answer is None else str(answer.result.get("rule", DEFAULT_RULE))
+
+
+def _vector_judge(operation: str, name: str, by_rule: Mapping[str, Object]) -> Judge:
+    """Compare an answer with the result expected by the implementation's rule; without rules there is one result."""
+
     def judge(traffic: Traffic) -> Verdict:
         asked = traffic.derived(operation, lambda all_: {id_key(q.id): q for q in all_.requests("client", operation)})
         question = asked.get(id_key(name))
@@ -106,8 +119,14 @@ def _vector_judge(operation: str, name: str, expected: Object) -> Judge:
             return failed(unanswered_reason(traffic, question, "it"), *evidence(question))
         if not question.succeeded:
             return failed(f"the answer is the error {question.answer.error.get('message')!r}", *evidence(question))
-        found = difference(expected, question.answer.result)
-        return failed(found, *evidence(question)) if found else PASS
+        rule = rule_of(traffic)
+        found = difference(by_rule.get(rule, by_rule[DEFAULT_RULE]), question.answer.result)
+        if not found:
+            return PASS
+        others = [each for each in by_rule if not difference(by_rule[each], question.answer.result)]
+        hint = f"; it is right by the rule {others[0]}, which `hello` can name as `rule`" if others else ""
+        by = f"by the rule {rule}, " if len(by_rule) > 1 else ""
+        return failed(f"{by}{found}{hint}", *evidence(question))
 
     return judge
 
@@ -124,6 +143,8 @@ def _introduces_itself(traffic: Traffic) -> Verdict:
     operations = answer.result.get("operations")
     if not is_list(operations) or not all(isinstance(each, str) for each in operations):
         return failed("the operations are not a list of strings", *evidence(asked[0]))
+    if rule_of(traffic) not in RULES:
+        return failed(f"the rule is none of {', '.join(RULES)}", *evidence(asked[0]))
     return PASS
 
 
@@ -132,8 +153,13 @@ def _rows(operation: str, document: str, text: str) -> list[Requirement]:
     for index, vector in enumerate(vectors_of(operation)):
         place = f"/vectors/{index}/expected"
         expected: Object = vector["expected"]
+        by_rule = {DEFAULT_RULE: expected}
         if operation in _PART:
             place, expected = f"{place}/{_PART[operation]}", expected[_PART[operation]]
+            by_rule = {
+                rule: json_document(document)["vectors"][index]["expected"][_PART[operation]]
+                for rule, document in RULES.items()
+            }
         name = question_id(operation, vector)
         rows.append(
             Requirement(
@@ -141,7 +167,7 @@ def _rows(operation: str, document: str, text: str) -> list[Requirement]:
                 level="mandatory",
                 text=text.format(name=vector["name"]),
                 source=Source(document, place, json.dumps(expected)[:_QUOTED]),
-                judge=_vector_judge(operation, name, expected),
+                judge=_vector_judge(operation, name, by_rule),
                 scenario=operation,
                 applies=operation,
                 violation=json.dumps({"jsonrpc": "2.0", "id": name, "result": {}}),

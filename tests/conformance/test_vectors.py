@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance.cli import main
+from conformance.documents import json_document
 from conformance.runner import Plan, run
 from conformance.suites.vectors import REQUIREMENTS, difference
 from conformance.transcript import Entry, Transcript
@@ -19,6 +21,14 @@ from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, f
 
 NAMES = [row.id for row in REQUIREMENTS]
 ADAPTER = [sys.executable, "-c", "from engine.cli.transfer.vectors import vectors_adapter; vectors_adapter()"]
+
+
+PUBLISHED = {row["name"]: row["expected"] for row in json_document("vectors.positions")["vectors"]}
+DIFFERENT = {
+    row["name"]: [part for part in ("appended", "enforced") if row["expected"][part] != PUBLISHED[row["name"]][part]]
+    for row in json_document("vectors.view")["vectors"]
+}
+"""Parts of the results in which the rules differ, by vector."""
 
 
 def outcome_of(name: str) -> Any:
@@ -102,6 +112,41 @@ def test_first_difference_has_its_position(expected: Any, got: Any, said: str) -
 def test_our_engine_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vectors", "--", *ADAPTER]) == 0
     assert "545 pass, 0 fail" in capsys.readouterr().out
+
+
+def test_our_engine_passes_by_the_published_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            ["vectors", "--", str(Path(sys.executable).with_name("rewindow")), "vectors-adapter", "--rule", "positions"]
+        )
+        == 0
+    )
+    assert "545 pass, 0 fail" in capsys.readouterr().out
+
+
+def test_right_answer_by_another_rule_says_so() -> None:
+    class Published(conforming("vectors")):  # pyright: ignore -- chosen by a table
+        def result(self, question: dict[str, Any]) -> Any:
+            positions = {"view.append": "appended", "view.ready": "enforced"}.get(question["method"])
+            if positions is None:
+                return super().result(question)
+            return PUBLISHED[question["id"].split("-", 2)[2]][positions]
+
+    outcome = run(Plan(suite("vectors"), in_memory(Published, "vectors"), OPTIONS, jobs=1))
+    failures = [result.verdict.reason for result in outcome.results if result.verdict.outcome == "fail"]
+    assert len(failures) == sum(len(expected) for expected in DIFFERENT.values())
+    assert all(
+        reason.endswith("it is right by the rule positions, which `hello` can name as `rule`") for reason in failures
+    )
+
+
+def test_unknown_rule_fails() -> None:
+    class Odd(conforming("vectors")):  # pyright: ignore -- chosen by a table
+        def introduction(self) -> dict[str, Any]:
+            return {**super().introduction(), "rule": "odd"}
+
+    outcome = run(Plan(suite("vectors"), in_memory(Odd, "vectors"), OPTIONS, jobs=1))
+    assert failing(outcome) == {"VECTORS-HELLO-001"}
 
 
 def test_silent_adapter_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:

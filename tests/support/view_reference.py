@@ -277,6 +277,20 @@ def enforced(entries: Sequence[Entry], log: Log, open_run: bool = False) -> list
     return kept
 
 
+def published_enforced(log: Log) -> list[Entry]:
+    """The same by the published rule: of batches and pairs alone, because it removes nothing of a loop."""
+    entries = appended(log)
+    names = {entry.seq: entry.event_id for entry in entries if isinstance(entry, Event)}
+    batches: dict[str, set[str]] = {}
+    for event in log:
+        if isinstance(event, ToolCall) and is_tool(event) and event.llm_response_id is not None:
+            batches.setdefault(event.llm_response_id, set()).add(names.get(event.seq, event.event_id))
+    kept = without_duplicates(entries)
+    while bad := offenders(kept, [frozenset(ids) for ids in batches.values()], set()):
+        kept = [entry for entry in kept if entry.event_id not in bad]
+    return kept
+
+
 def greatest(entries: Sequence[Entry], log: Log, open_run: bool = False) -> list[Entry]:
     """The same by trying every subset: the union of all in which nothing offends. For a dozen entries at most."""
     whole, answered = units(log, entries), awaited(log) if open_run else set()

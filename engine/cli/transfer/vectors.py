@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
+import typer
 from msgspec.structs import replace
 
-from ...context.view import View
+from ...context.view import BoundaryRule, View
 from ...context.view.well_formed import indices_of
 from ...core.ids import EventId, ExecutionId, LlmResponseId, MessageId, ObjId, Seq, ToolCallId
 from ...core.installation import __version__
@@ -160,21 +161,21 @@ def _id(item: Plain) -> str:
 _STATUS: Final[dict[str | None, ResultStatus]] = {None: "ok", "reject": "rejected", "error": "error"}
 
 
-def appended(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def appended(rows: Sequence[dict[str, Any]], rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
     """The View as its events leave it: ids in their order, where it may be cut, whether a request is open."""
-    view = _view(rows)
+    view = _view(rows, rule)
     return _answer(view, [event.event_id for event in view.events], view.indices)
 
 
-def ready(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def ready(rows: Sequence[dict[str, Any]], rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
     """The same of the View as a model is given it: what would not be well-formed is left out."""
-    view = _view(rows)
+    view = _view(rows, rule)
     events = view.ready()
-    return _answer(view, [event.event_id for event in events], indices_of(events))
+    return _answer(view, [event.event_id for event in events], indices_of(events, rule))
 
 
-def _view(rows: Sequence[dict[str, Any]]) -> View:
-    return View.from_events([view_rows_event_of(row, seq) for seq, row in enumerate(rows)])
+def _view(rows: Sequence[dict[str, Any]], rule: BoundaryRule) -> View:
+    return View.from_events([view_rows_event_of(row, seq) for seq, row in enumerate(rows)], rule)
 
 
 def _answer(view: View, ids: Sequence[str], indices: Sequence[int]) -> dict[str, Any]:
@@ -229,28 +230,30 @@ _INVALID_PARAMS: Final = -32602
 Rows = Sequence[dict[str, Any]]
 
 
-OPERATIONS: Final[dict[str, Callable[[Rows], dict[str, Any]]]] = {
+OPERATIONS: Final[dict[str, Callable[[Rows, BoundaryRule], dict[str, Any]]]] = {
     "view.append": appended,
     "view.ready": ready,
-    "cycles": model_of,
+    "cycles": lambda rows, _rule: model_of(rows),
 }
 
 
-def vectors_adapter() -> None:
+def vectors_adapter(
+    rule: Annotated[BoundaryRule, typer.Option(help="How the View is cut.")] = BoundaryRule.GAPS,
+) -> None:
     """Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles."""
-    for line in answers(sys.stdin):
+    for line in answers(sys.stdin, rule):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 
-def answers(lines: Iterable[str]) -> Iterator[str]:
+def answers(lines: Iterable[str], rule: BoundaryRule = BoundaryRule.GAPS) -> Iterator[str]:
     """An answer for each line, in JSON-RPC 2.0. A line that cannot be read is answered too."""
     for line in lines:
         if line.strip():
-            yield json.dumps(_adapter_answer(line))
+            yield json.dumps(_adapter_answer(line, rule))
 
 
-def _adapter_answer(line: str) -> dict[str, Any]:
+def _adapter_answer(line: str, rule: BoundaryRule) -> dict[str, Any]:
     try:
         question = json.loads(line)
     except ValueError as error:
@@ -260,11 +263,11 @@ def _adapter_answer(line: str) -> dict[str, Any]:
     asked = cast("dict[str, Any]", question)
     number, operation = asked.get("id"), asked.get("method")
     if operation == "hello":
-        return _result(number, {"name": _NAME, "operations": list(OPERATIONS)})
+        return _result(number, {"name": _NAME, "operations": list(OPERATIONS), "rule": rule.value})
     if operation not in OPERATIONS:
         return _refusal(number, _METHOD_NOT_FOUND, f"there is no operation {operation!r}")
     try:
-        return _result(number, OPERATIONS[operation](asked["params"]["events"]))
+        return _result(number, OPERATIONS[operation](asked["params"]["events"], rule))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return _refusal(number, _INVALID_PARAMS, f"these events cannot be read: {type(error).__name__}: {error}")
 

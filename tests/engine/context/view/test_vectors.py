@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.documents import json_document
 from engine.context.view import BoundaryRule, View
 from engine.context.view.properties import ToolCallMatching
 from engine.context.view.well_formed import indices_of
@@ -13,6 +14,7 @@ from tests.support import view_reference as reference
 from tests.support.view_vectors import Vector, load_vectors
 
 VECTORS = load_vectors()
+PUBLISHED = {row["name"]: row["expected"] for row in json_document("vectors.positions")["vectors"]}
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 
 
@@ -48,6 +50,18 @@ def test_the_reference_agrees_with_the_vector(vector: Vector) -> None:
     assert reference.request_is_unhandled(vector.events) is vector.appended.unhandled_condensation_request
     assert reference.ids(kept) == vector.enforced.view_ids
     assert reference.indices(kept) == vector.enforced.manipulation_indices
+
+
+@by_name
+def test_the_published_rule_gives_the_results_of_its_file(vector: Vector) -> None:
+    view, expected = View.from_events(vector.events, BoundaryRule.POSITIONS), PUBLISHED[vector.name]
+    kept = reference.published_enforced(vector.events)
+
+    assert list(reference.ids(view.events)) == expected["appended"]["view_ids"]
+    assert list(view.indices) == expected["appended"]["manipulation_indices"]
+    assert list(reference.ids(view.ready())) == list(reference.ids(kept)) == expected["enforced"]["view_ids"]
+    assert list(reference.published_indices(view.events)) == expected["appended"]["manipulation_indices"]
+    assert list(reference.published_indices(kept)) == expected["enforced"]["manipulation_indices"]
 
 
 def _indices(log: list[Event], rule: BoundaryRule) -> tuple[int, ...]:
