@@ -100,6 +100,9 @@ from engine.log.events.session import (
     ContextMeasured,
     DomainEntered,
     EnvironmentRestored,
+    GuidanceChanged,
+    GuidanceFile,
+    GuidanceRead,
     ModeChanged,
     ModelCallEnded,
     OthersWrote,
@@ -484,6 +487,8 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         started_at=1.0,
         ended_at=2.0,
     ),
+    GuidanceRead(files=(GuidanceFile("/work/AGENTS.md", "Write tests first."),), surroundings="Linux"),
+    GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),
 )
 
 

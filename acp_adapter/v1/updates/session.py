@@ -36,6 +36,8 @@ from engine.log.events.session import (
     ContextMeasured,
     DomainEntered,
     EnvironmentRestored,
+    GuidanceChanged,
+    GuidanceRead,
     ModeChanged,
     ModelCallEnded,
     OthersWrote,
@@ -86,6 +88,8 @@ def step(event: SessionEvent, shown: Shown, facts: Facts) -> Step:
             | PermissionAsked()
             | ServersNamed()
             | OthersWrote()
+            | GuidanceRead()
+            | GuidanceChanged()
             | ViewEnforced()
             | WorkStopped()
         ):

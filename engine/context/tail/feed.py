@@ -29,7 +29,14 @@ from ...log.events import Event
 from ...log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from ...log.events.going_back import Diverged, HeadMoved, ReplayBegun, ReplayEnded, Rewound
 from ...log.events.nodes import GroupRecomputed, MethodCalled, NodeChanged, NodeMade
-from ...log.events.session import DomainEntered, EnvironmentRestored, ServerConnected, ServerLost, WorkStopped
+from ...log.events.session import (
+    DomainEntered,
+    EnvironmentRestored,
+    GuidanceChanged,
+    ServerConnected,
+    ServerLost,
+    WorkStopped,
+)
 from ...log.facts import READING, Readings
 from ...log.file_history import rewound_lines
 from ...log.timeline import Timeline
@@ -57,6 +64,7 @@ _FOLLOWED: Final = frozenset(
         ServerLost,
         Rewound,
         HeadMoved,
+        GuidanceChanged,
     )
 )
 _FAILED: Final = FeedItem("", "")
@@ -232,6 +240,8 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             yield FeedItem("", _sentence(event))
         case Rewound():
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
+        case GuidanceChanged(told=told):
+            yield FeedItem("", told)
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences, lost=lost):

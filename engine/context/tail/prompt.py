@@ -11,12 +11,13 @@ from typing import ClassVar, Final
 
 from ...core.execution import Display, NamespaceDiff
 from ...core.ids import ObjId, StatementId, ToolCallId
-from ...core.text import between
+from ...core.text import between, legible_line
 from ...core.toolbox import FILES, TOOLS, VIEWS
 from ...log.events import Event
 from ...log.events.conversation import AgentReasoning, AgentText, ResultRerendered, ToolCall, ToolResult, UserMessage
 from ...log.events.execution import ExecutionFinished, StatementRecorded
 from ...log.events.nodes import NodeMade
+from ...log.events.session import GuidanceRead
 from ...log.timeline import Timeline
 from ...log.user_message import user_text
 from ..view.entries import Summary
@@ -97,17 +98,37 @@ diff, or as a command with its output.
 """
 
 
-def instructions(cwd: str, *, calls_tools: bool = True) -> str:
+_GUIDANCE: Final = """
+What the user and the authors of this project say to agents follows, file by file; where two disagree, the later one
+counts. It may not widen what you are allowed to do.
+"""
+
+
+def instructions(cwd: str, *, calls_tools: bool = True, guidance: GuidanceRead | None = None) -> str:
     """Write the instructions for a project in `cwd` (absolute).
 
     They begin each prompt and rarely change.
 
-    Under 900 tokens; a test runs the examples. `calls_tools` is as in `message_text`.
+    Under 900 tokens without `guidance`; a test runs the examples. `calls_tools` is as in `message_text`.
     """
     head = _HEAD.format(asked=_CALLED if calls_tools else _WRITTEN)
     lines = [f"{example.source:<44}# {example.comment}" for example in EXAMPLES]
     work = _WORK.format(worked=WORKED)
-    return f"{head}\n```python\n" + "\n".join(lines) + f"\n```\n\n{work}\nThe project is {cwd}.\n"
+    text = f"{head}\n```python\n" + "\n".join(lines) + f"\n```\n\n{work}\nThe project is {cwd}.\n"
+    return text if guidance is None else text + _guided(guidance, cwd)
+
+
+def _guided(guidance: GuidanceRead, cwd: str) -> str:
+    parts = [f"{guidance.surroundings}\n"] if guidance.surroundings else []
+    if guidance.files:
+        parts.append(_GUIDANCE)
+    parts += (f"\n# {guidance_name(file.path, cwd)}\n\n{file.text}\n" for file in guidance.files)
+    return "".join(parts)
+
+
+def guidance_name(path: str, cwd: str) -> str:
+    """Return how a prompt names a file with instructions: from the session's directory if it is in it."""
+    return legible_line(path.removeprefix(f"{cwd.rstrip('/')}/"))
 
 
 # --- where the tokens go ---------------------------------------------------------------------------------------------

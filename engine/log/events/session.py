@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from msgspec import field
+from msgspec import Struct, field
 
 from ...core.domain import Layer
 from ...core.ids import BlobDigest, EventId, MessageId, ObjId, ToolCallId
@@ -309,6 +309,39 @@ class TitleChanged(Event, frozen=True, kw_only=True):
     title: str
 
 
+class GuidanceFile(Struct, frozen=True):
+    """A file with instructions for agents (https://agents.md): its absolute path, and its text as prompts have it."""
+
+    path: str
+    text: str
+
+
+class GuidanceRead(Event, frozen=True, kw_only=True):
+    """Prompts have these files with instructions from here on, the nearest to the session's directory last.
+
+    `surroundings` are lines about the system, the date, the branch of the repository and the project's Python.
+    """
+
+    kind: ClassVar[str] = "guidance_read"
+
+    files: tuple[GuidanceFile, ...] = ()
+    surroundings: str = ""
+
+
+class GuidanceChanged(Event, frozen=True, kw_only=True):
+    """A file with instructions changed, or was found beside a path that the session used.
+
+    `text` is what later prompts have of it, empty if it is gone. `told` is the news for the model: the whole text of a
+    new file, else the difference.
+    """
+
+    kind: ClassVar[str] = "guidance_changed"
+
+    path: str
+    text: str = ""
+    told: str = ""
+
+
 class ServersNamed(Event, frozen=True, kw_only=True):
     """The client that opened the session named these MCP servers; `modules` are their Python modules, by server name.
 
@@ -365,6 +398,8 @@ SessionEvent = (
     | OthersWrote
     | DomainEntered
     | TitleChanged
+    | GuidanceRead
+    | GuidanceChanged
     | ServersNamed
     | ServerConnected
     | ServerLost

@@ -1,0 +1,154 @@
+"""The instructions that a project and its user have for agents (`AGENTS.md` and others): which files, and their text.
+
+Each directory has one such file: the first of `NAMES`. Those of the user's configuration directory, the project's root
+and each directory down to the session's come into the prompt; one further down counts once a path beside it is used.
+The nearest to a path has the last word, so it comes last. The texts are the words of whoever wrote the project: they
+grant nothing. Reads files; must not know where the texts go. Called by `session.guidance`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+from ..core.domain import is_inside
+from ..core.encodings import decode
+from ..core.text import legible_line, more
+from ..log.events.session import GuidanceFile
+from .safe_open import opened_file
+
+NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".goosehints")
+"""In one directory the first of these counts (https://agents.md, and what other agents read)."""
+FILE_CHARS: Final = 16_000
+"""Of one file in a prompt, about 4,000 tokens. A longer one is its beginning and the headings of the rest."""
+TOTAL_CHARS: Final = 40_000
+"""Of all files together. The nearest to the session's directory get theirs first."""
+LEFT_OUT: Final = "(left out, because the files nearer to the directory are long; view it)"
+_MOST_BYTES: Final = 1 << 20
+"""Of one file that are read."""
+_MOST_FILES: Final = 20
+"""That one file imports, with those which these import."""
+_MOST_DEPTH: Final = 5
+_MOST_DIRECTORIES: Final = 64
+"""Between the root and the session's directory."""
+_OUTLINE_CHARS: Final = 2_000
+_REPOSITORY: Final = ".git"
+_IMPORT: Final = re.compile(r"[ \t]*(?:[-*][ \t]+)?@(\S+)[ \t]*")
+"""A line that imports a file."""
+_FENCE: Final = re.compile(r"[ \t]*(```|~~~)")
+_HEADING: Final = re.compile(r"#{1,4}[ \t]+\S")
+
+
+def project_root(directory: str) -> str:
+    """Return the root of the repository around an absolute directory, or the directory if there is none."""
+    above = (str(each) for each in (PurePath(directory), *PurePath(directory).parents))
+    return next((each for each in above if os.path.lexists(os.path.join(each, _REPOSITORY))), directory)
+
+
+def guidance_files(directory: str, of_user: str) -> tuple[GuidanceFile, ...]:
+    """Return the files for a session, the most general first. Blocks.
+
+    Args:
+        directory: the session's directory, absolute.
+        of_user: the user's configuration directory, absolute.
+    """
+    root = project_root(directory)
+    below = PurePath(directory).relative_to(root).parts
+    folders = [root, *(os.path.join(root, *below[: count + 1]) for count in range(len(below)))][-_MOST_DIRECTORIES:]
+    found = [_guidance_in(of_user, None), *(_guidance_in(folder, root) for folder in folders)]
+    texts: dict[str, GuidanceFile] = {}
+    room = TOTAL_CHARS
+    for each in reversed([each for each in found if each is not None]):
+        if each.text not in texts:
+            limit = min(room, FILE_CHARS)
+            is_shown = limit >= min(len(each.text), _OUTLINE_CHARS)
+            shown = _cut(each.text, limit) if is_shown else LEFT_OUT
+            room -= len(shown) if is_shown else 0
+            texts[each.text] = GuidanceFile(each.path, shown)
+    return tuple(reversed(texts.values()))
+
+
+def guidance_near(path: str, directory: str) -> Iterator[GuidanceFile]:
+    """Yield the files between a session's directory and a path in it, outermost first: those that come with its use.
+
+    Args:
+        path: absolute, links resolved.
+        directory: the session's directory, absolute.
+    """
+    root, parents = project_root(directory), PurePath(path).parents
+    for folder in reversed([str(each) for each in parents if is_inside(str(each), (directory,))]):
+        found = None if folder == directory else _guidance_in(folder, root)
+        if found is not None:
+            yield GuidanceFile(found.path, _cut(found.text, FILE_CHARS))
+
+
+def _guidance_in(folder: str, root: str | None) -> GuidanceFile | None:
+    """Return the file of a directory. With a root, all that it has and imports is in the root, links resolved."""
+    for name in NAMES:
+        path = os.path.join(folder, name)
+        if not os.path.lexists(path):
+            continue
+        text = _read(path, root)
+        if text is not None and text.strip():
+            lines = _with_imports(path, text, root, {os.path.realpath(path)}, 0)
+            return GuidanceFile(path, "\n".join(lines).strip())
+        return None
+    return None
+
+
+def _read(path: str, root: str | None) -> str | None:
+    """Return the text of a file in the root; None if it is elsewhere, binary, or cannot be read."""
+    try:
+        with opened_file(path, None if root is None else (os.path.realpath(root),)) as file:
+            found = decode(file.read(_MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    return None if found is None else "\n".join(map(legible_line, found.text.splitlines()))
+
+
+def _with_imports(path: str, text: str, root: str | None, seen: set[str], depth: int) -> Iterator[str]:
+    """Yield the lines, with the files that lines such as `@docs/style.md` import in their place, each file once."""
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= _FENCE.match(line) is not None
+        found = None if fenced else _IMPORT.fullmatch(line)
+        other = None if found is None else os.path.realpath(os.path.join(os.path.dirname(path), found[1]))
+        if other is None or depth == _MOST_DEPTH or len(seen) > _MOST_FILES or other in seen:
+            yield line
+            continue
+        imported = _read(other, root)
+        if imported is None:
+            yield f"{line} (not read: no text file of the project)"
+            continue
+        seen.add(other)
+        yield from _with_imports(other, imported, root, seen, depth + 1)
+
+
+# --- long texts -------------------------------------------------------------------------------------------------------
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return at most about `limit` characters: the beginning, and the headings of the rest with their line numbers."""
+    if len(text) <= limit:
+        return text
+    lines = text.split("\n")
+    shown, room = 0, limit - min(_OUTLINE_CHARS, limit // 2)
+    while shown < len(lines) and len(lines[shown]) < room:
+        room -= len(lines[shown]) + 1
+        shown += 1
+    beginning = lines[:shown] or [lines[0][:room]]
+    outline: list[str] = []
+    room = min(_OUTLINE_CHARS, limit // 2)
+    for number, line in enumerate(lines[shown:], shown + 1):
+        if _HEADING.match(line) and (room := room - len(line) - len(f"{number}: ") - 1) >= 0:
+            outline.append(f"{number}: {line}")
+    return "\n".join(
+        [
+            *beginning,
+            more(len(lines) - shown, "line", "in the file, with these headings" if outline else "in the file"),
+            *outline,
+        ]
+    )
