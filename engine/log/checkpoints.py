@@ -2,7 +2,7 @@
 
 A checkpoint is the state after a sequence of executions and ticks, its *trail*. It serves every plan that begins with
 the same trail, on any branch: an omitted or changed statement is a different execution, or none, and so gives another
-trail. Pure; must not know what a checkpoint is made of. Used by `runtime.connected_environment` and
+trail. Pure; must not know what a checkpoint is made of. Used by `runtime.worker_environment` and
 `session.live_environment`.
 """
 

@@ -1,7 +1,6 @@
-"""The live Python namespace of a session: its host side, the worker process, the sandbox, and rebuilding names.
+"""The live Python namespace of a session: its host side, the worker process, the sandbox, and rebuilds.
 
-`environment` is the Protocol that sessions use, and `factory` makes the one that hosts use. `connected_environment` and
-`statement_run` serve both environments, over a `connection` to a worker (`worker_connection`, with the host's side of
-the zygote) or to a thread (`thread_connection`). Programs run beside them: `command_run` conducts one below the zygote
-(`forked_program`) or as a child of the host (`host_program`).
+Begin with `environment`, the interface that sessions use. `worker_environment` implements it over a `connection` to
+a worker: `statement_run` runs one statement, `rebuild` a whole history, `programs` starts commands beside them.
+`zygote` and `realm` are the parents of all these processes. `worker/` is the code that runs in them.
 """

@@ -1,4 +1,10 @@
-"""The checkpoints of one session: paused copies of a worker, which ones are kept, and what each is the state of."""
+"""The checkpoints of one session: paused copies of its worker, and the state that each one has.
+
+`Checkpoints` decides which are kept, and which one a restore starts from. `PausedWorker` is the host's end of one copy
+(`worker.forking.checkpoint`). It owns two sockets: the control channel, on which the zygote reports its end, and the
+one on which the copy waits, which ends it by closing. The host never waits for a copy; it reads messages when it looks.
+Must not know how a worker is restored. Owned by `worker_environment`; requested by `connection`.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +27,127 @@ from .worker.framing import FrameBuffer, ProtocolError
 from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import Adopt, NotTaken, Paused
 
-# The host's end of one checkpoint: a copy of a worker that waits (`worker.checkpoint`).
-#
-# Owns two sockets: the control channel over which the zygote ends it and reports its end, and the one on which it
-# waits, whose closing has it end by itself. Nobody waits for a checkpoint: what it has said is read when somebody
-# looks. Must not know what state it holds. Asked for by `worker_connection`, held by `checkpoints`.
-
 _RECORD: Final = 1 << 16
-_SECONDS: Final = 5.0
-"""A worker that was asked for longer ago has not made one."""
+_MAKING_SECONDS: Final = 5.0
+"""Time for a worker to make a checkpoint. After it, the checkpoint counts as failed."""
+_SETTLE_SECONDS: Final = 1.0
+_SURPLUS: Final = "newer ones are kept"
+_TOO_LARGE: Final = "all of them held too much memory"
+
+
+class Checkpoints:
+    """The existing and the requested checkpoints of a session, oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: list[Checkpoint] = []
+        self._taken = 0
+        self._news: list[CheckpointNews] = []
+
+    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker) -> None:
+        """Add a requested checkpoint of the state after that execution; drop surplus ones."""
+        self._taken += 1
+        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused))
+        numbers = surplus([each.number for each in self._kept])
+        for each in [each for each in self._kept if each.number in numbers]:
+            self.drop(each, _SURPLUS, surplus=True)
+
+    async def settle(self) -> None:
+        """Wait a moment for the requested ones, because a worker that ends now makes none."""
+        with anyio.move_on_after(_SETTLE_SECONDS):
+            for each in tuple(self._kept):
+                await each.paused.settle()
+
+    async def fit(self, budget: int) -> None:
+        """Drop the oldest while all of them use more than `budget` bytes of memory. The newest stays."""
+        held = {each: pid for each in self._kept if (pid := each.paused.pid) is not None}
+        if sum(_bound(each, pid) for each, pid in held.items()) <= budget:
+            return
+        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()))
+        total = sum(sizes)
+        for checkpoint, size in list(zip(held, sizes, strict=True))[:-1]:
+            if total <= budget:
+                break
+            total -= size
+            if checkpoint in self._kept:
+                self.drop(checkpoint, _TOO_LARGE)
+
+    def serving(self, steps: Sequence[PastStep], trails: Sequence[int]) -> tuple[Checkpoint, int] | None:
+        """The checkpoint that covers most of the steps, and their number; None if none fits.
+
+        Of several, the newest. `trails` are the trails of the steps.
+        """
+        self._look()
+        places = {trail: number for number, trail in enumerate(trails[: given(steps) + 1])}
+        found = [each for each in self._kept if each.trail in places]
+        if not found:
+            return None
+        best = max(found, key=lambda each: (places[each.trail], each.number))
+        return best, places[best.trail]
+
+    def drop(self, checkpoint: Checkpoint, reason: str, *, surplus: bool = False) -> None:
+        """End it, and report why."""
+        self._kept.remove(checkpoint)
+        checkpoint.paused.close()
+        self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason, surplus=surplus))
+
+    def news(self) -> Sequence[CheckpointNews]:
+        """The new and dropped checkpoints since the last call."""
+        self._look()
+        news, self._news = self._news, []
+        return news
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """Their known process ids."""
+        self._look()
+        return [pid for each in self._kept if (pid := each.paused.pid) is not None]
+
+    def close(self) -> None:
+        """End them all; may be repeated."""
+        while self._kept:
+            self._kept.pop().paused.close()
+
+    def _look(self) -> None:
+        for each in tuple(self._kept):
+            is_there, said = each.paused.look(), each.paused.said
+            # The zygote may report the copy later than the copy itself does.
+            if isinstance(said, Paused) and each.paused.pid is not None and not each.is_told:
+                each.is_told = True
+                self._news.append(
+                    CheckpointNews(execution_id=each.execution_id, seconds=said.seconds, shared=said.shared)
+                )
+            if not is_there:
+                self.drop(each, said.reason if isinstance(said, NotTaken) else "its process ended")
+
+
+class Checkpoint(Struct, eq=False):
+    """A checkpoint of the state after `execution_id`.
+
+    `number` counts the session's checkpoints. With `is_told` the session knows that it exists. `bound` is its maximum
+    memory in bytes, which stays the same while it waits; None before.
+    """
+
+    number: int
+    execution_id: ExecutionId
+    trail: int
+    paused: PausedWorker
+    is_told: bool = False
+    bound: int | None = None
+
+
+def _bound(checkpoint: Checkpoint, pid: int) -> int:
+    bound = bound_of(pid) if checkpoint.bound is None else checkpoint.bound
+    if checkpoint.is_told:
+        checkpoint.bound = bound
+    return bound
 
 
 class PausedWorker:
-    """One checkpoint, from the request to make it until `close`."""
+    """One checkpoint, from its request until `close`."""
 
     def __init__(self, zygote: Parent, control: socket.socket, life: socket.socket, reader: MessageReader) -> None:
         self._reader = reader
-        self._poll = select.poll()  # no descriptor, because there may be many of these
+        self._poll = select.poll()  # not an epoll, whose descriptor each of many checkpoints would need
         self._control = ControlChannel(zygote, control, self._poll, "the checkpoint")
         self._life = life
         life.setblocking(False)
@@ -45,14 +155,14 @@ class PausedWorker:
         self._asked_at = time.monotonic()
         self._is_lost = False
         self.said: Paused | NotTaken | None = None
-        """What it has said of itself, as of the last look."""
+        """Its message, as of the last look."""
 
     @classmethod
     def ask_for(cls, zygote: Parent, handover: socket.socket, data_bytes: int, reader: MessageReader) -> PausedWorker:
-        """Has the zygote expect a copy of the worker with that hand-over socket, which gets what it needs.
+        """Announce a copy of the worker to the zygote, and send the worker's hand-over socket the copy's descriptors.
 
         Raises:
-            OSError: somebody cannot take it.
+            OSError: the zygote or the worker cannot be reached.
         """
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             control = socket_pair(ours, theirs)
@@ -73,27 +183,27 @@ class PausedWorker:
         return self._control.pid
 
     def look(self) -> bool:
-        """Whether it is there or may still come; reads what it has said. Does not wait."""
+        """Read its message without waiting; whether it exists or may still appear."""
         for descriptor, events in () if self._is_lost else self._poll.poll(0):
             if descriptor == self._control.fileno():
                 self._control.serve(events)
             else:
                 self._receive()
-        is_late = self.said is None and time.monotonic() - self._asked_at > _SECONDS
+        is_late = self.said is None and time.monotonic() - self._asked_at > _MAKING_SECONDS
         self._is_lost = self._is_lost or is_late or self._control.death is not None
         return not self._is_lost and not isinstance(self.said, NotTaken)
 
     async def settle(self) -> None:
-        """Returns when it is known whether it is there."""
+        """Wait until it exists or has failed."""
         while self.look() and self.said is None:
             await anyio.wait_readable(self._life)
 
     def hand_over(self, descriptors: list[int]) -> None:
-        """Has a worker forked from it that gets these. Raises OSError."""
+        """Let it fork a worker that gets these descriptors. Raises OSError."""
         socket.send_fds(self._life, [b"R"], descriptors)
 
     def close(self) -> None:
-        """Ends it; may be repeated."""
+        """End it; may be repeated."""
         self._is_lost = True
         self._life.close()
         self._control.close()
@@ -116,125 +226,9 @@ class PausedWorker:
 
 
 def adoption_pair(theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
-    """The zygote's end and that of a copy, on which the zygote is told by the kernel who speaks."""
+    """The zygote's end and a copy's end; on the first, the kernel names the sending process."""
     zygotes, copys = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.callback(zygotes.close)
     theirs.callback(copys.close)
     zygotes.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return zygotes, copys
-
-
-# checkpoints:
-# The checkpoints of one session: what each is the state of, which are kept, and which one serves a plan.
-#
-# Must not know how a worker is restored, nor how a checkpoint is made. Owned by `connected_environment`.
-
-_SETTLE_SECONDS: Final = 1.0
-_SURPLUS: Final = "newer ones are kept"
-_TOO_LARGE: Final = "all of them held too much memory"
-
-
-class Checkpoint(Struct, eq=False):
-    """One of them. `number` counts those of the session; `is_told`: the session knows that it is there.
-
-    `bound` is how many bytes it holds at most, which does not change while it waits; None until it does.
-    """
-
-    number: int
-    execution_id: ExecutionId
-    trail: int
-    paused: PausedWorker
-    is_told: bool = False
-    bound: int | None = None
-
-
-class Checkpoints:
-    """Those that there are or may come, oldest first."""
-
-    def __init__(self) -> None:
-        self._kept: list[Checkpoint] = []
-        self._taken = 0
-        self._news: list[CheckpointNews] = []
-
-    def add(self, execution_id: ExecutionId, trail: int, paused: PausedWorker) -> None:
-        """One was asked for, of the state after that execution."""
-        self._taken += 1
-        self._kept.append(Checkpoint(self._taken, execution_id, trail, paused))
-        numbers = surplus([each.number for each in self._kept])
-        for each in [each for each in self._kept if each.number in numbers]:
-            self.drop(each, _SURPLUS, surplus=True)
-
-    async def settle(self) -> None:
-        """Waits for those that were asked for, for a moment: a worker that is ended now makes none."""
-        with anyio.move_on_after(_SETTLE_SECONDS):
-            for each in tuple(self._kept):
-                await each.paused.settle()
-
-    async def fit(self, budget: int) -> None:
-        """Drops the oldest as long as all of them hold more memory than `budget` bytes. The newest stays."""
-        held = {each: pid for each in self._kept if (pid := each.paused.pid) is not None}
-        if sum(_bound(each, pid) for each, pid in held.items()) <= budget:
-            return
-        sizes = await anyio.to_thread.run_sync(held_by, tuple(held.values()))
-        total = sum(sizes)
-        for checkpoint, size in list(zip(held, sizes, strict=True))[:-1]:
-            if total <= budget:
-                break
-            total -= size
-            if checkpoint in self._kept:
-                self.drop(checkpoint, _TOO_LARGE)
-
-    def serving(self, steps: Sequence[PastStep], trails: Sequence[int]) -> tuple[Checkpoint, int] | None:
-        """The one that has most of the steps behind it, the newest of several, and how many; None for none.
-
-        `trails` are those of the steps.
-        """
-        self._look()
-        places = {trail: number for number, trail in enumerate(trails[: given(steps) + 1])}
-        found = [each for each in self._kept if each.trail in places]
-        if not found:
-            return None
-        best = max(found, key=lambda each: (places[each.trail], each.number))
-        return best, places[best.trail]
-
-    def drop(self, checkpoint: Checkpoint, reason: str, *, surplus: bool = False) -> None:
-        """Ends it."""
-        self._kept.remove(checkpoint)
-        checkpoint.paused.close()
-        self._news.append(CheckpointNews(execution_id=checkpoint.execution_id, dropped=reason, surplus=surplus))
-
-    def news(self) -> Sequence[CheckpointNews]:
-        """What became of them since this was asked last."""
-        self._look()
-        news, self._news = self._news, []
-        return news
-
-    @property
-    def pids(self) -> Sequence[int]:
-        """The processes that are known."""
-        self._look()
-        return [pid for each in self._kept if (pid := each.paused.pid) is not None]
-
-    def close(self) -> None:
-        """Ends them all; may be repeated."""
-        while self._kept:
-            self._kept.pop().paused.close()
-
-    def _look(self) -> None:
-        for each in tuple(self._kept):
-            is_there, said = each.paused.look(), each.paused.said
-            # The zygote may say later than the copy itself that it is there.
-            if isinstance(said, Paused) and each.paused.pid is not None and not each.is_told:
-                each.is_told = True
-                self._news.append(
-                    CheckpointNews(execution_id=each.execution_id, seconds=said.seconds, shared=said.shared)
-                )
-            if not is_there:
-                self.drop(each, said.reason if isinstance(said, NotTaken) else "its process ended")
-
-
-def _bound(checkpoint: Checkpoint, pid: int) -> int:
-    bound = bound_of(pid) if checkpoint.bound is None else checkpoint.bound
-    if checkpoint.is_told:
-        checkpoint.bound = bound
-    return bound

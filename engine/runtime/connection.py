@@ -1,8 +1,24 @@
-"""The host's end of whatever runs statements: a Protocol, its messages, and captured output."""
+"""The host's end of one worker: its messages, interrupts, output and death.
+
+`WorkerConnection` owns every descriptor of the worker and one epoll over them, so one await serves all of them and a
+cancelled await loses nothing. Sending never blocks: what the socket does not take is sent during the next `receive`.
+`Connection` is the part without descriptors: turns, protocol violations, and the wait for a death. Tests connect it to
+a thread and to scripted workers. `Capture` bounds and redacts what a statement prints. Must not know what a statement
+is. Used by `worker_environment`, `statement_run` and the rebuild.
+"""
 
 from __future__ import annotations
 
+import array
+import asyncio
 import codecs
+import contextlib
+import fcntl
+import os
+import select
+import socket
+import termios
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
@@ -10,97 +26,59 @@ from typing import Final
 import anyio
 import xxhash
 
+from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import Captured
 from ..log.redaction import Redactor
 from ..log.statements import TouchSink, ignore_touched
-from .checkpoints import PausedWorker
-from .control_channel import Death, MessageReader
-from .worker.framing import ProtocolError
+from .checkpoints import PausedWorker, adoption_pair
+from .control_channel import (
+    DEATH_SECONDS,
+    ControlChannel,
+    Death,
+    MessageReader,
+    Outbox,
+    Parent,
+    pipe,
+    record_pair,
+    socket_pair,
+)
+from .environment import EnvironmentSpec
+from .programs import worker_variables
+from .worker.framing import FrameBuffer, ProtocolError, frame
+from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import (
     KEPT_BYTES,
     KEPT_GROUPS,
     TOUCHED_FILES,
+    Adopt,
+    Content,
+    Fork,
     FromWorker,
     Kept,
     Noted,
+    OutputTaken,
+    Snapshot,
     Touching,
     ToWorker,
 )
 
-# What a statement writes to one stream: the beginning as text, everything as a count and a digest.
-#
-# Owns the bounds, the decoding and the redaction of what is printed, which `worker_messages` explains. Must not know
-# where the bytes come from. Fed by the connections.
-
 _DECODER: Final = codecs.getincrementaldecoder("utf-8")
 CAPTURED_BYTES: Final = 64 << 10
-"""Bytes of a stream that are kept as text."""
+"""Size of the text that is kept of one stream."""
 _NOTHING: Final = Captured(digest=xxhash.xxh3_64_hexdigest(b""), kept_bytes=0)
-"""What most statements write: one value for all of them, because a session's log keeps each for good."""
-
-
-class Capture:
-    """Takes bytes as they come, in pieces of any size, in constant memory.
-
-    `sink` is given the kept text while it grows, without secrets; an end of it that may be the beginning of one waits
-    for what comes next. Invalid UTF-8 becomes U+FFFD; the text ends at a character boundary.
-    """
-
-    def __init__(self, redactor: Redactor, sink: Callable[[str], None] | None = None) -> None:
-        self._redactor = redactor
-        self._sink = sink
-        self._held = ""
-        """What the sink has not been given yet."""
-        self._decoder: codecs.IncrementalDecoder | None = None
-        self._digest = xxhash.xxh3_64()
-        self._texts: list[str] = []
-        self._total = 0
-
-    def feed(self, data: bytes) -> None:
-        room = CAPTURED_BYTES - self._total
-        self._total += len(data)
-        self._digest.update(data)
-        if room > 0:
-            self._decoder = self._decoder or _DECODER("replace")
-            self._keep(self._decoder.decode(data[:room]))
-
-    def finish(self) -> Captured:
-        """What was captured. A character that is incomplete at the very end becomes U+FFFD; one cut off is left out."""
-        if not self._total:
-            return _NOTHING
-        if self._decoder is not None and self._total <= CAPTURED_BYTES:
-            self._keep(self._decoder.decode(b"", final=True))
-        return Captured(
-            # What is cut here is cut in bytes, and no word in the text says so.
-            text=self._redactor.redact("".join(self._texts), is_cut=self._total > CAPTURED_BYTES),
-            total_bytes=self._total,
-            digest=self._digest.hexdigest(),
-            kept_bytes=min(self._total, CAPTURED_BYTES),
-        )
-
-    def _keep(self, text: str) -> None:
-        if text:
-            self._texts.append(text)
-            if self._sink is not None:
-                shown, self._held = self._redactor.redact_piece(self._held + text)
-                if shown:
-                    self._sink(shown)
-
-
-# connection:
-# The host's end of whatever runs statements, as `statement_run` and `connected_environment` use it.
-#
-# Owns what is the same for a worker process and for a thread: receiving within a scope, violations of the protocol,
-# and the wait for an end. Must not know how messages travel. Implemented by `worker_connection` and
-# `thread_connection`.
-
+"""Shared by the statements without output, because a session's log keeps every value in memory."""
 START_SECONDS: Final = 30.0
-"""How long the other side may take to begin."""
+"""Time for a worker to start."""
 Received = FromWorker | Death
+_CHUNK: Final = 65536
+_READS: Final = 8
+"""Chunks to read from one pipe before the others."""
+_LOOK_SECONDS: Final = 0.5
+"""Interval of checks for a stopped zygote. One that is stopped twice in a row is killed."""
 
 
 class Connection(ABC):
-    """One namespace's runner, from its start until `close`; `reader` reads what it says."""
+    """One worker, from its start until `close`; `reader` decodes and redacts its messages."""
 
     def __init__(self, reader: MessageReader) -> None:
         self.reader = reader
@@ -113,48 +91,53 @@ class Connection(ABC):
         self._kept: Kept | None = None
 
     @property
+    def pid(self) -> int | None:
+        """The worker's process id, once it is known."""
+        return None
+
+    @property
     def dead(self) -> bool:
         return self._death is not None or self._closed
 
     @abstractmethod
     def send(self, message: ToWorker) -> None:
-        """Queues the message. Raises FrameTooLargeError with nothing queued."""
+        """Queue the message. Raises FrameTooLargeError with nothing queued."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Has the running statement interrupted once; may be repeated."""
+        """Interrupt the running statement once; may be repeated."""
 
     @abstractmethod
     def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
-        """Whatever is written from now on goes into these."""
+        """Collect the output from now on in these."""
 
     def begin_touches(self, touched: TouchSink) -> None:
-        """Whatever the statements' own code is about to write is told to this from now on."""
+        """Report files that the statement's own code is about to write to this, from now on."""
         self._touched = touched
         self._notices = 0
 
     def announce_reading(self, on: bool) -> None:
-        """While it is on, the worker is told before its output is read for the first time; see `OutputTaken`."""
+        """While on, send `OutputTaken` before the first read of the worker's output."""
         del on
 
     def begin_keeping(self, execution_id: str | None) -> None:
-        """What is kept of this execution follows its end by itself; None where nothing does."""
+        """Expect the values of this execution after its result; None: expect none."""
         self._keeping = execution_id
         self._kept = None
 
     @property
     def keeping(self) -> bool:
-        """Whether something follows that was not taken yet."""
+        """Whether values are expected that were not taken yet."""
         return self._keeping is not None
 
     def kept(self) -> Kept | None:
-        """What has followed the last statement, if it is there. Not while somebody receives."""
+        """The values that followed the last statement, if they arrived. Not during `receive`."""
         if self._keeping is not None and self._hear_kept() is None and self.look():
             self._hear_kept()
         return self._kept
 
     async def receive_kept(self, scope: anyio.CancelScope) -> Kept | Death | None:
-        """The same, or the death, or None when `scope`, which this enters, ends first."""
+        """Wait for them: the values, or the death, or None when `scope` ends first, which this enters."""
         with scope:
             while (heard := self._hear_kept()) is None:
                 await self._progress()
@@ -169,40 +152,40 @@ class Connection(ABC):
         return self._kept or message
 
     def watch_memory(self, on: bool) -> None:
-        """A statement begins or ends; where there is a process, what it holds with all its own is bounded meanwhile."""
+        """Limit the memory of the worker with its descendants while a statement runs."""
         del on
 
     def snapshot(self, data_bytes: int) -> PausedWorker | None:
-        """Has a copy made of the other side, after what was asked of it before; returns at once. None for never.
+        """Request a checkpoint after the requests so far, and return at once. None if there are no checkpoints.
 
         Raises:
-            OSError: nobody can be asked.
+            OSError: the request cannot be sent.
         """
         del data_bytes
         return None
 
     @abstractmethod
     def drain(self) -> None:
-        """Takes the output that is there at this moment and no more: something in the background may write for ever."""
+        """Read the output that is there now. No more, because a background process may write for ever."""
 
     @abstractmethod
     def look(self) -> bool:
-        """Whether there is still somebody at the other end, without waiting. Not while somebody receives."""
+        """Whether the worker is alive, without waiting. Not during `receive`."""
 
     @abstractmethod
     def end(self) -> None:
-        """Has the other side ended; whoever receives learns of the death."""
+        """End the worker; `receive` returns its death."""
 
     @abstractmethod
     def close(self) -> None:
-        """Gives everything back; may be repeated."""
+        """Close everything; may be repeated."""
 
     @abstractmethod
     async def acknowledged(self) -> None:
-        """Returns when every interrupt asked for has been sent, or the other side is dead."""
+        """Wait until every requested interrupt has been sent, or the worker is dead."""
 
     async def receive(self, scope: anyio.CancelScope) -> Received | None:
-        """The next message, or the death, or None when `scope`, which this enters, ends first."""
+        """Return the next message, or the death, or None when `scope` ends first, which this enters."""
         with scope:
             while (message := self._next()) is None:
                 await self._progress()
@@ -210,17 +193,17 @@ class Connection(ABC):
         return None
 
     async def first(self) -> Received | None:
-        """The first message, or the death, or None when neither came in time."""
+        """Return the first message, or the death, or None if neither came in time."""
         return await self.receive(anyio.move_on_after(START_SECONDS))
 
     async def kill(self) -> Death:
-        """Ends the other side and returns how it ended, within seconds. Not while somebody receives."""
+        """End the worker and return its death, within seconds. Not during `receive`."""
         self.end()
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(self._death_seconds()):
                 while self._death is None:
                     await self._progress()
-        # Once more, because after a pause of the whole machine the time is over before anything was read.
+        # After a pause of the whole machine the time is over before anything was read.
         if self._death is None:
             self.look()
         if self._death is None:
@@ -228,7 +211,7 @@ class Connection(ABC):
         return self._cause(self._death)
 
     def violate(self, reason: str) -> None:
-        """The other side said what it must not: nothing more is read from it, and it is ended."""
+        """End a worker that broke the protocol, and read nothing more from it."""
         self._violation = f"protocol violation: {reason}"
         self._stop_reading()
         self.end()
@@ -237,22 +220,22 @@ class Connection(ABC):
 
     @abstractmethod
     async def _progress(self) -> None:
-        """Waits until something can be read or written, and does it."""
+        """Wait until something can be read or written, and do it."""
 
     @abstractmethod
     def _next_body(self) -> bytes | None:
-        """The body of the next frame, if it is there. Raises ProtocolError."""
+        """Return the body of the next frame, if it arrived. Raises ProtocolError."""
 
     @abstractmethod
     def _stop_reading(self) -> None: ...
 
     @abstractmethod
     def _death_seconds(self) -> float:
-        """How long an end may take before `_give_up`."""
+        """Time for the worker to end before `_give_up`."""
 
     @abstractmethod
     def _give_up(self) -> Death:
-        """The other side did not end in time: does what is left to do, and says what became of it."""
+        """End a worker that did not end in time, and return its death."""
 
     def _next(self) -> Received | None:
         if self._violation is None:
@@ -271,9 +254,9 @@ class Connection(ABC):
 
     def _take_touch(self, message: Touching) -> None:
         self._notices += 1
-        # Twice as many are accepted, because threads that send at the same time may each send the last one.
+        # Twice the limit, because several threads may each send the last one at the same time.
         if self._notices > 2 * TOUCHED_FILES:
-            raise ProtocolError("a statement told of more files than it may")
+            raise ProtocolError("a statement reported more files than it may")
         number = message.number
         self._touched(message.path, lambda: self._answer_notice(number))
 
@@ -283,7 +266,7 @@ class Connection(ABC):
 
     def _take_kept(self, message: Kept) -> None:
         if message.execution_id != self._keeping:
-            return  # of a statement before, whose values nobody has asked for
+            return  # of an earlier statement, without a request
         if self._kept is not None:
             raise ProtocolError("values of one execution were sent twice")
         if len(message.groups) > KEPT_GROUPS or sum(len(group.data) for group in message.groups) > KEPT_BYTES:
@@ -292,3 +275,327 @@ class Connection(ABC):
 
     def _cause(self, death: Death) -> Death:
         return Death(self._violation) if self._violation else death
+
+
+class WorkerConnection(Connection):
+    """One worker, from the request to fork it until `close`."""
+
+    def __init__(
+        self,
+        zygote: Parent,
+        control: socket.socket,
+        worker: socket.socket,
+        pipes: list[int],
+        handover: socket.socket,
+        reader: MessageReader,
+    ) -> None:
+        super().__init__(reader)
+        self._handover = handover
+        self._zygote = zygote
+        self._epoll = select.epoll()
+        self._control = ControlChannel(zygote, control, self._epoll, "the worker")
+        self._worker = worker
+        self._outbox = Outbox(worker, self._epoll)
+        self._pipes = {descriptor: Capture(reader.redactor) for descriptor in pipes}
+        self._frames = FrameBuffer()
+        self._hung_up = False
+        self._watch: asyncio.TimerHandle | None = None
+        self._is_watched = False
+        self._runs_since: float | None = None
+        """The event loop's time at the start of the running statement."""
+        self._announces = self._announced = False
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+            self._epoll.register(descriptor, select.EPOLLIN)
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id, once it is known."""
+        return self._control.pid
+
+    @classmethod
+    def open(cls, zygote: Parent, spec: EnvironmentSpec) -> WorkerConnection:
+        """Request a worker and return at once. Its first message is Started, or Failed, or it is dead.
+
+        Raises:
+            EnvironmentUnavailableError: its parent cannot be reached.
+        """
+        zygote.ensure()
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                control, worker = (socket_pair(ours, theirs) for _ in range(2))
+                handover = record_pair(ours, theirs)
+                pipes = [pipe(ours, theirs) for _ in range(2)]
+                writers = [writer for _, writer in pipes]
+                zygote.fork([control[1].fileno(), worker[1].fileno(), *writers, handover[1].fileno()])
+                readers, reader = [end for end, _ in pipes], MessageReader(spec.redactor)
+                connection = cls(zygote, control[0], worker[0], readers, handover[0], reader)
+                ours.pop_all()
+                ours.callback(connection.close)
+                connection._control.begin(connection._fork_request(spec))
+            except (OSError, ProtocolError) as error:
+                raise EnvironmentUnavailableError(f"no worker could be requested: {error}") from error
+            ours.pop_all()
+            return connection
+
+    @classmethod
+    def restore(cls, zygote: Parent, checkpoint: PausedWorker, spec: EnvironmentSpec) -> WorkerConnection:
+        """Request a worker that continues from a checkpoint.
+
+        Raises:
+            EnvironmentUnavailableError: its parent or the checkpoint cannot be reached.
+        """
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                control, worker = (socket_pair(ours, theirs) for _ in range(2))
+                handover, known = record_pair(ours, theirs), adoption_pair(theirs)
+                outlines = theirs.enter_context(zygote.ask_outlines())
+                pipes = [pipe(ours, theirs) for _ in range(2)]
+                writers = [writer for _, writer in pipes]
+                zygote.fork([control[1].fileno(), known[0].fileno()])
+                readers, reader = [end for end, _ in pipes], MessageReader(spec.redactor)
+                connection = cls(zygote, control[0], worker[0], readers, handover[0], reader)
+                ours.pop_all()
+                ours.callback(connection.close)
+                connection._control.begin(Adopt(spec.limits.data_bytes, spec.domain))
+                sockets = (handover[1], outlines, known[1])
+                checkpoint.hand_over([worker[1].fileno(), *writers, *(each.fileno() for each in sockets)])
+            except OSError as error:
+                raise EnvironmentUnavailableError(f"no worker could be restored: {error}") from error
+            ours.pop_all()
+            return connection
+
+    def snapshot(self, data_bytes: int) -> PausedWorker:
+        """Request a checkpoint; see `Connection.snapshot`. Raises OSError."""
+        if not self._control.is_of_this_zygote:
+            raise OSError("the worker's parent was replaced")
+        checkpoint = PausedWorker.ask_for(self._zygote, self._handover, data_bytes, self.reader)
+        self.send(Snapshot())
+        return checkpoint
+
+    def _fork_request(self, spec: EnvironmentSpec) -> Fork:
+        return Fork(
+            cwd=spec.cwd,
+            directories=spec.directories,
+            confined=spec.confined,
+            kept_out=spec.kept_out,
+            servers=spec.servers,
+            import_paths=spec.import_paths,
+            variables=worker_variables(spec),
+            data_bytes=spec.limits.data_bytes,
+            open_files=spec.limits.open_files,
+            allow_sudo=spec.allow_sudo,
+            domain=spec.domain,
+        )
+
+    async def first(self) -> Received | None:
+        deadline, was_stopped = time.monotonic() + START_SECONDS, False
+        while (left := deadline - time.monotonic()) > 0:
+            message = await self.receive(anyio.move_on_after(min(left, _LOOK_SECONDS)))
+            if message is not None:
+                await self._known()
+                return message
+            is_stopped = not self._control.forked and self._zygote.stopped
+            if is_stopped and was_stopped:
+                self._zygote.kill()
+            was_stopped = is_stopped
+        return None
+
+    async def _known(self) -> None:
+        """Wait until the process id is known, which the zygote reports, not the worker."""
+        with anyio.move_on_after(_LOOK_SECONDS):
+            while self._control.pid is None and not self.dead:
+                await self._progress()
+
+    def send(self, message: ToWorker) -> None:
+        # A content precedes the message that needs it; sent together, they wake the worker once.
+        self._outbox.post(frame(message), more=isinstance(message, Content))
+
+    def interrupt(self) -> None:
+        self._control.interrupt()
+
+    def begin_capture(self, stdout: Capture, stderr: Capture) -> None:
+        for descriptor, capture in zip(tuple(self._pipes), (stdout, stderr), strict=True):
+            self._pipes[descriptor] = capture
+
+    def announce_reading(self, on: bool) -> None:
+        self._announces, self._announced = on, False
+
+    def watch_memory(self, on: bool) -> None:
+        # Statements that end before the first look cost the zygote nothing, and many in a row cost one timer.
+        if self._is_watched and not self.dead:
+            self._control.watch_memory(False)
+        self._is_watched = False
+        self._runs_since = asyncio.get_running_loop().time() if on else None
+        if on and self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._begin_watch)
+
+    def _begin_watch(self) -> None:
+        self._watch = None
+        if self.dead:
+            return
+        if self._runs_since is None:  # one look, because a short statement may have left processes
+            self._control.watch_memory(False)
+            return
+        loop = asyncio.get_running_loop()
+        due = self._runs_since + LOOK_SECONDS
+        if loop.time() < due:  # the timer was set for an earlier statement
+            self._watch = loop.call_at(due, self._begin_watch)
+        else:
+            self._is_watched = True
+            self._control.watch_memory(True)
+
+    def drain(self) -> None:
+        # Two messages may arrive in one piece, ahead of the output that was written between them.
+        for descriptor, capture in self._pipes.items():
+            waiting = array.array("i", [0])
+            fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
+            while waiting[0] > 0 and (data := os.read(descriptor, min(_CHUNK, waiting[0]))):
+                waiting[0] -= len(data)
+                capture.feed(data)
+
+    def look(self) -> bool:
+        if not self.dead:
+            self._serve_ready()
+        return not self.dead and not self._hung_up
+
+    async def acknowledged(self) -> None:
+        while self._control.unacknowledged and not self.dead:
+            await self._progress()
+
+    def end(self) -> None:
+        """End the worker with all its descendants."""
+        if not self.dead:
+            self._control.end()
+
+    def close(self) -> None:
+        """Close all descriptors. The zygote ends a worker whose control channel closes."""
+        if self._closed:
+            return
+        self._closed = True
+        self.watch_memory(False)
+        if self._watch is not None:
+            self._watch.cancel()
+        self._epoll.close()
+        self._control.close()
+        self._worker.close()
+        self._handover.close()
+        for descriptor in self._pipes:
+            os.close(descriptor)
+        self._pipes = {}
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _progress(self) -> None:
+        await anyio.wait_readable(self._epoll.fileno())
+        self._serve_ready()
+
+    def _next_body(self) -> bytes | None:
+        return self._frames.next()
+
+    def _stop_reading(self) -> None:
+        self._outbox.stop_reading()
+
+    def _death_seconds(self) -> float:
+        return DEATH_SECONDS if self._control.forked else 0.0
+
+    def _give_up(self) -> Death:
+        return self._control.give_up()
+
+    def _serve_ready(self) -> None:
+        for descriptor, events in self._epoll.poll(0):
+            if descriptor in self._pipes:
+                if self._may_read():
+                    self._read_pipe(descriptor)
+            elif descriptor == self._control.fileno():
+                self._control.serve(events)
+                self._death = self._death or self._control.death
+            else:
+                if events & select.EPOLLOUT:
+                    self._outbox.flush()
+                if events & ~select.EPOLLOUT:
+                    self._read_worker()
+
+    def _may_read(self) -> bool:
+        """Whether output may be read: in a replay, the worker must receive `OutputTaken` first.
+
+        That can wait until the whole request was sent, because the worker runs nothing before.
+        """
+        if not self._announces:
+            return True
+        if not self._announced and not self._outbox.waiting:
+            self._announced = True
+            self.send(OutputTaken())
+        return self._announced and not self._outbox.waiting
+
+    def _read_pipe(self, descriptor: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_READS):
+                data = os.read(descriptor, _CHUNK)
+                if not data:
+                    self._epoll.unregister(descriptor)
+                    return
+                self._pipes[descriptor].feed(data)
+
+    def _read_worker(self) -> None:
+        try:
+            data = self._worker.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._control.forked = True  # the zygote may report it later than the worker
+            self._frames.feed(data)
+        else:
+            # The death follows: a worker that loses its socket ends itself.
+            self._hung_up = True
+            self._outbox.stop_reading()
+
+
+class Capture:
+    """One stream's output in constant memory: its beginning as text, everything as a count and a digest.
+
+    `sink` receives the redacted text while it grows. If its end may be the beginning of a secret, that end is sent with
+    the next piece. Invalid UTF-8 becomes U+FFFD; the text ends at a character boundary.
+    """
+
+    def __init__(self, redactor: Redactor, sink: Callable[[str], None] | None = None) -> None:
+        self._redactor = redactor
+        self._sink = sink
+        self._held = ""
+        """Text that the sink has not received."""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._digest = xxhash.xxh3_64()
+        self._texts: list[str] = []
+        self._total = 0
+
+    def feed(self, data: bytes) -> None:
+        room = CAPTURED_BYTES - self._total
+        self._total += len(data)
+        self._digest.update(data)
+        if room > 0:
+            self._decoder = self._decoder or _DECODER("replace")
+            self._keep(self._decoder.decode(data[:room]))
+
+    def finish(self) -> Captured:
+        """Return the output. An incomplete character at its end becomes U+FFFD; one that was cut is dropped."""
+        if not self._total:
+            return _NOTHING
+        if self._decoder is not None and self._total <= CAPTURED_BYTES:
+            self._keep(self._decoder.decode(b"", final=True))
+        return Captured(
+            # The cut is by bytes and leaves no mark in the text.
+            text=self._redactor.redact("".join(self._texts), is_cut=self._total > CAPTURED_BYTES),
+            total_bytes=self._total,
+            digest=self._digest.hexdigest(),
+            kept_bytes=min(self._total, CAPTURED_BYTES),
+        )
+
+    def _keep(self, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            if self._sink is not None:
+                shown, self._held = self._redactor.redact_piece(self._held + text)
+                if shown:
+                    self._sink(shown)

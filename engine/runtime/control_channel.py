@@ -1,4 +1,14 @@
-"""The control channel of a forked process, the reader of worker messages, and how a worker ended."""
+"""The host's end of one forked process: its control channel, its end, and the safe decoding of worker messages.
+
+`ControlChannel` serves workers, checkpoints and programs alike: the request to fork, signals, the memory watch, the
+report of the death, and the fallbacks if no report comes. Sending never blocks.
+
+`MessageReader` is the only code in the host that decodes messages of a worker, and `connection.Capture` the only code
+that makes text of its output. A worker runs untrusted code and may have read any secret. Both need a redactor and
+return redacted text, so no later code can forget to redact. Fields that must stay exact say so by their type
+(`protocol`): tool arguments, names, digests, and contents. Contents are bytes, which a store accepts from a `Redactor`
+alone.
+"""
 
 from __future__ import annotations
 
@@ -35,94 +45,22 @@ from .worker.protocol import (
 )
 from .zygote import Zygote
 
-# How a worker ended, in words that a user reads in the record of an execution. Used by the connections.
-
-
-class Death(Struct, frozen=True):
-    """The worker is gone, and why, in words. `again`: it was never there, and another parent may well have one."""
-
-    reason: str
-    again: bool = False
-
-
-def describe_status(status: int, who: str) -> str:
-    """What `waitpid` said, in words; `who` ended: the worker, or a program's keeper."""
-    code = os.waitstatus_to_exitcode(status)
-    if code == EXIT_CHANNEL_LOST:
-        return "the statement closed the connection between the worker and its host"
-    if code >= 0:
-        return f"{who} exited with code {code}"
-    try:
-        return f"{who} was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
-    except ValueError:
-        return f"{who} was killed by signal {-code}"
-
-
-# control channel:
-# The host's end of the control channel of one process that the zygote forks, and how that process came to its end.
-#
-# Owns what is the same for a worker and for a program's keeper: the request to fork, signals, the watch over memory,
-# the report of the death, and what is done where none comes. Sending never blocks. Must not know what the process
-# does. Used by `worker_connection` and `forked_program`.
-
 DEATH_SECONDS: Final = 5.0
-"""How long the zygote may take to report a death before it is ended itself."""
+"""Time for the zygote to report a death. After it, the zygote is killed."""
 _FORK_SECONDS: Final = 30.0
-"""How long it may take to fork: on a busy machine it may still be loading for a while."""
+"""Time for the zygote to fork; on a busy machine it may still be loading."""
 _CHUNK: Final = 65536
 _PIECE: Final = 1 << 20
-
-
 Parent = Zygote | Realm
-"""Who can be asked for processes."""
-
-
-class Outbox:
-    """What waits to be sent on one socket, which `epoll` has for reading, and for writing while something waits."""
-
-    def __init__(self, connection: socket.socket, epoll: select.epoll | select.poll) -> None:
-        self._connection = connection
-        self._epoll = epoll
-        self._queue = bytearray()
-        self._awaits_room = False
-        """Whether the epoll has the socket for writing too."""
-        connection.setblocking(False)
-        epoll.register(connection.fileno(), select.EPOLLIN)
-
-    def post(self, data: bytes, *, more: bool = False) -> None:
-        """Sends what the socket takes; the rest waits for `flush`. With `more` a little waits for the next call."""
-        self._queue += data
-        if not more or len(self._queue) >= _PIECE:
-            self.flush()
-
-    @property
-    def waiting(self) -> bool:
-        """Whether something has not been sent."""
-        return bool(self._queue)
-
-    def flush(self) -> None:
-        """Sends what waits, as far as the socket takes it."""
-        try:
-            while self._queue:
-                del self._queue[: self._connection.send(self._queue[:_PIECE])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._queue.clear()  # the other end is gone, which reading will show
-        if bool(self._queue) is not self._awaits_room:
-            self._awaits_room = bool(self._queue)
-            events = select.EPOLLIN | (select.EPOLLOUT if self._queue else 0)
-            with contextlib.suppress(OSError):
-                self._epoll.modify(self._connection.fileno(), events)
-
-    def stop_reading(self) -> None:
-        """Takes the socket out of the epoll: its other end is gone."""
-        with contextlib.suppress(OSError):
-            self._epoll.unregister(self._connection.fileno())
+"""The parents that fork processes on request."""
+WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)
+"""The event kinds that a worker may report."""
+_FROM_WORKER: Final = decoder_of(FromWorker)
+_FROM_CHECKPOINT: Final = decoder_of(FromCheckpoint)
 
 
 class ControlChannel:
-    """One process, from the request to fork it until `close`. `who` is what its death calls it: the worker ..."""
+    """One process, from the request to fork it until `close`. `who` names it in the reason of its death."""
 
     def __init__(self, zygote: Parent, connection: socket.socket, epoll: select.epoll | select.poll, who: str) -> None:
         self._zygote = zygote
@@ -133,59 +71,59 @@ class ControlChannel:
         self._frames = FrameBuffer()
         self._requested_at = time.monotonic()
         self.unacknowledged = 0
-        """Interrupts that were asked for and not yet sent."""
+        """Requested interrupts that were not sent yet."""
         self.forked = False
-        """Whether the process is known to have begun."""
+        """Whether the process is known to have started."""
         self.pid: int | None = None
         self.death: Death | None = None
         """How it ended, once that is known."""
 
     @property
     def is_of_this_zygote(self) -> bool:
-        """Whether the zygote that was asked is the present one."""
+        """Whether the zygote is still the one that received the request."""
         return self._brand == self._zygote.brand
 
     def fileno(self) -> int:
         return self._connection.fileno()
 
     def begin(self, request: Fork | Execute | Adopt) -> None:
-        """Asks for the process. Raises FrameTooLargeError with nothing sent."""
+        """Request the process. Raises FrameTooLargeError with nothing sent."""
         self._outbox.post(frame(request))
 
     def interrupt(self) -> None:
-        """Has the process sent SIGINT once."""
+        """Send SIGINT to the process once."""
         self.unacknowledged += 1
         self._outbox.post(frame(Interrupt()))
 
     def watch_memory(self, on: bool) -> None:
-        """What the process holds with all its own is bounded while this is on."""
+        """Limit the memory of the process with its descendants while this is on."""
         self._outbox.post(frame(Watch(on)))
 
     def end(self) -> None:
-        """Has the process ended with all its descendants."""
+        """End the process with all its descendants."""
         self._outbox.post(frame(Kill()))
 
     def serve(self, events: int) -> None:
-        """Sends and receives, after the epoll has shown these events."""
+        """Send and receive after these events of the epoll."""
         if events & select.EPOLLOUT:
             self._outbox.flush()
         if events & ~select.EPOLLOUT:
             self._receive()
 
     def give_up(self) -> Death:
-        """No report of a death came in time: does what is left to do, and says what became of the process."""
-        # Of one that was not forked yet nobody has to know the end: the zygote, which may be loading what all workers
-        # need and be needed by others, finds its control channel closed when it comes to it.
+        """End a process whose death was not reported in time, and describe its end."""
+        # A process that was not forked yet needs no report. The zygote may still be loading, and others need it. It
+        # finds the closed control channel when it handles the request.
         if not self.forked and time.monotonic() - self._requested_at < _FORK_SECONDS:
             return Death(f"{self._who} was not needed any more when its parent could start it")
-        # A parent that is only busy has other workers, which must not end for that.
+        # A busy parent has other workers, which must not end for that.
         if self.pid is not None and not self._zygote.stopped and self._zygote.kill_worker(self.pid, self._brand):
             return Death(f"{self._who} was killed, and its parent was too busy to say how it ended")
         self._zygote.kill()
         return Death(f"the parent of {self._who} did not answer and was ended")
 
     def close(self) -> None:
-        """Gives the socket back, which has the zygote end a process that still runs."""
+        """Close the socket. The zygote then ends a process that still runs."""
         self._connection.close()
 
     def _receive(self) -> None:
@@ -215,6 +153,104 @@ class ControlChannel:
             self.death = Death(f"the parent of {self._who} died, and {self._who} with it", again=not self.forked)
 
 
+class Outbox:
+    """Unsent bytes of one socket. `epoll` watches it for reading, and for writing while bytes wait."""
+
+    def __init__(self, connection: socket.socket, epoll: select.epoll | select.poll) -> None:
+        self._connection = connection
+        self._epoll = epoll
+        self._queue = bytearray()
+        self._awaits_room = False
+        """Whether the epoll watches the socket for writing."""
+        connection.setblocking(False)
+        epoll.register(connection.fileno(), select.EPOLLIN)
+
+    def post(self, data: bytes, *, more: bool = False) -> None:
+        """Send what the socket takes; the rest waits for `flush`. With `more`, small data waits for the next call."""
+        self._queue += data
+        if not more or len(self._queue) >= _PIECE:
+            self.flush()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether bytes wait."""
+        return bool(self._queue)
+
+    def flush(self) -> None:
+        """Send the waiting bytes, as far as the socket takes them."""
+        try:
+            while self._queue:
+                del self._queue[: self._connection.send(self._queue[:_PIECE])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._queue.clear()  # the other end is gone; the next read notices that
+        if bool(self._queue) is not self._awaits_room:
+            self._awaits_room = bool(self._queue)
+            events = select.EPOLLIN | (select.EPOLLOUT if self._queue else 0)
+            with contextlib.suppress(OSError):
+                self._epoll.modify(self._connection.fileno(), events)
+
+    def stop_reading(self) -> None:
+        """Remove the socket from the epoll, because its other end is gone."""
+        with contextlib.suppress(OSError):
+            self._epoll.unregister(self._connection.fileno())
+
+
+class MessageReader:
+    """Decodes and redacts messages of one session's workers. Each method raises ProtocolError for invalid data."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+
+    def message(self, body: bytes) -> FromWorker:
+        """Decode the body of a worker's frame."""
+        return self._decoded(_FROM_WORKER, body)
+
+    def checkpoint_message(self, body: bytes) -> FromCheckpoint:
+        """Decode the body of a checkpoint's frame."""
+        return self._decoded(_FROM_CHECKPOINT, body)
+
+    def events(self, packed: tuple[bytes, ...]) -> tuple[Event, ...]:
+        """Decode the events that `framing.pack_events` packed."""
+        return tuple(map(self._event, packed))
+
+    def _decoded(self, decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
+        try:
+            return redact_struct(self.redactor, decode(decoder, body))
+        except ProtocolError as error:  # it may quote the message
+            raise ProtocolError(self.redactor.redact(str(error))) from None
+
+    def _event(self, data: bytes) -> Event:
+        try:
+            event = decode_event(data)
+        except (UndecodableEventError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"undecodable event: {self.redactor.redact(str(error))}") from None
+        if not isinstance(event, WORKER_EVENTS) or event.seq != UNSTAMPED:
+            raise ProtocolError(f"a worker must not report {event.kind} with seq {event.seq}")
+        return redact_event(self.redactor, event)
+
+
+class Death(Struct, frozen=True):
+    """Why a process is gone, for the user. `again`: it never started, so another parent may start one."""
+
+    reason: str
+    again: bool = False
+
+
+def describe_status(status: int, who: str) -> str:
+    """Describe the status of `waitpid`; `who` is the worker or a program's keeper."""
+    code = os.waitstatus_to_exitcode(status)
+    if code == EXIT_CHANNEL_LOST:
+        return "the statement closed the connection between the worker and its host"
+    if code >= 0:
+        return f"{who} exited with code {code}"
+    try:
+        return f"{who} was killed by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+    except ValueError:
+        return f"{who} was killed by signal {-code}"
+
+
 def socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
     """Two connected sockets, each closed by the stack of its side."""
     left, right = socket.socketpair()
@@ -224,7 +260,7 @@ def socket_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tup
 
 
 def record_pair(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
-    """The same for records, with which descriptors travel."""
+    """Two sockets for records, which can carry descriptors."""
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.callback(left.close)
     theirs.callback(right.close)
@@ -237,53 +273,3 @@ def pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int,
     ours.callback(os.close, reader)
     theirs.callback(os.close, writer)
     return reader, writer
-
-
-# worker messages:
-# What a worker says, as the host may use it: decoded, checked, and without secrets.
-#
-# A worker runs untrusted code and may have read any secret, so nothing that it sends is used before it was read here.
-# Only bytes arrive: frames, and what statements print. In the host `MessageReader` alone makes messages of the first,
-# and `Capture` alone makes text of the second. Both need a redactor and return redacted text, so no code behind them
-# can forget to redact. What must stay exact says so by the type of its field (`protocol`): arguments for tools,
-# names, digests, and contents, which are bytes, and which a store takes from a `Redactor` alone. Used by the
-# connections.
-
-WORKER_EVENTS: Final = tuple(kind for kind in EVENTS if kind.from_worker)
-"""The only kinds of event that a worker may report."""
-_FROM_WORKER: Final = decoder_of(FromWorker)
-_FROM_CHECKPOINT: Final = decoder_of(FromCheckpoint)
-
-
-class MessageReader:
-    """Reads what the workers of one session send. Every method raises ProtocolError for what a worker must not send."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self.redactor = redactor
-
-    def message(self, body: bytes) -> FromWorker:
-        """A message of a worker, from the body of a frame."""
-        return self._decoded(_FROM_WORKER, body)
-
-    def checkpoint_message(self, body: bytes) -> FromCheckpoint:
-        """The same for a checkpoint."""
-        return self._decoded(_FROM_CHECKPOINT, body)
-
-    def events(self, packed: tuple[bytes, ...]) -> tuple[Event, ...]:
-        """The events that `framing.pack_events` packed."""
-        return tuple(map(self._event, packed))
-
-    def _decoded(self, decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
-        try:
-            return redact_struct(self.redactor, decode(decoder, body))
-        except ProtocolError as error:  # it may quote what was sent
-            raise ProtocolError(self.redactor.redact(str(error))) from None
-
-    def _event(self, data: bytes) -> Event:
-        try:
-            event = decode_event(data)
-        except (UndecodableEventError, ValueError, RecursionError) as error:
-            raise ProtocolError(f"undecodable event: {self.redactor.redact(str(error))}") from None
-        if not isinstance(event, WORKER_EVENTS) or event.seq != UNSTAMPED:
-            raise ProtocolError(f"a worker must not report {event.kind} with seq {event.seq}")
-        return redact_event(self.redactor, event)

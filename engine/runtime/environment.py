@@ -1,4 +1,8 @@
-"""The live namespace that statements run in: the Protocol, and what an environment is started with."""
+"""The live namespace that statements run in: its interface, and the values that start one.
+
+`worker_environment` implements it. Programs that embed the engine may pass their own implementation to `Host`, for
+example in tests. Must not know processes or sessions. Sessions use this interface alone.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,11 @@ from ..log.statements import (
 )
 from .sandbox import landlock, seccomp
 
-# The live namespace that statements run in. Implemented by `environment`.
-
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one worker may use. Sizes in bytes, times in seconds.
+    """Limits of one worker: sizes in bytes, times in seconds.
 
-    `data_bytes` bounds what each process allocates for itself and, while a statement runs, what all hold together.
+    `data_bytes` limits what each process allocates. While a statement runs, it also limits all its processes together.
     """
 
     data_bytes: int = 4 << 30
@@ -43,14 +45,13 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
-    """Where statements run: absolute directories, the project's import path, and the allowed environment variables.
+    """Where statements run: absolute directories, import paths, and environment variables.
 
-    With `allow_sudo` the programs they start may gain privileges; then they can read the user's other processes.
-    Views of a `confined` environment open nothing outside of `cwd` and `directories`, nor what is in `kept_out`, this
-    program's own; statements are not held by that.
-    `servers` are the names of MCP servers, by those of the modules that stand for them in statements. With a `domain`
-    the kernel holds statements, and what they start, to it; which `Environment.layers` says. What comes from the
-    worker is redacted by `redactor` as it arrives.
+    `redactor` redacts everything that the worker sends. With a `domain` the kernel confines statements and their
+    processes; `Environment.layers` tells which layers do. In a `confined` environment, views open only files below
+    `cwd` and `directories`, and none below `kept_out`, this program's own directory. That does not confine statements.
+    With `allow_sudo` programs may gain privileges, and can then read the user's other processes. `servers` maps the
+    names of modules in statements to the names of MCP servers.
     """
 
     cwd: str
@@ -67,72 +68,68 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 
 
 StartServer = Callable[[EnvironmentSpec, ServerRequest], ServerProcess]
-"""Starts a program with the limits of a session. Raises EnvironmentUnavailableError, ValueError."""
+"""Starts an MCP server with a session's limits. Raises EnvironmentUnavailableError, ValueError."""
 
 
 class Environment(Protocol):
-    """The live Python namespace with its nodes, and programs beside it.
+    """The live Python namespace with its views and groups, and programs beside it.
 
-    One request at a time; `interrupt` and `command` may come at any moment.
+    Requests run one at a time. `interrupt`, `command` and `hold` may be called at any moment.
 
-    A worker that dies is an outcome of `run` (status `error`, exception type `WorkerDied`), never an exception;
-    `EnvironmentUnavailableError` is raised where none can be started.
-
-    Two implementations share one contract suite: a worker process, and `runtime.in_process` for tests and
-    embedding. The worker's alone are: limits, variables, import paths and working directory of the spec, an end for
-    whatever a statement does, and the output of children and of C code.
+    If the worker dies during `run`, that is the outcome: status `error`, exception type `WorkerDied`. Every other
+    request raises `EnvironmentUnavailableError`. So does each one that finds no worker.
     """
 
     @property
     def alive(self) -> bool:
-        """Whether there is a namespace to run in; after a kill there is none until `restore`."""
+        """Whether a namespace exists. After a kill there is none until `restore`."""
         ...
 
     @property
     def idle(self) -> bool:
-        """Whether it is alive, and a statement that is run now is on its way before `run` awaits anything.
+        """Whether it is alive and answers no request, so that `run` sends its statement before it awaits anything.
 
-        False is always safe: then `begun` is nobody's concern.
+        False is always safe: then nobody relies on `begun`.
         """
         ...
 
     async def loss(self) -> str | None:
-        """Why there is no namespace any more, as a clause, if it was lost beside a statement, and until another begins.
+        """Why the namespace was lost outside of a statement, as a clause, until the next one starts.
 
-        None where there is one, where it was ended as asked, and where the outcome of a statement has said it.
+        None if there is a namespace, if `end` ended it, or if the outcome of a statement already reported the loss.
         """
         ...
 
     @property
     def layers(self) -> Collection[Layer]:
-        """What of the sandbox holds the present namespace to its domain; nothing where it has none, or none lives."""
+        """The sandbox layers that confine the current namespace; empty without a domain or a namespace."""
         ...
 
     async def start(self, spec: EnvironmentSpec) -> None:
-        """Makes a fresh namespace, in place of one that may be there."""
+        """Start a fresh namespace in place of the current one."""
         ...
 
     async def hold(self, places: Sequence[str]) -> None:
-        """Has the kernel keep the present namespace from writing these absolute paths, of what its domain allows.
+        """Make these absolute paths read-only for the current namespace, if its domain allows writing there.
 
-        For places that came to be since it began, or were replaced. Does nothing where there is no namespace, or no
-        layer of mounts holds it. May come at any moment.
+        For paths that were created or replaced after its start. Does nothing without a namespace or its mounts.
 
         Raises:
-            EnvironmentUnavailableError: they are not held.
+            EnvironmentUnavailableError: the paths stay writable.
         """
         ...
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:
-        """Holds the sandboxed processes of all sessions of the host still, and lets nobody else be in `acting`.
+        """Stop the sandboxed processes of all the host's sessions, and exclude `acting`.
 
-        For what the host does by a path, and no such process may come between. Yields whether they stand still; also
-        where there are none. False where the system has no means. Not within `acting`, nor within itself.
+        For operations of the host on a path that no such process may change meanwhile. Yields True if all of them
+        stand still, also if there are none, and False if the system cannot stop them. Neither reentrant nor allowed
+        inside `acting`.
         """
         ...
 
     def acting(self) -> AbstractAsyncContextManager[None]:
-        """While the host changes the file tree for a statement or a rewind: waits until nobody has all `stopped`."""
+        """Enclose each change of the file tree by the host, for a statement or a rewind. Waits while `stopped`."""
         ...
 
     async def run(
@@ -143,129 +140,122 @@ class Environment(Protocol):
         touched: TouchSink = ignore_touched,
         begun: Callable[[], None] | None = None,
     ) -> RunOutcome:
-        """Runs one statement to its end, whatever that is.
+        """Run one statement to its end.
 
-        `begun` is called when the statement is on its way, before anything of it is heard: what takes time then takes
-        none of the statement's. Not where it never gets that far. What it raises stops the statement.
+        `begun` is called when the statement was sent, before any answer to it is read, so its work takes none of the
+        statement's time. It is not called if nothing was sent. If it raises, the statement is stopped.
         """
         ...
 
     def interrupt(self) -> None:
-        """Ends the statement that is running: SIGINT, after the grace SIGKILL. Its outcome is `cancelled`.
+        """Stop the running statement: SIGINT, and SIGKILL after the grace. Its outcome is `cancelled`.
 
-        Does nothing when no statement is running.
+        Does nothing if no statement runs.
         """
         ...
 
     async def command(self, request: CommandRequest, output: OutputSink) -> CommandOutcome:
-        """Runs a program beside whatever else goes on, also while a statement waits for its effect.
+        """Run a program. Other requests go on meanwhile, even a statement that waits for this program.
 
-        It has the variables and the limits that the environment was started with, and nothing of what statements
-        changed since; no terminal, and nobody to ask. `output` is given what is kept of what it prints: the beginning
-        while it runs, the rest at its end. All that it started ends with it, and it ends with the wait that is
-        cancelled, and with `close`.
+        It has the variables and limits of the spec, without changes by statements, and no terminal. `output` receives
+        the kept output: its beginning while the program runs, the rest at the end. The program ends with all its
+        processes; a cancel and `close` end it.
 
         Raises:
-            OSError: it cannot be started, by the name of the reason: FileNotFoundError, PermissionError ...
-            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+            OSError: it cannot start; the subclass tells why: FileNotFoundError, PermissionError ...
+            ValueError: an argument contains a NUL character, or the request is too long.
             EnvironmentUnavailableError: the environment was not started, or is closed.
         """
         ...
 
     async def tick(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickOutcome:
-        """Applies what was prepared, then lets running nodes catch up; `now` in seconds since the Unix epoch."""
+        """Apply prepared updates, then update running views; `now` in seconds since the Unix epoch."""
         ...
 
     async def project(self, texts: Sequence[str], budget: int, news: News | None = None) -> ProjectionPart:
-        """Renders the tail within `budget` tokens and counts `texts`; a budget of 0 counts alone. Changes nothing."""
+        """Render the tail within `budget` tokens, and count `texts`. A budget of 0 only counts. Changes nothing."""
         ...
 
     async def foresee(self, round_id: int, now: float) -> Sequence[FeedItem]:
-        """What a tick in that Round would find at `now`: a line for each node that it would change. Changes nothing.
+        """Preview a tick in that Round at `now`: a line for each view that it would change. Changes nothing.
 
-        Of what is prepared beside ticks nothing is foreseen.
+        Updates that are prepared outside of ticks are not included.
         """
         ...
 
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
-        """The handles there are, and what those of `names` show, each at its own policy and within `tokens` tokens.
+        """List the handles, and render those in `names`, each with its own policy and within `tokens` tokens.
 
-        Names are those in the namespace, or ids. With `at_sources` also which of those that run are stale, for which
-        the disk is asked. Changes nothing: nothing is ticked, drained, or taken for shown. Without namespace there are
-        none.
+        `names` are variables or ids. With `at_sources` the result also names running views whose files have changed.
+        Changes nothing: no tick, and nothing counts as shown. Without a namespace the list is empty.
         """
         ...
 
     def read(self) -> None:
-        """A model has read the handles as they are; the namespace hears of it ahead of the next request."""
+        """Note that a model has read the handles. The namespace learns it with the next request."""
         ...
 
     def follow(self, buffers: Buffers | None) -> None:
-        """Has views show what an editor holds, from the next request on; with None nobody is asked."""
+        """Make views show the editor's buffers from the next request on; None stops that."""
         ...
 
     def kept(self) -> Preserved | None:
-        """What followed a run that `keeps`, once; None where it is not there yet, or not all, which `preserve` has."""
+        """Return the values that a run with `keeps` sent after its result, once.
+
+        None if they have not arrived, or are incomplete; `preserve` returns them then.
+        """
         ...
 
     async def preserve(self, large: bool) -> Preserved:
-        """Pickles the values of all names that changed and were not preserved so far.
+        """Pickle the values of all names that changed since they were last preserved.
 
-        Each group up to 64 KiB at once; with `large` up to 64 MiB, which may go on while the next statement runs. What
-        code of the statements' own does meanwhile is bounded in time and touches nothing outside.
+        Groups of up to 64 KiB are pickled at once. With `large`, groups of up to 64 MiB are pickled too, possibly
+        while the next statement runs. User code that runs for it is limited in time and has no outside effects.
         """
         ...
 
     async def collect(self) -> Preserved:
-        """What `preserve` has left to be taken, and is there now."""
+        """Return the large values whose pickles are complete."""
         ...
 
     async def restore(self, plan: RestorePlan, contents: Contents, compare: Comparison) -> Restored:
-        """Replaces the namespace by a fresh one in which the plan's steps have run again, touching nothing outside.
+        """Replace the namespace by a fresh one, and run the plan's steps in it with their recorded inputs.
 
-        Where there is a checkpoint of the state after some of them, it begins there. A step that runs again and has no
-        `record` runs in any case, with all that follow it. They see what they saw then. Where one is stopped, or comes
-        out differently, the names that it bound are set from what was kept of them. What ends its worker now, or leaves
-        Python unusable in it, is left out.
-
-        What `compare` raises ends it, and there is no namespace then.
+        Nothing outside is changed. If a checkpoint matches, the steps before it are not run again. A step without
+        `record`, and all after it, run in any case. If a step is stopped or differs, its names are set from kept
+        values. A step that kills its worker, or makes Python unusable, is skipped. An exception of `compare` ends the
+        restore without a namespace.
 
         Raises:
-            StatementLostError: a statement that the plan will not have left out ended its worker.
+            StatementLostError: a step that the plan must not skip killed its worker.
         """
         ...
 
     @property
     def rerunning(self) -> ExecutionId | None:
-        """Which execution runs again at this moment, while `restore` goes on; None before the first, and otherwise."""
+        """The execution that `restore` is running again; None before the first and outside of `restore`."""
         ...
 
     async def snapshot(self, execution_id: ExecutionId) -> bool:
-        """Begins to keep the present state, which is that after this execution, so that `restore` can be fast.
+        """Begin a checkpoint of the current state, after this execution, to make later restores faster.
 
-        Returns without waiting; what comes of it is among `checkpoints`. False where this environment cannot.
+        Returns at once; `checkpoints` reports the result. False if this environment has no checkpoints.
         """
         ...
 
     def checkpoints(self) -> Sequence[CheckpointNews]:
-        """What became of checkpoints since this was asked last."""
+        """Return the new and dropped checkpoints since the last call."""
         ...
 
     async def end(self) -> None:
-        """Ends the namespace with all that it started; `restore` gives another, and has the checkpoints for that."""
+        """End the namespace with all its processes. Checkpoints stay for a later `restore`."""
         ...
 
     async def close(self) -> None:
-        """Ends it with all that it started; may be repeated."""
+        """End everything, checkpoints included. May be repeated."""
         ...
 
 
-# holding:
-# Whether this kernel can hold statements to a domain, before any worker says what does.
-#
-# Used by `rewindow-mcp`, which serves no statements where it cannot. Imports the standard library alone.
-
-
 def cannot_hold() -> str:
-    """Why the kernel cannot hold statements here, in a phrase; empty where it can."""
+    """Why this kernel cannot sandbox statements, as a phrase; empty if it can. Needs no worker."""
     return " and ".join(filter(None, (landlock.missing(), seccomp.missing())))

@@ -1,8 +1,8 @@
-"""Keeps this process's keys from the statements that its workers run: no other process reads its memory or environment.
+"""Hides this process's keys from the statements of its workers: no other process can read its memory or environment.
 
-Provider keys are in the environment of whoever starts a host, and statements run as the same user. Called by every
-console script before anything else, and by programs that embed the engine. Must not know which variables are secret,
-and imports the standard library alone, because it stands at the very start.
+Provider keys are in the environment of the host, and statements run as the same user. Called by every console script
+before anything else, and by programs that embed the engine. Must not know which variables are secret. Imports the
+standard library alone, because it runs first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENV_START: Final = 47
 
 
 def harden_process() -> None:
-    """Makes this process unreadable for other processes of the same user, and empties its environment block.
+    """Make this process unreadable for the user's other processes, and clear its environment block.
 
     Call it before the first statement runs, in the main thread and before others are started; it takes less than
     2 ms. `os.environ` and what C code reads with getenv stay as they are. There is no core dump any more, and a
@@ -31,14 +31,14 @@ def harden_process() -> None:
 
 
 def _empty_environment_block() -> None:
-    """Overwrites the memory that /proc/self/environ shows, because root may read that whatever the process is.
+    """Overwrite the memory behind /proc/self/environ, which root can always read.
 
     The C library's table of variables points into that block, and `getenv` is what OpenSSL, the resolver and time zones
-    use. So each variable is set anew first, which copies it to the heap.
+    use. So each variable is first set again, which copies it to the heap.
     """
     fields = read("/proc/self/stat").rpartition(b")")[2].split()
     if not fields:
-        return  # without /proc nobody can read it either
+        return  # without /proc it cannot be read either
     start, end = int(fields[_ENV_START]), int(fields[_ENV_START + 1])
     for name, value in os.environb.items():
         # Python lists entries that the C library refuses to set: those without a name.

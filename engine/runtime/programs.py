@@ -1,4 +1,13 @@
-"""A program from its start to its end: its process below the zygote, its output, its environment and its time limit."""
+"""Programs beside the statements of a session: their process, output, time limit and environment variables.
+
+`ForkedProgram` is the process, which a keeper below the zygote starts and reaps (`worker.processes.program`).
+`CommandRun` follows one command. After its time limit or a cancel it sends SIGTERM to the group, and after the grace it
+kills everything that the program started. A program that has printed enough for a search is killed at once, because it
+leaves nothing half done.
+
+Both wait on descriptors of their own and never for the environment's lock, because the statement that requested a
+program holds that lock. Must not know the log. Used by `worker_environment`; `server_program` uses `ForkedProgram`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,6 @@ import os
 import select
 import shlex
 import socket
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -31,125 +39,53 @@ from .worker.framing import FrameBuffer, FrameTooLargeError, from_keeper
 from .worker.processes.memory import LOOK_SECONDS
 from .worker.protocol import Execute, Finished, FromKeeper, NotStarted
 
-# What a program prints to one stream: its beginning and its end, in constant memory, whatever its length.
-#
-# Owns the bounds. Must not know where the bytes come from. Fed by `command_run`.
-
-
-class KeptOutput:
-    """Takes bytes as they come, in pieces of any size.
-
-    Args:
-        kept: how many bytes are kept, half of them from the beginning, half from the end.
-        sink: is given what is kept as text, the beginning while it grows and the rest at the end. So it is told of the
-            cut between the two, which is how a piece of a secret that stands there is found.
-        stop_at: bytes after which nothing more is taken.
-    """
-
-    def __init__(self, kept: int, sink: Callable[[str], None], stop_at: int | None = None) -> None:
-        self._tail_room = max(0, kept) // 2
-        self._head_room = max(0, kept) - self._tail_room
-        self._sink = sink
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stop_at = math.inf if stop_at is None else stop_at
-        self._shown = 0
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._total = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether `stop_at` is reached."""
-        return self._total >= self._stop_at
-
-    def feed(self, data: bytes) -> None:
-        """Takes a piece."""
-        if self._total + len(data) > self._stop_at:
-            data = data[: int(self._stop_at) - self._total]
-        self._total += len(data)
-        first = data[: self._head_room - len(self._head)]
-        if first:
-            self._head += first
-            self._show(self._decoder.decode(first))
-        self._tail += data[len(first) :][-self._tail_room :] if self._tail_room else b""
-        del self._tail[: max(0, len(self._tail) - self._tail_room)]
-
-    def finish(self) -> CommandOutput:
-        """What was kept."""
-        output = CommandOutput(head=bytes(self._head), tail=bytes(self._tail), total=self._total)
-        self._show(output.text[self._shown :])
-        return output
-
-    def _show(self, text: str) -> None:
-        if text:
-            self._shown += len(text)
-            self._sink(text)
-
-
-# command run:
-# One program from its start to its end: its output, its time, its cancel, and what it is ended by.
-#
-# A program is asked to end (SIGTERM to its group), and after the grace it is killed with all that it started; what is
-# not reported dead then is given up. That is one list of steps with their times, which a time limit, a cancel and a
-# close begin. A program that has printed what a search needs is killed at once, because it leaves nothing half done.
-#
-# Waits on descriptors of its own and never for the environment's turn, because the statement that asked for the
-# program holds that and waits. Must not know the log, nor whether the program runs below the zygote. Used by
-# `connected_environment`.
-
 _CHUNK: Final = 1 << 18
 _READS: Final = 8
-"""Chunks taken from one pipe before others have their turn."""
-
-
-class RunningProgram(ABC):
-    """A program that was started, with all that it starts; `stdout` and `stderr` are the reading ends of its pipes.
-
-    Attributes:
-        ended: how it ended, with everything below it, or why it could not be started, once that is known. What it
-            printed may be waiting in the pipes.
-    """
-
-    def __init__(self, stdout: int, stderr: int) -> None:
-        self.stdout = stdout
-        self.stderr = stderr
-        self.ended: CommandOutcome | OSError | None = None
-        self.epoll = select.epoll()
-        for descriptor in (stdout, stderr):
-            os.set_blocking(descriptor, False)
-            self.epoll.register(descriptor, select.EPOLLIN)
-
-    @abstractmethod
-    def serve(self, descriptor: int, events: int) -> None:
-        """Something else than a pipe is ready: sets `ended` when it is the end."""
-
-    @abstractmethod
-    def interrupt(self) -> None:
-        """Asks the program and its group to end."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """Ends it with all that it started, whatever they do; `ended` follows."""
-
-    @abstractmethod
-    def give_up(self) -> CommandOutcome:
-        """It should have ended by now: does what is left to do, and says what became of it."""
-
-    @abstractmethod
-    def watch_memory(self) -> None:
-        """It runs for longer than a moment: what it holds with all its own is bounded, where that can be."""
-
-    def close(self) -> None:
-        """Gives everything back, and ends what still runs."""
-        self.epoll.close()
-        for descriptor in (self.stdout, self.stderr):
-            os.close(descriptor)
+"""Chunks to read from one pipe before the others."""
+_PIPE_BYTES: Final = 1 << 20
+_REPORT_CHUNK: Final = 1 << 16
+_UNATTENDED: Final = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "EDITOR": "false",
+    "VISUAL": "false",
+    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+}
+"""Keep programs from prompting, paging, editing or drawing, because no user sees them."""
+_SOURCED: Final = ("BASH_ENV", "ENV")
+"""Variables that name files which shells run at their start; a statement may have written such a file."""
+_IN_SCRATCH: Final = {
+    "TMPDIR": (),
+    "TMP": (),
+    "TEMP": (),
+    "PYTHONPYCACHEPREFIX": ("pycache",),
+    "XDG_CACHE_HOME": ("cache",),
+    "MPLCONFIGDIR": ("matplotlib",),
+    "IPYTHONDIR": ("ipython",),
+    "JUPYTER_RUNTIME_DIR": ("jupyter",),
+    "NUMBA_CACHE_DIR": ("numba",),
+    "RUFF_CACHE_DIR": ("ruff",),
+    "MYPY_CACHE_DIR": ("mypy",),
+    "HYPOTHESIS_STORAGE_DIRECTORY": ("hypothesis",),
+    "COVERAGE_FILE": ("coverage",),
+    "npm_config_cache": ("npm",),
+}
+"""Variables for cache directories, with their place in the scratch directory. Others follow XDG_CACHE_HOME."""
+_OF_PYTEST: Final = "PYTEST_ADDOPTS"
 
 
 class CommandRun:
-    """One program, from when it was started. `grace` is how many seconds it has to end when it is asked to."""
+    """Follow one program to its end. `grace` is the number of seconds between SIGTERM and SIGKILL."""
 
-    def __init__(self, program: RunningProgram, request: CommandRequest, grace: float, output: OutputSink) -> None:
+    def __init__(self, program: ForkedProgram, request: CommandRequest, grace: float, output: OutputSink) -> None:
         self._program = program
         self._request = request
         self._grace = grace
@@ -167,13 +103,13 @@ class CommandRun:
         self._stopped = False
         self._reason = ""
         self.finished = anyio.Event()
-        """Set when everything was given back."""
+        """Set when all descriptors are closed."""
 
     async def conduct(self) -> CommandOutcome:
-        """Follows the program to its end. When the awaiting task is cancelled, the program is ended first.
+        """Wait for the end of the program. A cancel ends the program first.
 
         Raises:
-            OSError: it could not be started.
+            OSError: the program could not start.
         """
         try:
             try:
@@ -193,12 +129,10 @@ class CommandRun:
             self.finished.set()
 
     def end(self, reason: str) -> None:
-        """Has the program killed, for a reason in words."""
+        """Kill the program; `reason` becomes part of its outcome."""
         if self._program.ended is None:
             self._reason = reason
             self._kill()
-
-    # --- inside ------------------------------------------------------------------------------------------------------
 
     async def _finish(self) -> CommandOutcome | OSError:
         while self._program.ended is None:
@@ -215,7 +149,7 @@ class CommandRun:
         return self._steps[0][0] if self._steps else math.inf
 
     def _plan(self, *steps: tuple[float, Callable[[], None]]) -> None:
-        """What comes next, each so many seconds from now, in place of what was to come."""
+        """Replace the pending steps by these, each so many seconds from now."""
         now = anyio.current_time()
         self._steps = sorted(((now + seconds, step) for seconds, step in steps), key=lambda step: step[0])
 
@@ -259,7 +193,7 @@ class CommandRun:
                         self._kill()
 
     def _drain(self) -> None:
-        """Takes what was printed before the end. A pipe that somebody else holds has no end, so there is a bound."""
+        """Read the output from before the end, up to a limit: another process may keep the pipe open and write."""
         for descriptor in self._streams:
             with suppress(OSError):
                 self._read(descriptor, _READS)
@@ -283,95 +217,71 @@ class CommandRun:
         )
 
 
-# variables:
-# The environment variables of workers and of programs: what leads them to the scratch directory, and what keeps
-# programs from asking, paging or running what a statement has left.
-#
-# Pure. Used by `worker_connection`, `forked_program` and `host_program`.
+class KeptOutput:
+    """The beginning and the end of a stream, in constant memory.
 
-_UNATTENDED: Final = {
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "EDITOR": "false",
-    "VISUAL": "false",
-    "GIT_EDITOR": "echo nobody is there to edit: give the text in the command, or set GIT_EDITOR=true >&2; false",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GCM_INTERACTIVE": "never",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-}
-"""So that programs do not ask, page, edit or draw: nobody sits in front of them."""
-_SOURCED: Final = ("BASH_ENV", "ENV")
-"""Name files that shells run before anything else."""
-_IN_SCRATCH: Final = {
-    "TMPDIR": (),
-    "TMP": (),
-    "TEMP": (),
-    "PYTHONPYCACHEPREFIX": ("pycache",),
-    "XDG_CACHE_HOME": ("cache",),
-    "MPLCONFIGDIR": ("matplotlib",),
-    "IPYTHONDIR": ("ipython",),
-    "JUPYTER_RUNTIME_DIR": ("jupyter",),
-    "NUMBA_CACHE_DIR": ("numba",),
-    "RUFF_CACHE_DIR": ("ruff",),
-    "MYPY_CACHE_DIR": ("mypy",),
-    "HYPOTHESIS_STORAGE_DIRECTORY": ("hypothesis",),
-    "COVERAGE_FILE": ("coverage",),
-    "npm_config_cache": ("npm",),
-}
-"""Where programs keep what nobody misses, by the variables that say so; the others follow XDG_CACHE_HOME."""
-_OF_PYTEST: Final = "PYTEST_ADDOPTS"
+    Args:
+        kept: bytes to keep, half of them from the beginning, half from the end.
+        sink: receives the kept text: the beginning while the program runs, the rest at the end. So the redactor behind
+            it sees the cut, and finds a part of a secret there.
+        stop_at: ignore everything after so many bytes.
+    """
 
+    def __init__(self, kept: int, sink: Callable[[str], None], stop_at: int | None = None) -> None:
+        self._tail_room = max(0, kept) // 2
+        self._head_room = max(0, kept) - self._tail_room
+        self._sink = sink
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stop_at = math.inf if stop_at is None else stop_at
+        self._shown = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
 
-def worker_variables(spec: EnvironmentSpec) -> dict[str, str]:
-    """Those of a worker. In a domain, caches and temporary files are in its scratch directory."""
-    return {**spec.variables, **_in_scratch(spec.domain, spec.variables)}
+    @property
+    def full(self) -> bool:
+        """Whether `stop_at` is reached."""
+        return self._total >= self._stop_at
 
+    def feed(self, data: bytes) -> None:
+        if self._total + len(data) > self._stop_at:
+            data = data[: int(self._stop_at) - self._total]
+        self._total += len(data)
+        first = data[: self._head_room - len(self._head)]
+        if first:
+            self._head += first
+            self._show(self._decoder.decode(first))
+        self._tail += data[len(first) :][-self._tail_room :] if self._tail_room else b""
+        del self._tail[: max(0, len(self._tail) - self._tail_room)]
 
-def program_variables(spec: EnvironmentSpec, request: CommandRequest) -> dict[str, str]:
-    """Those of a program. In a domain they are as a worker's; outside of one nothing is where a statement can write."""
-    variables = {**spec.variables, **_in_scratch(request.domain, spec.variables)}
-    kept = {name: value for name, value in variables.items() if name not in _SOURCED}
-    return {**kept, **_path(kept, request.distrusted), **_UNATTENDED}
+    def finish(self) -> CommandOutput:
+        """The kept output; the sink receives the rest of its text."""
+        output = CommandOutput(head=bytes(self._head), tail=bytes(self._tail), total=self._total)
+        self._show(output.text[self._shown :])
+        return output
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._shown += len(text)
+            self._sink(text)
 
 
-def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str, str]:
-    if domain is None:
-        return {}
-    # An option is all that says where pytest keeps its cache; without one it warns, which a project may make an error.
-    cache = shlex.join(("-o", f"cache_dir={os.path.join(domain.scratch, 'pytest')}"))
-    return {
-        **{name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()},
-        _OF_PYTEST: " ".join(filter(None, (given.get(_OF_PYTEST), cache))),
-    }
+class ForkedProgram:
+    """A program below the zygote, from the request to fork its keeper until `close`.
 
-
-def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[str, str]:
-    """The PATH without places in which a statement may have left a program; empty where there is none."""
-    if not distrusted or "PATH" not in variables:
-        return {}
-    return {"PATH": search_path(variables["PATH"], distrusted)}
-
-
-# forked program:
-# A program below the zygote: asked for, and ended, by way of its keeper (`worker.program`).
-#
-# Owns the descriptors of one keeper. Must not know what the program prints, nor how long it may run. Started by
-# `worker_environment`, conducted by `command_run`; those that are talked to by `server_program`.
-
-_PIPE_BYTES = 1 << 20
-_FORKED_PROGRAM_CHUNK = 65536
-
-
-class ForkedProgram(RunningProgram):
-    """One program, from the request to fork its keeper until `close`."""
+    Attributes:
+        stdout, stderr: the reading ends of its pipes.
+        ended: how it ended with all its descendants, or why it could not start; None until then. Output may still be
+            in the pipes.
+    """
 
     def __init__(self, zygote: Parent, control: socket.socket, report: socket.socket, pipes: list[int]) -> None:
-        super().__init__(*pipes)
+        self.stdout, self.stderr = pipes
+        self.ended: CommandOutcome | OSError | None = None
+        self.epoll = select.epoll()
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+            self.epoll.register(descriptor, select.EPOLLIN)
         self._zygote = zygote
         self._control = ControlChannel(zygote, control, self.epoll, "the program")
         self._report = report
@@ -379,20 +289,17 @@ class ForkedProgram(RunningProgram):
 
     @classmethod
     def start(cls, zygote: Parent, spec: EnvironmentSpec, request: CommandRequest) -> ForkedProgram:
-        """Asks for the program and returns at once.
+        """Request the program and return at once.
 
         Raises:
-            EnvironmentUnavailableError: nobody can be asked.
-            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+            EnvironmentUnavailableError: its parent cannot be reached.
+            ValueError: an argument contains a NUL character, or the request is too long.
         """
         return cls._start(zygote, _execute(spec, request), ())
 
     @classmethod
     def start_to_talk(cls, zygote: Parent, spec: EnvironmentSpec, request: ServerRequest) -> tuple[ForkedProgram, int]:
-        """Asks for a program whose stdin is a pipe, and returns at once: the program, and the end to write to.
-
-        Raises as `start`.
-        """
+        """Request a program with a pipe as stdin: the program, and the pipe's writing end. Raises as `start`."""
         with contextlib.ExitStack() as ours:
             stdin, writer = os.pipe()
             ours.callback(os.close, writer)
@@ -426,32 +333,40 @@ class ForkedProgram(RunningProgram):
             return program
 
     def serve(self, descriptor: int, events: int) -> None:
+        """Handle an event of another descriptor than the pipes; set `ended` at the end of the program."""
         self._control.serve(events)
         if self._control.death is not None and self.ended is None:
             self.ended = self._end(self._control.death.reason)
 
     def interrupt(self) -> None:
+        """Send SIGTERM to the program's group."""
         self._control.interrupt()
 
     def kill(self) -> None:
+        """Kill the program with all its descendants; `ended` follows."""
         self._control.end()
 
     def give_up(self) -> CommandOutcome:
-        # One that is stopped would keep everybody waiting who asks next.
+        """End a program that did not end in time, and return its outcome."""
+        # A stopped parent would delay the next requests.
         if not self._control.forked and self._zygote.stopped:
             self._zygote.kill()
         return CommandOutcome(reason=self._control.give_up().reason)
 
     def watch_memory(self) -> None:
+        """Limit the memory of the program with all its descendants, from now on."""
         self._control.watch_memory(True)
 
     def close(self) -> None:
-        super().close()
+        """Close all descriptors, which ends a program that still runs."""
+        self.epoll.close()
+        for descriptor in (self.stdout, self.stderr):
+            os.close(descriptor)
         self._control.close()
         self._report.close()
 
     def _end(self, reason: str) -> CommandOutcome | OSError:
-        """What the keeper reported; without a report, what was seen of its own end."""
+        """The keeper's report; without one, the end of the keeper."""
         match self._reported():
             case Finished(wait_status=status):
                 code = os.waitstatus_to_exitcode(status)
@@ -467,7 +382,7 @@ class ForkedProgram(RunningProgram):
         # The keeper reports before it ends, so all of it is there.
         with contextlib.suppress(OSError):
             self._report.setblocking(False)
-            while data := self._report.recv(_FORKED_PROGRAM_CHUNK):
+            while data := self._report.recv(_REPORT_CHUNK):
                 self._frames.feed(data)
         body = self._frames.next()
         return None if body is None else from_keeper(body)
@@ -503,3 +418,37 @@ def _limited(
         allow_sudo=spec.allow_sudo,
         domain=domain,
     )
+
+
+# --- environment variables --------------------------------------------------------------------------------------------
+
+
+# --- environment variables --------------------------------------------------------------------------------------------
+def worker_variables(spec: EnvironmentSpec) -> dict[str, str]:
+    """A worker's environment variables. In a domain, caches and temporary files are in its scratch directory."""
+    return {**spec.variables, **_in_scratch(spec.domain, spec.variables)}
+
+
+def program_variables(spec: EnvironmentSpec, request: CommandRequest) -> dict[str, str]:
+    """A program's environment variables. Outside a domain, none refers to a place that a statement can write."""
+    variables = {**spec.variables, **_in_scratch(request.domain, spec.variables)}
+    kept = {name: value for name, value in variables.items() if name not in _SOURCED}
+    return {**kept, **_path(kept, request.distrusted), **_UNATTENDED}
+
+
+def _in_scratch(domain: Domain | None, given: Mapping[str, str]) -> Mapping[str, str]:
+    if domain is None:
+        return {}
+    # Only an option moves pytest's cache. If it is not writable, pytest warns, and a project may make that an error.
+    cache = shlex.join(("-o", f"cache_dir={os.path.join(domain.scratch, 'pytest')}"))
+    return {
+        **{name: os.path.join(domain.scratch, *place) for name, place in _IN_SCRATCH.items()},
+        _OF_PYTEST: " ".join(filter(None, (given.get(_OF_PYTEST), cache))),
+    }
+
+
+def _path(variables: Mapping[str, str], distrusted: tuple[str, ...]) -> Mapping[str, str]:
+    """PATH without directories in which a statement may have written a program; empty if there is no change."""
+    if not distrusted or "PATH" not in variables:
+        return {}
+    return {"PATH": search_path(variables["PATH"], distrusted)}

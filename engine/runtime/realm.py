@@ -1,11 +1,9 @@
-"""The host's handle on a realm: where the sandboxed statements of one session run, and the commands beside them.
+"""The host's handle on a realm: the process namespace of one session's sandboxed statements and commands.
 
-Serves whoever asks the zygote for processes as the zygote itself does. It is asked for when the first process is,
-and again when it, or the zygote, was found dead. Must not know what runs in it. Made by `worker_environment`.
-
-Has the kernel hold more places of a worker that lives: those that came to be, or lost their mount, since it began.
-
-Must not know which these are. Called by `worker_environment`.
+`Realm` accepts the same requests for processes as the zygote. It is started with the first process, and again if it or
+the zygote was found dead. `hold` makes more paths read-only for a living worker. `Turns` excludes changes of files by
+the host while the processes of all realms are stopped. Must not know what runs in a realm, nor which paths are
+protected. Used by `worker_environment`.
 """
 
 from __future__ import annotations
@@ -17,9 +15,11 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from struct import Struct
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -30,12 +30,19 @@ from .worker.processes.brands import Brand, stat_of
 from .zygote import Zygote
 
 _CREDENTIALS: Final = Struct("=iII")
-"""Of the sender of a record: process, user and group."""
+"""The sender of a record: process, user and group."""
 _STILL_SECONDS: Final = 5.0
+_TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
+_HOLD_SECONDS: Final = 10.0
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PROGRAM: Final = (
+    f"import sys; sys.path.insert(0, {os.path.dirname(_PACKAGE)!r});"
+    f"from {os.path.basename(_PACKAGE)}.runtime.sandbox.mounts import main; main()"
+)
 
 
 class Realm:
-    """One realm, replaced by a new one when it is found dead."""
+    """One realm, replaced by a new one if it was found dead."""
 
     def __init__(self, zygote: Zygote) -> None:
         self._zygote = zygote
@@ -48,17 +55,17 @@ class Realm:
 
     @property
     def brand(self) -> tuple[Brand | None, int]:
-        """What tells this realm from those before and after it."""
+        """Identifies this realm among its predecessors and successors."""
         return self._zygote_brand, self._begun
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it, or the zygote, so that it serves nobody for as long as they like."""
+        """Whether it or the zygote was stopped (SIGSTOP), so that it answers nothing."""
         found = stat_of(self._pid) if self._find() else None
         return self._zygote.stopped or (found is not None and found.state == b"T")
 
     def ensure(self) -> None:
-        """Asks for the realm where there is none, or none any more. Raises EnvironmentUnavailableError."""
+        """Start the realm if there is none, or if it is dead. Raises EnvironmentUnavailableError."""
         self._zygote.ensure()
         if self._forks is not None and self._zygote_brand == self._zygote.brand and not self._is_over():
             return
@@ -80,7 +87,7 @@ class Realm:
                 held.append(still)
 
     def fork(self, descriptors: list[int]) -> None:
-        """As `Zygote.fork`."""
+        """See `Zygote.fork`."""
         if self._forks is None:
             raise EnvironmentUnavailableError("the parent of sandboxed processes is closed")
         try:
@@ -89,15 +96,15 @@ class Realm:
             raise EnvironmentUnavailableError(f"the parent of sandboxed processes takes no request: {error}") from error
 
     def stand_still(self, *, own: bool) -> list[socket.socket] | None:
-        """Holds all that is in the realms of this host until `go_on`; None where that cannot be had.
+        """Stop all processes in the realms of this host until `go_on`; None if that is impossible.
 
-        Those of other sessions, too, because they may have the same directories. Blocks until all rest.
+        Also those of other sessions, because they may have the same directories. Blocks until all are stopped.
 
         Args:
-            own: whether this realm has to be held, and is not only one of the others.
+            own: whether this realm must be stopped even if it is not known to run.
         """
         held: list[socket.socket] = []
-        # First, so that a realm which is begun from now on finds it.
+        # First, so that a realm that starts from now on finds it.
         self._zygote.stillnesses.append(held)
         others: set[Realm] = set(self._zygote.realms)
         for realm in others:
@@ -112,7 +119,7 @@ class Realm:
         return held
 
     def go_on(self, held: list[socket.socket]) -> None:
-        """Lets all go on that are held by these sockets."""
+        """Let the processes continue that these sockets hold."""
         with contextlib.suppress(ValueError):
             self._zygote.stillnesses.remove(held)
         while held:
@@ -134,7 +141,7 @@ class Realm:
         return None
 
     def _ask_to_stand_still(self) -> socket.socket | None:
-        """The socket on which the answer comes; None where nobody can be asked."""
+        """Request it; return the socket for the answer, or None if the realm cannot be reached."""
         if self._forks is None:
             return None
         ours, theirs = socket.socketpair()
@@ -145,11 +152,11 @@ class Realm:
         return None
 
     def ask_outlines(self) -> socket.socket:
-        """As `Zygote.ask_outlines`."""
+        """See `Zygote.ask_outlines`."""
         return self._zygote.ask_outlines()
 
     def kill_worker(self, pid: int, brand: object) -> bool:
-        """As `Zygote.kill_worker`."""
+        """See `Zygote.kill_worker`."""
         with contextlib.suppress(OSError):
             descriptor = os.pidfd_open(pid)
             try:
@@ -162,7 +169,7 @@ class Realm:
         return False
 
     def kill(self) -> None:
-        """Ends the realm the hard way, with all that is in it."""
+        """Kill the realm with all its processes."""
         if self._find():
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
@@ -170,10 +177,10 @@ class Realm:
             self._zygote.kill()
 
     def sweep(self, brand: object) -> None:
-        """Does nothing: what is left of a realm that ended ends with it, or by the zygote, which becomes its parent."""
+        """Does nothing: the rest of a dead realm ends with it, or is ended by the zygote, its new parent."""
 
     def close(self) -> None:
-        """Ends the realm with all that is in it; may be called again at any time."""
+        """End the realm with all its processes; may be repeated."""
         if self._forks is not None:
             self._forks.close()
             self._forks = None
@@ -182,7 +189,7 @@ class Realm:
         self._process, self._pid = -1, 0
 
     def _find(self) -> bool:
-        """Whether it is known which process it is; it says so itself when it has begun."""
+        """Whether its process is known. It reports that when it has started."""
         if self._pid or self._forks is None:
             return bool(self._pid)
         with contextlib.suppress(OSError):
@@ -200,29 +207,68 @@ class Realm:
         return bool(poll.poll(0))
 
 
-_SECONDS: Final = 10.0
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PROGRAM: Final = (
-    f"import sys; sys.path.insert(0, {os.path.dirname(_PACKAGE)!r});"
-    f"from {os.path.basename(_PACKAGE)}.runtime.sandbox.protecting import main; main()"
-)
-
-
 async def hold(pid: int, domain: Domain, places: Sequence[str]) -> None:
-    """Returns when nothing in the namespaces of that process can write the places any more, which are absolute.
+    """Make absolute paths read-only in the namespaces of that process. Takes some 30 ms.
 
-    Those outside what the domain allows to write are left out. Takes some 30 ms.
+    Paths that the domain does not allow to write anyway are skipped.
 
     Raises:
-        EnvironmentUnavailableError: the kernel does not hold them.
+        EnvironmentUnavailableError: the paths stay writable.
     """
     wanted = {"pid": pid, "writable": [*domain.writable, domain.scratch], "read_only": places}
     command = [sys.executable, "-I", "-S", "-c", _PROGRAM]
     try:
-        with anyio.fail_after(_SECONDS):
+        with anyio.fail_after(_HOLD_SECONDS):
             done = await anyio.run_process(command, input=json.dumps(wanted).encode(), check=False)
     except (OSError, TimeoutError) as error:
         raise EnvironmentUnavailableError(f"what other programs run could not be protected: {error}") from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise EnvironmentUnavailableError(f"what other programs run could not be protected: {reason}")
+
+
+class Turns:
+    """A lock for changes of files by the host: shared by several changes, or exclusive while statements are stopped."""
+
+    def __init__(self) -> None:
+        self._acting = 0
+        self._is_alone = False
+        self._changed = anyio.Condition()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        """Hold the lock with others."""
+        async with self._changed:
+            while self._is_alone:
+                await self._changed.wait()
+            self._acting += 1
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._acting -= 1
+                    self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Hold the lock alone. Changes that have begun end first; later ones wait."""
+        async with self._changed:
+            while self._is_alone:
+                await self._changed.wait()
+            self._is_alone = True
+        try:
+            async with self._changed:
+                while self._acting:
+                    await self._changed.wait()
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._is_alone = False
+                    self._changed.notify_all()
+
+
+def turns_of(zygote: Zygote) -> Turns:
+    """The lock that all sessions of the zygote's host share."""
+    return _TURNS.setdefault(zygote, Turns())

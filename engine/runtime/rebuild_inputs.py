@@ -1,4 +1,14 @@
-"""What a rebuild needs of the store and says of its steps: contents, kept values, skipped statements, sentences."""
+"""Inputs and reports of a rebuild: contents of the store, kept values, failed steps, and sentences.
+
+`PastContents` loads what steps need and prepares it for one worker. A missing or damaged blob becomes an answer or a
+revision with a reason. Answers and revisions are read ahead, because a visit of the store takes as long as a statement;
+so are values of a statement that the guard will probably stop. Each revision's content is sent to a worker once.
+
+`KeptValues` finds the values that replace the result of a statement. Values are kept in groups that share objects. A
+group counts for a name until the name is kept again. A name is never set alone: all names whose newest copy is in the
+same group are set with it, because otherwise two names would no longer share an object. Must not know how a step runs.
+Used by `rebuild` and `replay_run`.
+"""
 
 from __future__ import annotations
 
@@ -28,132 +38,52 @@ from ..log.statements import UpdatePayload
 from .worker.guarding.guard import replaying
 from .worker.protocol import Answer, Content, Look
 
-# Which kept values stand for what a statement left, where it does not run again or came out differently: a fold.
-#
-# A name's values are kept in groups that share objects, and a group counts for a name until the name is kept anew. So
-# a name is never set alone: with it come all names that are there and whose newest copy is in the same group, because
-# a copy of a shared object under one name would no longer be the object under the other. Must not know how values are
-# kept or loaded. Used by `rebuild`, one for each attempt.
-
 NOT_KEPT: Final = "its process ended before it was kept"
 EARLIER: Final = "its log is of an earlier version, which kept none"
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What to do to a namespace: names to set, by the group they come from, names to delete, and those without a copy.
-
-    `without` has the reason by name, a phrase.
-    """
-
-    groups: dict[PastValues, tuple[str, ...]] = field(default_factory=dict[PastValues, tuple[str, ...]])
-    delete: tuple[str, ...] = ()
-    without: dict[str, str] = field(default_factory=dict[str, str])
-
-
-class KeptValues:
-    """The values that are kept of each name as they were after the last step that was taken."""
-
-    def __init__(self) -> None:
-        self._newest: dict[str, PastValues] = {}
-        self._unkept: dict[str, str] = {}
-        self._present: set[str] = set()
-
-    def take(self, past: PastExecution) -> None:
-        """The next step."""
-        reason = EARLIER if past.revisions is None else NOT_KEPT
-        for name in past.bound:
-            self._newest.pop(name, None)
-            self._unkept[name] = reason
-        self._take_kept(past.kept, past.unkept)
-        self._present.update(past.bound)
-        self._present.difference_update(past.unbound)
-
-    def take_rebuild(self, past: PastRebuild) -> None:
-        """What an earlier rebuild has left where it had no copy."""
-        for name in past.anew:
-            self._newest.pop(name, None)
-            self._unkept[name] = NOT_KEPT
-        self._take_kept(past.kept, past.unkept)
-        self._present.update(past.anew)
-        self._present.difference_update(past.absent)
-
-    def _take_kept(self, kept: Iterable[PastValues], unkept: Mapping[str, str]) -> None:
-        for group in kept:
-            for name in group.names:
-                self._newest[name] = group
-                self._unkept.pop(name, None)
-        for name, reason in unkept.items():
-            self._newest.pop(name, None)
-            self._unkept[name] = reason
-
-    def _standing(self, group: PastValues) -> tuple[str, ...]:
-        """The names that the group counts for; one that was deleted since is not to be there again."""
-        return tuple(name for name in group.names if self._newest.get(name) is group and name in self._present)
-
-    def wanted(self, names: Iterable[str], found: Collection[str] = ()) -> Wanted:
-        """What brings `names` back. `found` are known to be as they were, and are set only where others need it."""
-        chosen = set(names)
-        there = [name for name in chosen if name in self._present]
-        groups = {self._newest[name] for name in there if name not in found and name in self._newest}
-        return Wanted(
-            groups={group: self._standing(group) for group in groups},
-            delete=tuple(sorted(chosen.difference(self._present, found))),
-            without={
-                name: self._unkept.get(name, NOT_KEPT)
-                for name in sorted(there)
-                if name not in found and name not in self._newest
-            },
-        )
-
-
-# past contents:
-# What the steps of a history need of the store, loaded and handed to one worker as each of them is due.
-#
-# Owns how a blob that is missing or damaged is told to the worker: as an answer, or a revision, that is not to be
-# had. Each revision's content travels to a worker once: whoever sends a step takes what it needs ahead of it. Answers
-# and revisions are read ahead, because a step has few and small ones, and each visit of the store costs as much as a
-# statement; so are the copies of a statement that is likely to be kept from what it did. Must not know what a step
-# does. Used by `attempt`, `ahead` and `brought_back`.
-
 _AHEAD: Final = 32
-"""So many contents are read at once, and kept in memory until they are due."""
+"""Contents to read at once and hold in memory."""
 _AHEAD_BYTES: Final = 1 << 20
-"""The revisions among them are of at most so many bytes together, but for the first."""
+"""Total size of the revisions among them, apart from the first."""
 _COPIES_BYTES: Final = 256 << 10
-"""Copies of the values of one step are read ahead up to so many bytes."""
+"""Size of one step's values that are read ahead."""
 WITHHELD: Final = "held a secret and was not kept"
 TOO_LARGE: Final = "was too large to be kept"
 MISSING: Final = "is missing in the store"
 DROPPED: Final = "was dropped to stay within past_bytes"
 DAMAGED: Final = "is damaged in the store"
+_SENTENCE_CHARS: Final = 500
+_NAME_CHARS: Final = 80
+_SHOWN_NAMES: Final = 20
+STOPPED: Final = "was stopped ({}), and is not run again"
+"""A sentence's end for a statement of that status."""
 
 
 class PastContents:
-    """The contents of one history, for one worker. Called for its steps in order, once for each."""
+    """The contents of one history for one worker. Called once for each step, in order."""
 
     def __init__(self, contents: Contents, steps: Iterable[PastStep]) -> None:
         self._contents = contents
         self._unsent: list[Content] = []
         self._sent: set[str] = set()
         self._due = deque(_due(steps))
-        """What was not read yet, each with its size as far as that is known, in the order of the steps."""
+        """Unread contents in the order of steps, each with its size if that is known, else 0."""
         self._read: dict[BlobDigest, bytes | str] = {}
 
     async def answers(self, past: Iterable[PastAnswer]) -> tuple[Answer, ...]:
-        """The recorded answers as the worker takes them; one that cannot be had says why."""
+        """Convert recorded answers for the worker; a missing one has a reason."""
         return tuple([await self._answer(place, answer) for place, answer in enumerate(past)])
 
     async def looks(self, past: Iterable[PastRevision]) -> tuple[Look, ...]:
-        """The looks as the worker takes them, after whatever content it has not been sent yet: `take_unsent`."""
+        """Convert revisions for the worker, which needs the contents of `take_unsent` first."""
         return tuple([await self._look(revision) for revision in past])
 
     def take_unsent(self) -> tuple[Content, ...]:
-        """The contents that `looks` named since this was last called, for the worker, ahead of their step."""
+        """Return the contents that `looks` named since the last call, to send ahead of their step."""
         unsent, self._unsent = self._unsent, []
         return tuple(unsent)
 
     async def copies(self, past: PastExecution) -> tuple[ValueGroup, ...] | None:
-        """All that is kept of the names that the step had bound; None where not all of that is small and to be had."""
+        """Load the values of all names that the step bound; None unless all are small and available."""
         if not is_ahead(past):
             return None
         own = KeptValues()
@@ -169,7 +99,7 @@ class PastContents:
         return tuple(groups) if len(groups) == len(wanted) else None
 
     async def payloads(self, past: Collection[PastPayload]) -> tuple[UpdatePayload, ...]:
-        """The payloads of a tick with their data; without it where that cannot be had, so that the worker drops it."""
+        """Load the payloads of a tick. One without data, because that is missing, is dropped by the worker."""
         wanted = {each.content: None for each in past if each.content is not None}
         found: Mapping[BlobDigest, bytes | StoreError] = await self._contents(wanted) if wanted else {}
         data = {digest: content for digest, content in found.items() if isinstance(content, bytes)}
@@ -179,7 +109,7 @@ class PastContents:
         )
 
     async def values(self, past: Collection[PastValues]) -> list[bytes | str]:
-        """Pickles of values, or the reason why one is not to be had, a phrase."""
+        """Load pickles of values; for a missing one, the reason as a phrase."""
         wanted = {values.content: None for values in past if values.content is not None}
         found: Mapping[BlobDigest, bytes | StoreError] = await self._contents(wanted) if wanted else {}
         return [_value_in(found, values) for values in past]
@@ -217,7 +147,7 @@ class PastContents:
         )
 
     async def _sent_content(self, past: PastRevision) -> str:
-        """Has the content sent unless the worker has it; the reason where it is not to be had."""
+        """Queue the content unless it was sent; return a reason if it is missing."""
         if past.digest in self._sent:
             return ""
         if past.content is None:
@@ -235,11 +165,11 @@ class PastContents:
         return self._read.pop(content)
 
     async def _read_ahead(self, content: BlobDigest) -> None:
-        """Reads the content, and where it is one that is due, some that are due after it."""
+        """Read the content, and if it is due, some that are due after it."""
         wanted = {content: None}
         if any(content == due for due, _ in self._due):
             while self._due.popleft()[0] != content:
-                pass  # because whatever needed what is before it was left out
+                pass  # the steps that need the earlier ones were skipped
             size = 0
             while self._due and len(wanted) <= _AHEAD and (size := size + self._due[0][1]) <= _AHEAD_BYTES:
                 wanted[self._due.popleft()[0]] = None
@@ -247,18 +177,6 @@ class PastContents:
         for each in wanted:
             data = found.get(each, MISSING)
             self._read[each] = DAMAGED if isinstance(data, StoreError) else data
-
-
-def _value_in(found: Mapping[BlobDigest, bytes | StoreError], values: PastValues) -> bytes | str:
-    if values.content is None:
-        return values.data or WITHHELD
-    data = found.get(values.content, DROPPED if values.dropped else MISSING)
-    return DAMAGED if isinstance(data, StoreError) else data
-
-
-def is_ahead(past: PastExecution) -> bool:
-    """Whether what is kept of a step is likely to be needed, and small. What it asked of the host is answered again."""
-    return past.acted and not past.answers and sum(values.size for values in past.kept) <= _COPIES_BYTES
 
 
 def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:
@@ -276,16 +194,90 @@ def _due(steps: Iterable[PastStep]) -> Iterator[tuple[BlobDigest, int]]:
                 yield revision.content, revision.size
 
 
-# left out:
-# What one attempt at a history tells the next one: what ended it, and what is not to be done again.
-#
-# Must not know how an attempt proceeds. Used by `rebuild`, which decides, and by `attempt` with its parts.
+def is_ahead(past: PastExecution) -> bool:
+    """Whether a step's values are small and probably needed: it acted outside without the host."""
+    return past.acted and not past.answers and sum(values.size for values in past.kept) <= _COPIES_BYTES
 
 
-class Culprit(Struct, frozen=True):
-    """What ended an attempt: the statement at `position` of the steps, None where nobody knows which, -1 before any.
+def _value_in(found: Mapping[BlobDigest, bytes | StoreError], values: PastValues) -> bytes | str:
+    if values.content is None:
+        return values.data or WITHHELD
+    data = found.get(values.content, DROPPED if values.dropped else MISSING)
+    return DAMAGED if isinstance(data, StoreError) else data
 
-    `is_loading`: not that statement, but what was kept of its names. `is_unclear`: whether any did is to be found out.
+
+class KeptValues:
+    """The kept value of each name after the last step taken."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, PastValues] = {}
+        self._unkept: dict[str, str] = {}
+        self._present: set[str] = set()
+
+    def take(self, past: PastExecution) -> None:
+        """Take the next step."""
+        reason = EARLIER if past.revisions is None else NOT_KEPT
+        for name in past.bound:
+            self._newest.pop(name, None)
+            self._unkept[name] = reason
+        self._take_kept(past.kept, past.unkept)
+        self._present.update(past.bound)
+        self._present.difference_update(past.unbound)
+
+    def take_rebuild(self, past: PastRebuild) -> None:
+        """Take the results of an earlier rebuild for names without a copy."""
+        for name in past.anew:
+            self._newest.pop(name, None)
+            self._unkept[name] = NOT_KEPT
+        self._take_kept(past.kept, past.unkept)
+        self._present.update(past.anew)
+        self._present.difference_update(past.absent)
+
+    def _take_kept(self, kept: Iterable[PastValues], unkept: Mapping[str, str]) -> None:
+        for group in kept:
+            for name in group.names:
+                self._newest[name] = group
+                self._unkept.pop(name, None)
+        for name, reason in unkept.items():
+            self._newest.pop(name, None)
+            self._unkept[name] = reason
+
+    def _standing(self, group: PastValues) -> tuple[str, ...]:
+        """The names that the group counts for; not those that were deleted since."""
+        return tuple(name for name in group.names if self._newest.get(name) is group and name in self._present)
+
+    def wanted(self, names: Iterable[str], found: Collection[str] = ()) -> Wanted:
+        """The changes that restore `names`. Those in `found` are known to be equal, and set only with others."""
+        chosen = set(names)
+        there = [name for name in chosen if name in self._present]
+        groups = {self._newest[name] for name in there if name not in found and name in self._newest}
+        return Wanted(
+            groups={group: self._standing(group) for group in groups},
+            delete=tuple(sorted(chosen.difference(self._present, found))),
+            without={
+                name: self._unkept.get(name, NOT_KEPT)
+                for name in sorted(there)
+                if name not in found and name not in self._newest
+            },
+        )
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Changes of a namespace: names to set, by their group, and names to delete.
+
+    `without` are names without a copy, each with the reason as a phrase.
+    """
+
+    groups: dict[PastValues, tuple[str, ...]] = field(default_factory=dict[PastValues, tuple[str, ...]])
+    delete: tuple[str, ...] = ()
+    without: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class FailedStep(Struct, frozen=True):
+    """The step that ended an attempt: its position, None if unknown, -1 before the first.
+
+    `is_loading`: loading the step's kept values failed, not its statement. `is_unclear`: the attempt must be repeated
+    step by step to find out.
     """
 
     position: int | None
@@ -294,11 +286,11 @@ class Culprit(Struct, frozen=True):
     is_unclear: bool = False
 
 
-class LeftOut(Struct):
-    """What an attempt is not to do: statements, by position, each with a phrase that says why, and loading of values.
+class SkippedSteps(Struct):
+    """What the next attempt must not do.
 
-    With `checks` it looks after each statement whether another one would still run. With `alone` it asks for each step
-    by itself.
+    `statements` are skipped positions, each with a reason; `values` are positions whose values are not loaded. With
+    `checks` a trivial statement runs after each one. With `alone` each step is sent alone.
     """
 
     statements: dict[int, str] = field(default_factory=dict[int, str])
@@ -307,21 +299,11 @@ class LeftOut(Struct):
     alone: bool = False
 
 
-# sentences:
-# What a rebuild says of one step: why it did not run again, what came out differently, and what became of its names.
-#
-# Must not know how a step is carried out. Used by `attempt`.
-
-_SENTENCE_CHARS: Final = 500
-_NAME_CHARS: Final = 80
-_SHOWN_NAMES: Final = 20
-
-STOPPED: Final = "was stopped ({}), and is not run again"
-"""Of a statement of that status."""
+# --- sentences of the report ------------------------------------------------------------------------------------------
 
 
 def skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
-    """Why a statement did not run again; nothing of one that was stopped then, which is no news."""
+    """Why a statement did not run again. Empty if it was stopped originally, because that is known."""
     if fault is not None:
         return (fault,)
     if past.hindrance:
@@ -331,7 +313,7 @@ def skipped(past: PastExecution, fault: str | None) -> Sequence[str]:
 
 
 def told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
-    """All phrases on a statement; one alone where it ended by what it was kept from, as most that act outside do."""
+    """Combine the phrases on a statement. If the guard ended it, as is usual, one phrase says both."""
     for stop in stops:
         reason = f": {replaying(stop)}"
         if differences and reason in differences[0]:
@@ -340,7 +322,7 @@ def told(stops: Sequence[str], differences: Sequence[str]) -> Sequence[str]:
 
 
 def outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[str]:
-    """Which names were set from copies, and of which there was none, by reason."""
+    """Phrases on the names that were set, and on those without a copy, by reason."""
     if brought:
         yield f"{_listed(brought)} set from what was kept"
     if without:
@@ -351,17 +333,17 @@ def outcome_of(brought: Collection[str], without: dict[str, str]) -> Iterable[st
 
 
 def _listed(names: Collection[str]) -> str:
-    # A name that a statement made up may hold a newline.
+    # A statement can create a name with a newline.
     shown = [cut_line(printable(name), _NAME_CHARS) for name in sorted(names)[:_SHOWN_NAMES]]
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
 def sentence(label: str, phrase: str) -> str:
-    """What is said of one statement."""
+    """A sentence on one statement."""
     return bounded(f"{label} {phrase}")
 
 
 def bounded(text: str) -> str:
-    """A sentence within what a report gives to each."""
+    """Cut a sentence to the report's limit."""
     return cut_line(text, _SENTENCE_CHARS)

@@ -1,10 +1,9 @@
-"""An MCP server below the zygote: a program that is talked to for as long as it runs (`core.programs.ServerProcess`).
+"""An MCP server below the zygote: a program that the host talks to (`core.programs.ServerProcess`).
 
-Owns its descriptors and its end. It ends in three steps, as MCP has them: its input is closed, it is asked to end
-(SIGTERM to its group), and it is killed with all that it started. Each of its processes has the limits of a session;
-what they hold together is not counted, because it would be looked at for as long as the session lasts. What it writes
-to its standard error is read so that it is never held up, slowly, so that a flood costs little, and forgotten but for
-its end. Must not know what is said to it. Made for `session.servers`, through `host`.
+Owns its descriptors and its end, in the three steps of MCP: its input is closed, it gets SIGTERM, and it is killed with
+its descendants. Each of its processes has the limits of a session. Their total memory is not limited, because that
+would need polling for as long as the session lasts. Its standard error is read so that the server never blocks, slowly
+so that a flood costs little, and only its end is kept. Must not know what is said to it. Started by the host.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from .zygote import Zygote
 
 _CHUNK: Final = 1 << 16
 _KEPT_BYTES: Final = 2_000
-_LEFT_OUT: Final = b"... "
+_CUT_MARK: Final = b"... "
 _PAUSE_SECONDS: Final = 0.01
-"""After each chunk of standard error."""
+"""Pause after each chunk of standard error."""
 _INPUT_SECONDS: Final = 1.0
-"""A server may take so long to end by itself when its input has ended."""
+"""Time for a server to exit after its input was closed."""
 _TERM_SECONDS: Final = 1.0
-"""And so long when it was asked to."""
+"""Time for a server to exit after SIGTERM."""
 
 
 class ServerProgram:
-    """One server, from the request to start it until `stop`, which somebody has to call."""
+    """One server, from its start until `stop`, which the caller must await."""
 
     def __init__(self, program: ForkedProgram, stdin: int) -> None:
         self._program = program
@@ -42,19 +41,19 @@ class ServerProgram:
         self._errors = b""
         self._ended = anyio.Event()
         self._is_closed = False
-        # What it writes there is read when somebody wants it, and nobody else is to be woken by it.
+        # Output is read in `receive` alone, so it must not wake `_watch`.
         program.epoll.unregister(program.stdout)
         os.set_blocking(stdin, False)
-        # In no scope of whoever starts it, because a server is followed to its end whatever is cancelled.
+        # Outside of the caller's cancel scopes: a server is followed to its end even if its start is cancelled.
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     @classmethod
     def start(cls, zygote: Zygote, spec: EnvironmentSpec, request: ServerRequest) -> ServerProgram:
-        """Asks for the program and returns at once.
+        """Request the program and return at once.
 
         Raises:
-            EnvironmentUnavailableError: nobody can be asked.
-            ValueError: an argument holds a NUL character, or the request is too long to be sent.
+            EnvironmentUnavailableError: the zygote cannot be reached.
+            ValueError: an argument contains a NUL character, or the request is too long.
         """
         return cls(*ForkedProgram.start_to_talk(zygote, spec, request))
 
@@ -69,7 +68,7 @@ class ServerProgram:
         self._ended.set()
 
     async def receive(self) -> bytes:
-        """As `core.programs.ServerProcess`."""
+        """See `core.programs.ServerProcess`."""
         while not self._is_closed:
             try:
                 data = os.read(self._program.stdout, _CHUNK)
@@ -84,7 +83,7 @@ class ServerProgram:
         return b""
 
     async def send(self, data: bytes) -> None:
-        """As `core.programs.ServerProcess`."""
+        """See `core.programs.ServerProcess`."""
         left = memoryview(data)
         while left:
             if self._stdin is None:
@@ -95,14 +94,14 @@ class ServerProgram:
                 await anyio.wait_writable(self._stdin)
 
     def told(self) -> str:
-        """As `core.programs.ServerProcess`."""
+        """See `core.programs.ServerProcess`."""
         last = self._errors.decode("utf-8", "replace").strip()
         ended = self._program.ended
         how = _how(ended) if isinstance(ended, CommandOutcome) else ""
         return "; ".join(filter(None, (how, f"it wrote: {last}" if last else "")))
 
     async def stop(self) -> None:
-        """As `core.programs.ServerProcess`."""
+        """See `core.programs.ServerProcess`."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -133,9 +132,9 @@ class ServerProgram:
             data = os.read(self._program.stderr, _CHUNK)
             if not data:
                 self._program.epoll.unregister(self._program.stderr)
-        said = self._errors + data
-        # With a mark, because a value may be cut there.
-        self._errors = said if len(said) <= _KEPT_BYTES else _LEFT_OUT + said[len(_LEFT_OUT) - _KEPT_BYTES :]
+        errors = self._errors + data
+        # Marked as cut, so that the redactor finds a part of a secret there.
+        self._errors = errors if len(errors) <= _KEPT_BYTES else _CUT_MARK + errors[len(_CUT_MARK) - _KEPT_BYTES :]
         if len(data) == _CHUNK:
             await anyio.sleep(_PAUSE_SECONDS)
 

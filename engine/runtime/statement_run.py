@@ -1,4 +1,28 @@
-"""One statement from request to outcome: its effects, time limit, interrupts and recorded contents."""
+"""One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
+
+The host sends one request (Run) and receives one answer (Ran). In between the worker may send a question (Ask) and
+waits for the Answer. So at each moment exactly one side may send, and a message out of turn is a violation that kills
+the worker. There are two exceptions. If an exception ends the wait for an answer, the statement goes on and the worker
+sends its next message. And reports of files that the statement's own code writes come at any time; the connection
+handles them.
+
+Three events keep no turns: the time limit, an interrupt, and the worker's death. After each of them the worker must be
+idle, without any message of this statement under way, or dead. The next statement relies on that.
+
+An interrupt is a signal, so it has no place in the order of messages. It may arrive before the statement begins (the
+worker remembers it), in a system call that it does not end (so the host repeats it every tenth of a second), while the
+worker waits for an answer (the host cancels the answer and says so), or after the statement has ended. The last case is
+dangerous, because the signal would hit the next statement. So after a stopped statement the host waits until all its
+interrupts were sent, then sends CleanUp. A message that is written after a signal arrives after it, so a worker that
+reads CleanUp has received all of them. It forgets a remembered one, ends what the statement started, and answers
+CleanedUp. A statement that still runs at the end of the grace is killed.
+
+The time limit is an interrupt by the host. Only the time in which the host waits for messages counts, not the time in
+which it answers an effect. The host decides the status: a statement that catches its interrupt and ends normally was
+still stopped. If the waiting task is cancelled, the same steps run under a shield.
+
+Must not know sessions or the log. Used by `worker_environment` and by rebuilds.
+"""
 
 from __future__ import annotations
 
@@ -42,169 +66,23 @@ from .worker.protocol import (
     ToWorker,
 )
 
-# A request to a worker that may call code of the statements' own, and is no statement: interrupted when it takes
-# long.
-#
-# An interrupt may come when the request is answered already; `forget_interrupts` then keeps it from the next
-# statement, as at the end of a statement that was stopped (`statement_run` says why that is enough). Must not know
-# what is asked. Used by `connected_environment` and `attempt`, and the last step by `statement_run`.
-
 RequestAnswer = TypeVar("RequestAnswer")
-
 REPEAT_SECONDS: Final = 0.1
-"""Between two interrupts: one that comes just before a system call does not end that call."""
+"""Interval of repeated interrupts. One that arrives just before a system call does not end that call."""
 GRACE_SECONDS: Final = 5.0
-"""After the first interrupt, before the worker is ended."""
+"""Grace of a request that is no statement, between the first interrupt and the kill."""
 LOADING_SECONDS: Final = 10.0
-"""How long loading values may take before it is interrupted."""
+"""Limit for loading kept values, after which that is interrupted."""
 _CLEAN_UP_SECONDS: Final = 5.0
-
-
-async def ask(worker: Connection, message: ToWorker, seconds: float) -> Received:
-    """The answer, or how the worker ended. After `seconds` it is interrupted, until the grace is over.
-
-    A cancelled request ends the worker, who would be out of step.
-    """
-    worker.send(message)
-    return await wait_for(worker, worker.receive, seconds)
-
-
-async def wait_for(
-    worker: Connection, receive: Callable[[anyio.CancelScope], Awaitable[RequestAnswer | None]], seconds: float
-) -> RequestAnswer | Death:
-    """The same for what comes without a request: `receive` is as `Connection.receive`."""
-    try:
-        answer = await receive(anyio.move_on_after(seconds))
-        if answer is not None:
-            worker.drain()
-            return answer
-        with anyio.move_on_after(GRACE_SECONDS):
-            while answer is None:
-                worker.interrupt()
-                answer = await receive(anyio.move_on_after(REPEAT_SECONDS))
-    except BaseException:
-        await worker.kill()
-        raise
-    if answer is None:
-        return await worker.kill()
-    await forget_interrupts(worker)
-    worker.drain()
-    return answer
-
-
-async def forget_interrupts(worker: Connection) -> None:
-    """Has an idle worker forget an interrupt that came too late, and end what was started since the last statement."""
-    if worker.dead:
-        return
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS) as limit:
-        await worker.acknowledged()
-        worker.send(CleanUp())
-        while not isinstance(await worker.receive(anyio.CancelScope()), (CleanedUp, Death)):
-            pass
-    if limit.cancelled_caught:
-        await worker.kill()
-
-
-# run message:
-# A statement as the worker is asked for it, live or in a replay.
-#
-# Must not know when it is sent, nor what comes of it. Used by `statement_run` for one, and by `ahead` for a stretch.
-
-
-class Recording(Struct, frozen=True, kw_only=True):
-    """What a statement of a replay is given, as fields of `Run`."""
-
-    answers: tuple[Answer, ...] = ()
-    revisions: tuple[Look, ...] | None = ()
-    after_reading: bool = False
-    ticks: tuple[float, ...] = ()
-
-
-def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
-    """The request as the worker takes it."""
-    return Run(
-        execution_id=request.execution_id,
-        label=request.label,
-        source=request.source,
-        round_id=request.round_id,
-        index=request.index,
-        recorded=None if recording is None else recording.answers,
-        revisions=None if recording is None else recording.revisions,
-        plan=request.plan,
-        answered=request.answered,
-        after_reading=after_reading,
-        ticks=() if recording is None else recording.ticks,
-        keeps=request.keeps,
-    )
-
-
-# sent contents:
-# What a worker sends of one step: the contents that its nodes saw, which come ahead of the step's result.
-#
-# Owns their bound. A worker of ours keeps to it, but statements run there, and what they could send would be held in
-# the host's memory. Used by `statement_run` and `connected_environment`.
-
-
-class SentContents:
-    """The contents of one step, by digest."""
-
-    def __init__(self, worker: Connection) -> None:
-        self._worker = worker
-        self._contents: dict[str, bytes] = {}
-        self._size = 0
-
-    @property
-    def contents(self) -> dict[str, bytes]:
-        return self._contents
-
-    def take(self, content: Content) -> None:
-        """One more. With more than a step may send the worker is ended."""
-        self._size += len(content.data)
-        if self._size > STEP_CONTENT_BYTES:
-            self._contents.clear()
-            self._worker.violate(f"more than {STEP_CONTENT_BYTES >> 20} MiB of contents for one step")
-        else:
-            self._contents[content.digest] = content.data
-
-
-# statement run:
-# One statement from request to outcome: its effects, its time limit, its interrupt, and its worker's possible death.
-#
-# The worker is asked once (Run) and answers once (Ran). In between it may ask the host (Ask) and then waits for the
-# Answer, so at each moment exactly one side is to speak, and a message out of turn is a violation that ends the
-# worker; but for one: a statement whose wait for an answer was ended by an exception goes on, and what it says is
-# heard next. (What it says of files that its own code writes asks for no answer, and the connection hands it on by
-# itself.) Three things do not keep to turns: the time limit, an interrupt and the worker's death. Whatever they meet,
-# the worker must afterwards be idle, with nothing of this statement on its way, or dead: the next statement trusts
-# that.
-#
-# An interrupt is a signal, and signals have no place among the messages. It may arrive before the statement has begun
-# (the worker remembers it), in a system call that it does not end (so it is repeated, every tenth of a second), while
-# the worker waits for an answer (the host gives up the answer and says so), or when the statement has ended already.
-# The last is the dangerous one, because it would hit the next statement. So the end of a stopped statement has two
-# more steps: the host waits until every interrupt it asked for was sent, then says CleanUp. What is written after a
-# signal was sent arrives after it, so a worker that reads CleanUp has had all of them: it forgets the one it may
-# remember, ends what the statement has started, and answers CleanedUp. A statement that still runs when the grace is
-# over is killed.
-#
-# The time limit is an interrupt by the host. Time in which the host answers an effect is not the statement's, so only
-# the time spent receiving is counted. The status is the host's to say: a statement that caught its interrupt and
-# ended well was stopped all the same. When whoever waits for the outcome is cancelled, the same steps are taken under
-# a shield.
-#
-# Must not know sessions or the log, nor whether a process or a thread runs it. Used by `connected_environment`. A
-# little over 300 lines, because whatever the worker may say meanwhile is answered in this one place.
-
 _SENDING_SECONDS: Final = 10.0
-"""What an ended statement's nodes saw may take so long to arrive."""
+"""Time for the contents of an ended statement to arrive."""
 _STOPPED: Final = ExceptionInfo(type="InterruptedError", message="the statement is being stopped")
-
 Stop = Literal["cancelled", "timeout"]
 T = TypeVar("T")
 
 
 class StatementRun:
-    """The conversation with the worker about one statement. A `recording` is what it is given in a replay."""
+    """One statement in a worker. In a replay, `recording` has its inputs."""
 
     def __init__(
         self,
@@ -228,23 +106,23 @@ class StatementRun:
         self._kill_at = math.inf
         self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
         self._scope: anyio.CancelScope | None = None
-        """Of the wait for the next message."""
+        """The scope of the wait for the next message."""
         self._answering: anyio.CancelScope | None = None
         self._early: Received | None = None
-        """What the worker said while its effect was answered."""
+        """A message that arrived while an effect was answered."""
         self._failure: Exception | None = None
-        """What the output sink raised meanwhile."""
+        """An exception of the output sink meanwhile."""
         self._outcome: RunOutcome | None = None
         self.touched: TouchSink = ignore_touched
-        """Is told of the files that the statement's own code writes."""
+        """Receives the files that the statement's own code writes."""
         self.on_its_way: Callable[[], None] | None = None
-        """Is called when the statement is on its way."""
+        """Called when the statement was sent."""
         self.buffers: Buffers | None = None
-        """What the user's editor holds of files."""
+        """The editor's buffers."""
         self.after_reading = recording is not None and recording.after_reading
 
     async def conduct(self) -> RunOutcome:
-        """Runs the statement to its end. When the awaiting task is cancelled, the statement is stopped first."""
+        """Run the statement to its end. If the awaiting task is cancelled, the statement is stopped first."""
         self._worker.begin_capture(self._stdout, self._stderr)
         self._worker.begin_touches(self.touched)
         self._worker.begin_keeping(self._request.execution_id if self._request.keeps else None)
@@ -267,7 +145,7 @@ class StatementRun:
             self._worker.watch_memory(False)
 
     def interrupt(self, stop: Stop = "cancelled") -> None:
-        """Has SIGINT sent until it works, and SIGKILL when the grace is over; only the first call counts."""
+        """Send SIGINT until it works, and SIGKILL after the grace. Only the first call has an effect."""
         if self._stop is not None or self._outcome is not None:
             return
         self._stop = stop
@@ -278,21 +156,21 @@ class StatementRun:
         if self._answering is not None:
             self._answering.cancel()
 
-    # --- what is otherwise where several statements are asked for at once --------------------------------------------
+    # --- overridden by `ReplayRun` -----------------------------------------------------------------------------------
 
     @property
     def _grace_seconds(self) -> float:
         return self._limits.grace_seconds
 
     async def _meanwhile(self) -> None:
-        """What the host does as soon as the request is sent, while the worker is at it."""
+        """Called when the request was sent, while the worker performs it."""
         if self.on_its_way is not None:
             self.on_its_way()
 
     def _take_other(self, message: Received) -> None:
         self._worker.violate(f"{type(message).__name__} while a statement runs")
 
-    # --- one statement -----------------------------------------------------------------------------------------------
+    # --- details -----------------------------------------------------------------------------------------------------
 
     def _send_interrupt(self) -> None:
         self._worker.interrupt()
@@ -302,7 +180,7 @@ class StatementRun:
         return run_message(self._request, self._recording, after_reading=self.after_reading)
 
     async def _wait_until_idle(self) -> None:
-        """After a failure of the awaiting side: until the worker is idle or dead, whatever its output sink does."""
+        """After a failure of the host's side, wait until the worker is idle or dead, without the failed output sink."""
         redactor = self._worker.reader.redactor
         self._worker.begin_capture(Capture(redactor), Capture(redactor))
         if self._outcome is None:
@@ -316,7 +194,7 @@ class StatementRun:
             scope = self._scope = anyio.CancelScope(deadline=started + self._left)
             message, self._early = self._early, None
             message = message or await self._worker.receive(scope)
-            # The time in which the host answers an effect is not the statement's.
+            # Time for answering an effect does not count.
             self._left = max(0.0, scope.deadline - anyio.current_time())
             match message:
                 case None if self._stop is None:
@@ -334,7 +212,7 @@ class StatementRun:
                 case Death():
                     self._outcome = self._died(message)
                 case Failed(reason=reason):
-                    # Nothing of ours may fail there, so what did is no longer ours.
+                    # Our code does not fail there, so user code has replaced it.
                     self._worker.violate(f"the statement could not be run: {reason}")
                 case _:
                     self._take_other(message)
@@ -343,7 +221,7 @@ class StatementRun:
 
     def _take(self, content: Content) -> None:
         if not self._sent.contents:
-            # The statement has ended, within its time. What is on its way now is ours, and may take some more.
+            # The statement has ended within its time. Sending its contents may take longer.
             self._left = max(self._left, _SENDING_SECONDS)
             self._kill_at = max(self._kill_at, anyio.current_time() + _SENDING_SECONDS)
         self._sent.take(content)
@@ -353,7 +231,7 @@ class StatementRun:
         if self._stop is None:
             answer = await self._ask_handler(ask)
             if self._stop is not None:
-                # The grace is the statement's; ending a program that it had asked for may have taken as long.
+                # Ending a program that the statement requested may have used up the grace.
                 self._kill_at = anyio.current_time() + self._limits.grace_seconds
         try:
             self._worker.send(_answer(ask.ordinal, answer))
@@ -362,7 +240,7 @@ class StatementRun:
             self._worker.send(Answer(ordinal=ask.ordinal, error=failure))
 
     async def _ask_handler(self, ask: Ask) -> EffectAnswer:
-        """The handler's answer; that of a stopped statement where nobody waits for it any more."""
+        """The handler's answer, or an error if the statement was stopped meanwhile."""
         return await self._listening(lambda: self._handle(ask), EffectAnswer(error=_STOPPED))
 
     async def _tell_texts(self, ask: AskBuffers) -> None:
@@ -372,7 +250,7 @@ class StatementRun:
         self._worker.send(BufferTexts(ask.number, dict(texts)))
 
     async def _listening(self, act: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """What `act` comes to, or `otherwise` where it is given up; what the worker says meanwhile is heard."""
+        """Await `act` while receiving from the worker; return `otherwise` if it is cancelled."""
         found, self._failure = otherwise, None
         with anyio.CancelScope() as self._answering:
             async with anyio.create_task_group() as tasks:
@@ -385,10 +263,10 @@ class StatementRun:
         return found
 
     async def _listen(self) -> None:
-        """Takes output while an effect is answered, and gives the answer up when the worker says anything.
+        """Read output while an effect is answered, and cancel the answer at the first message.
 
-        An answer may take minutes. What the statement has started prints meanwhile, and would wait with a full pipe. A
-        worker that speaks now is dead, or an exception of its own has ended the wait for the answer.
+        An answer may take minutes. Processes of the statement print meanwhile, and would block on a full pipe. A
+        message means that the worker died, or that an exception ended its wait for the answer.
         """
         try:
             self._early = await self._worker.receive(anyio.CancelScope())
@@ -409,13 +287,13 @@ class StatementRun:
         return self._outcome_of(ran, self._stdout, self._stderr)
 
     def _outcome_of(self, ran: Ran, stdout: Capture, stderr: Capture) -> RunOutcome | None:
-        """What came of the statement; None where that cannot be, and the worker is ended for it."""
+        """The outcome; None if the result is invalid, for which the worker is killed."""
         try:
             if ran.execution_id != self._request.execution_id:
                 raise ProtocolError("the result of another execution")
             events = self._worker.reader.events(ran.events)
         except ProtocolError as error:
-            # Nothing came of it yet: the worker's death is what comes next.
+            # The worker's death follows and becomes the outcome.
             self._worker.violate(str(error))
             return None
         return RunOutcome(
@@ -452,9 +330,110 @@ class StatementRun:
         )
 
     async def _clean_up(self) -> None:
-        """Ends what a stopped statement started, and makes sure that its interrupt does not hit the next statement."""
+        """End what a stopped statement started, and keep its interrupt from the next statement."""
         if self._stop is not None:
             await forget_interrupts(self._worker)
+
+
+class SentContents:
+    """The contents that the nodes of one step saw, by digest; the worker sends them before the step's result.
+
+    Their total size is limited here too, because a statement could send any amount.
+    """
+
+    def __init__(self, worker: Connection) -> None:
+        self._worker = worker
+        self._contents: dict[str, bytes] = {}
+        self._size = 0
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        return self._contents
+
+    def take(self, content: Content) -> None:
+        """Add one; kill the worker if a step sends too much."""
+        self._size += len(content.data)
+        if self._size > STEP_CONTENT_BYTES:
+            self._contents.clear()
+            self._worker.violate(f"more than {STEP_CONTENT_BYTES >> 20} MiB of contents for one step")
+        else:
+            self._contents[content.digest] = content.data
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """The recorded inputs of a statement in a replay, as fields of `Run`."""
+
+    answers: tuple[Answer, ...] = ()
+    revisions: tuple[Look, ...] | None = ()
+    after_reading: bool = False
+    ticks: tuple[float, ...] = ()
+
+
+def run_message(request: RunRequest, recording: Recording | None, *, after_reading: bool) -> Run:
+    """Convert the request for the worker, live or in a replay."""
+    return Run(
+        execution_id=request.execution_id,
+        label=request.label,
+        source=request.source,
+        round_id=request.round_id,
+        index=request.index,
+        recorded=None if recording is None else recording.answers,
+        revisions=None if recording is None else recording.revisions,
+        plan=request.plan,
+        answered=request.answered,
+        after_reading=after_reading,
+        ticks=() if recording is None else recording.ticks,
+        keeps=request.keeps,
+    )
+
+
+# --- other requests that may run user code ----------------------------------------------------------------------------
+
+
+async def ask(worker: Connection, message: ToWorker, seconds: float) -> Received:
+    """Send a request that may run user code and is no statement; return the answer, or the worker's death.
+
+    After `seconds` the worker is interrupted, and after the grace it is killed. Cancelling kills the worker, because
+    its answer would come late.
+    """
+    worker.send(message)
+    return await wait_for(worker, worker.receive, seconds)
+
+
+async def wait_for(
+    worker: Connection, receive: Callable[[anyio.CancelScope], Awaitable[RequestAnswer | None]], seconds: float
+) -> RequestAnswer | Death:
+    """The same for a message without a request. `receive` is like `Connection.receive`."""
+    try:
+        answer = await receive(anyio.move_on_after(seconds))
+        if answer is not None:
+            worker.drain()
+            return answer
+        with anyio.move_on_after(GRACE_SECONDS):
+            while answer is None:
+                worker.interrupt()
+                answer = await receive(anyio.move_on_after(REPEAT_SECONDS))
+    except BaseException:
+        await worker.kill()
+        raise
+    if answer is None:
+        return await worker.kill()
+    await forget_interrupts(worker)
+    worker.drain()
+    return answer
+
+
+async def forget_interrupts(worker: Connection) -> None:
+    """Make an idle worker forget a late interrupt, and end what was started since the last statement."""
+    if worker.dead:
+        return
+    with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS) as limit:
+        await worker.acknowledged()
+        worker.send(CleanUp())
+        while not isinstance(await worker.receive(anyio.CancelScope()), (CleanedUp, Death)):
+            pass
+    if limit.cancelled_caught:
+        await worker.kill()
 
 
 def _answer(ordinal: int, answer: EffectAnswer) -> Answer:

@@ -1,8 +1,7 @@
-"""The host's handle on its zygote: started before anything else is, asked for forks, ended with the host.
+"""The host's handle on its zygote: starts it before anything else, requests forks, and ends it with the host.
 
-Imports the standard library alone and never `subprocess`, because `Zygote.spawn` belongs at the very start of the
-program, in parallel with its imports. Must not know what workers do. Spawned by whoever starts a host, and by `doctor`;
-`connection` asks it for workers.
+Imports the standard library alone and never `subprocess`, because `Zygote.spawn` runs first, in parallel with the
+program's imports. Must not know what workers do. Spawned by every program that starts a host, and by `doctor`.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ _INHERITED: Final = 3
 """The zygote's descriptor of the fork socket."""
 _LEAVE_SECONDS: Final = 2.0
 _KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
-"""What an interpreter may need to start; nothing else of the host's environment can be read in a worker."""
+"""Variables that an interpreter may need to start. Workers cannot read the rest of the host's environment."""
 _VARIABLES: Final = {
     "PYTHONHASHSEED": "0",
-    # The ranks of tokens are 40 MB that nobody writes to. In pages of 2 MB instead of 4 KB they are loaded with a third
-    # of the page faults, and a fork, which lists all pages of its process anew, takes a third of the time.
+    # The ranks of tokens are 40 MB of constant data. In pages of 2 MB instead of 4 KB, loading them causes a third of
+    # the page faults, and a fork, which copies the list of pages, takes a third of the time.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
 
 class Zygote:
-    """One zygote process, replaced by a new one when it is found dead. Not for use from several threads at once."""
+    """One zygote process, replaced by a new one if it was found dead. Not for several threads at once."""
 
     def __init__(self) -> None:
         self._pid = 0
@@ -46,13 +45,13 @@ class Zygote:
         self._started = 0
         self.brand: Brand | None = None
         self.realms: WeakSet[Any] = WeakSet()
-        """All that were begun below it and may live."""
+        """The realms that started below it and may live."""
         self.stillnesses: list[list[socket.socket]] = []
-        """The sockets by which realms are held now, one list for each act that wants it."""
+        """The sockets that hold realms stopped, one list for each operation that stops them."""
 
     @classmethod
     def spawn(cls) -> Zygote:
-        """Starts the process and returns at once, about a millisecond later. Call it in the main thread.
+        """Start the process and return at once, after about a millisecond. Call it in the main thread.
 
         Raises:
             EnvironmentUnavailableError: no process could be started.
@@ -68,12 +67,12 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        # One that was killed forks nobody any more, though its end may take its time.
+        # A killed one forks no more, even if its end takes some time.
         return self._process >= 0 and not self._killed and not self._ended_within(0)
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it (SIGSTOP), so that it serves nobody for as long as they like."""
+        """Whether it was stopped (SIGSTOP), so that it answers nothing."""
         found = stat_of(self._pid) if self.alive else None
         return found is not None and found.state == b"T"
 
@@ -83,7 +82,7 @@ class Zygote:
         return bool(poll.poll(seconds * 1000))
 
     def ensure(self) -> None:
-        """Starts a new process where there is none, or none any more. Raises EnvironmentUnavailableError."""
+        """Start a process if there is none, or if it is dead. Raises EnvironmentUnavailableError."""
         if self.alive:
             return
         self.close()
@@ -125,8 +124,8 @@ class Zygote:
         self._killed = False
 
     async def ready(self) -> None:
-        """Returns when fork requests are served without delay; for measuring and for `doctor`, nobody has to wait."""
-        import anyio  # only now, because this module is imported at the very start and anyio takes its time
+        """Wait until fork requests are served without delay; for benchmarks and `doctor`."""
+        import anyio  # here, because this module is imported first, and anyio takes long
 
         self.warm_up()
         while self._forks is not None and not self._lives:
@@ -137,14 +136,14 @@ class Zygote:
             self._lives = record == b"R"
 
     def warm_up(self) -> None:
-        """Has the process load what workers need, some 200 ms of another core; the first fork would otherwise wait."""
+        """Load the modules of workers in the process, 200 ms on another core, so that the first fork need not wait."""
         if self._forks is not None:
             # A process that is gone is replaced when a worker is needed.
             with contextlib.suppress(OSError):
                 self._forks.send(b"W")
 
     def fork(self, descriptors: list[int]) -> None:
-        """Hands over descriptors: those of a process to be, as `worker.forking.zygote` has them, or of a copy of one.
+        """Request a process by sending its descriptors, in the order of `worker.forking.zygote`; or announce a copy.
 
         Raises:
             EnvironmentUnavailableError: the zygote cannot take them.
@@ -157,7 +156,7 @@ class Zygote:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 
     def ask_outlines(self) -> socket.socket:
-        """A socket on which outlines can be asked for (`worker.outlines`), for as long as this process lives.
+        """Return a socket for requests of outlines (`worker.handles.outlines`), valid while this process lives.
 
         Raises:
             EnvironmentUnavailableError: the zygote cannot take it.
@@ -176,7 +175,7 @@ class Zygote:
         return ours
 
     def begin_realm(self, forks: int) -> None:
-        """Hands over the descriptor of a fork socket, which the zygote of a realm then serves (`worker.forking.realm`).
+        """Start a realm, whose zygote serves this fork socket (`worker.forking.realm`).
 
         Raises:
             EnvironmentUnavailableError: the zygote cannot take it.
@@ -189,26 +188,26 @@ class Zygote:
             raise EnvironmentUnavailableError(f"the worker processes' parent takes no request: {error}") from error
 
     def sweep(self, brand: object) -> None:
-        """Ends what the zygote with that brand left behind, once it is dead; waits shortly for its death.
+        """End the processes that the zygote with that brand left behind, if it is dead or dies shortly.
 
         Does nothing for an earlier zygote: its successor was started after a sweep.
         """
         # A dying process loses its sockets a moment before it counts as dead.
         if self.brand is not None and brand == self.brand and self._process >= 0 and self._ended_within(_LEAVE_SECONDS):
-            from .worker.processes.ending import end_branded  # only now, because starting does not need it
+            from .worker.processes.ending import end_branded  # here, because the start does not need it
 
             end_branded(self.brand)
 
     def kill_worker(self, pid: int, brand: object) -> bool:
-        """Kills one worker of the process that has this brand, past it; whether it was there to be killed.
+        """Kill one worker of the zygote with this brand, without its help; whether the worker existed.
 
-        What the worker started ends when the process, which becomes its parent, comes to it.
+        The zygote becomes the parent of the worker's processes and ends them.
         """
         with contextlib.suppress(OSError):
             descriptor = os.pidfd_open(pid)
             try:
                 found = stat_of(pid)
-                # An id that was given again meanwhile is another's.
+                # The id may belong to another process by now.
                 if found is not None and found.parent == self._pid and brand_of(pid) == brand == self.brand:
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                     return True
@@ -217,7 +216,7 @@ class Zygote:
         return False
 
     def kill(self) -> None:
-        """Ends the process the hard way, for when it does not answer; its workers go with it."""
+        """Kill a process that does not answer, with its workers."""
         if self.alive:
             self._killed = True
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
@@ -225,7 +224,7 @@ class Zygote:
         self.sweep(self.brand)
 
     def close(self) -> None:
-        """Ends the process with all its descendants, within two seconds; may be called again at any time."""
+        """End the process with all its descendants, within two seconds; may be repeated."""
         if self._forks is not None:
             self._forks.close()
             self._forks = None

@@ -37,7 +37,6 @@ from ..log.secrets import redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
-from ..runtime.factory import workers
 from ..runtime.zygote import Zygote
 from . import stages
 
@@ -96,7 +95,7 @@ class Host:
         self._zygote = zygote
         if environments is None:
             self._zygote = zygote or Zygote.spawn()
-            environments = workers(self._zygote)
+            environments = self._make_environment
         self._environments = environments
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
@@ -210,6 +209,13 @@ class Host:
             redactor=self._redactor,
             tasks=self._tasks,
         )
+
+    def _make_environment(self) -> Environment:
+        """Make a session's environment; its worker starts later."""
+        from ..runtime.worker_environment import WorkerEnvironment  # of the prompt stage
+
+        assert self._zygote is not None
+        return WorkerEnvironment(self._zygote)
 
     def _outlines(self) -> Outliner:
         """Who makes outlines for all sessions of this process; for whoever has a zygote."""

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from engine.log.past import ValueGroup
 from engine.runtime.worker.guarding.guard import OutsideGuard
-from engine.runtime.worker.keeping.loader import Loader
+from engine.runtime.worker.keeping.keeper import Loader
 from engine.runtime.worker.keeping.pickler import Surroundings
 from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
 

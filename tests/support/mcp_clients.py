@@ -18,11 +18,10 @@ from engine import Host, Settings, Store
 from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
-from engine.runtime.factory import workers
 from mcp_tools.access import Roots
 from mcp_tools.server import Service, serve_streams
 from tests.support.sessions import LentStore
-from tests.support.workers import PATIENCE, shared_zygote
+from tests.support.workers import PATIENCE, new_worker
 
 Era = Literal["auto", "legacy"]
 """How the client connects: by `server/discover` (2026-07-28), or by `initialize` (2025-11-25)."""
@@ -88,7 +87,7 @@ async def served(
     )
 
     def make_host() -> Host:
-        return Host(Settings(state_dir=root / ".state"), {}, environments=workers(shared_zygote()), store=lent)
+        return Host(Settings(state_dir=root / ".state"), {}, environments=new_worker, store=lent)
 
     with anyio.fail_after(PATIENCE * 2):
         async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:

@@ -19,13 +19,12 @@ from engine import Host, Settings, Store
 from engine.core.clock import SystemClock
 from engine.log.redaction import NO_SECRETS
 from engine.log.store.memory import MemoryStore
-from engine.runtime.factory import workers
 from mcp_tools.access import Access, Roots, Token, address_of
 from mcp_tools.http import serve_http
 from mcp_tools.server import Service
 from tests.support.mcp_clients import SCRIPT, Caller, Era
 from tests.support.sessions import LentStore
-from tests.support.workers import PATIENCE, shared_zygote
+from tests.support.workers import PATIENCE, new_worker
 
 TOKEN = "a-token-of-the-tests"
 MODERN = "2026-07-28"
@@ -118,7 +117,7 @@ async def web(
         await serve_http(make_host, service, access, listening, stop=stop, ready=ready)
 
     def make_host() -> Host:
-        return Host(Settings(state_dir=root / ".state"), {}, environments=workers(shared_zygote()), store=lent)
+        return Host(Settings(state_dir=root / ".state"), {}, environments=new_worker, store=lent)
 
     with anyio.fail_after(PATIENCE * 2):
         async with anyio.create_task_group() as tasks:

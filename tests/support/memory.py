@@ -24,10 +24,10 @@ from engine.core.clock import SystemClock
 from engine.core.ids import SessionId
 from engine.log.events.codec import encode
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.acp_schema import Coverage
 from tests.support.fake_editor import FakeEditor
 from tests.support.fixed import CountingEntropy
+from tests.support.in_process import InProcessEnvironment
 from tests.support.sessions import LentStore
 from tests.support.transcripts import (
     Message,

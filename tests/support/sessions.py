@@ -12,10 +12,9 @@ import anyio
 from engine import Environment, Host, Model, Sessions, Settings, Store
 from engine.core.clock import Clock, Entropy, SystemClock
 from engine.log.store.memory import MemoryStore
-from engine.runtime.factory import workers
 from engine.runtime.server_program import ServerProgram
 from tests.support.fixed import CountingEntropy
-from tests.support.workers import PATIENCE, shared_zygote
+from tests.support.workers import PATIENCE, new_worker, shared_zygote
 
 
 class LentStore:
@@ -48,7 +47,7 @@ async def sessions_of(
         host = Host(
             Settings(state_dir=tmp_path, **(settings or {})),
             environ,
-            environments=environments or workers(shared_zygote()),
+            environments=environments or new_worker,
             models=None if model is None else (lambda: model),
             store=_lent(store) if store is not None else MemoryStore(clock or SystemClock()),
             clock=clock,

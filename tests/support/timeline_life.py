@@ -24,10 +24,9 @@ from engine.log.past import Comparison, Contents, Differences, PastExecution, Re
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.log.store.memory import MemoryStore
-from engine.runtime.connected_environment import ConnectedEnvironment
-from engine.runtime.in_process import InProcessEnvironment
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel
 from tests.support.sessions import sessions_of
 from tests.support.workers import shared_zygote
@@ -88,7 +87,7 @@ class Watch:
                 self.held.add(step.request.label)
 
 
-class Watched(ConnectedEnvironment):
+class Watched(WorkerEnvironment):
     """What is watched of an environment, which stands behind it."""
 
     watch: Watch
@@ -137,7 +136,7 @@ class WatchedInProcess(Watched, InProcessEnvironment):
         self.watch = watch
 
 
-class WatchedWorker(Watched, WorkerEnvironment):
+class WatchedWorker(Watched):
     def __init__(self, watch: Watch) -> None:
         super().__init__(shared_zygote())
         self.watch = watch

@@ -23,6 +23,11 @@ def shared_zygote() -> Zygote:
     return zygote
 
 
+def new_worker() -> WorkerEnvironment:
+    """An environment as a host makes it, below the shared zygote."""
+    return WorkerEnvironment(shared_zygote())
+
+
 def bench(
     cwd: Path, zygote: Zygote | None = None, **limits: float
 ) -> AbstractAsyncContextManager[Bench[WorkerEnvironment]]:

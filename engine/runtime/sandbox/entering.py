@@ -1,4 +1,10 @@
-"""Enters a `Domain`, layer by layer, and reports which layers hold. Capabilities are dropped for good."""
+"""Enters a `Domain`, layer by layer, and reports which layers are active. A process cannot leave it.
+
+The process must have a single thread, because Landlock and the filter apply to the calling thread and its children. It
+must have closed descriptors that others opened for writing, because open files stay writable. Called in the forked
+process before any user code. A layer that cannot be entered is missing in the answer, and the caller decides what that
+means; `missing` gives the reason for people. The capabilities of root beyond its user's rights are dropped for good.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,6 @@ from typing import Final
 from ...core.domain import LAYERS, PARTS, Domain, Layer
 from . import kernel, landlock, mounts, seccomp
 
-# What a process of root may do beyond its user's rights, and giving that up for good.
-#
-# Must not know why. Used by `entering`, and by `privileges` for workers without a domain.
-
 CHOWN: Final = 0
 DAC_OVERRIDE: Final = 1
 DAC_READ_SEARCH: Final = 2
@@ -26,52 +28,18 @@ SYS_ADMIN: Final = 21
 PERFMON: Final = 38
 _LAST: Final = 63
 """There is no room for more in the kernel's sets."""
-
 _VERSION: Final = 0x20080522
 _HEADER: Final = Struct("=Ii")
 """The version, and whose they are: 0 for the caller's own."""
 _SETS: Final = Struct("=6I")
 """Effective, permitted and inheritable of the lower 32, then of the upper 32."""
 _HALF: Final = 32
-
-
-def keep_only(kept: Collection[int]) -> None:
-    """Gives up all capabilities but these."""
-    drop([number for number in range(_LAST + 1) if number not in kept])
-
-
-def drop(dropped: Sequence[int]) -> None:
-    """Gives up these, also for programs that it starts: root gets all of the bounding set again with each.
-
-    In ascending order. Without CAP_SETPCAP that set stays, and only what gains privileges by being started could have
-    them back.
-    """
-    with suppress(OSError):  # the rest has no meaning yet
-        for number in dropped:
-            kernel.prctl(kernel.PR_CAPBSET_DROP, number)
-    header, held = _HEADER.pack(_VERSION, 0), ctypes.create_string_buffer(_SETS.size)
-    with suppress(OSError):
-        kernel.get_capabilities(header, held)
-        sets = list(_SETS.unpack(held.raw))
-        for number in dropped:
-            half, bit = divmod(number, _HALF)
-            for kind in range(3):
-                sets[3 * half + kind] &= ~(1 << bit)
-        kernel.set_capabilities(header, _SETS.pack(*sets))
-
-
-def of_root() -> Collection[int]:
-    """What root keeps in a domain: other users' files are as its own, where Landlock lets it write."""
-    return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()
-
-
-# entering:
-# Enters a `Domain`, layer by layer, and says which of them hold. Nothing leads out again.
-#
-# The process must have a single thread, because Landlock and the filter hold the thread that enters them and what
-# that starts, and must have closed what others may have opened for writing: what is open stays as it was opened.
-# Called in the forked process, before anything of the user's runs. What cannot be entered is missing in the answer,
-# and whoever asked decides what that means; `missing` says why, for people.
+MISSING: Final[Mapping[Layer, Callable[[], str]]] = {
+    "landlock": landlock.missing,
+    "seccomp": seccomp.missing,
+    "mounts": mounts.missing,
+}
+"""Why a layer is not to be had here, in a phrase; empty where it is."""
 
 
 def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
@@ -109,9 +77,34 @@ def prepare(domain: Domain) -> None:
     seccomp.prepare(network=domain.network)
 
 
-MISSING: Final[Mapping[Layer, Callable[[], str]]] = {
-    "landlock": landlock.missing,
-    "seccomp": seccomp.missing,
-    "mounts": mounts.missing,
-}
-"""Why a layer is not to be had here, in a phrase; empty where it is."""
+# --- capabilities -----------------------------------------------------------------------------------------------------
+
+
+def keep_only(kept: Collection[int]) -> None:
+    """Gives up all capabilities but these."""
+    drop([number for number in range(_LAST + 1) if number not in kept])
+
+
+def drop(dropped: Sequence[int]) -> None:
+    """Gives up these, also for programs that it starts: root gets all of the bounding set again with each.
+
+    In ascending order. Without CAP_SETPCAP that set stays, and only what gains privileges by being started could have
+    them back.
+    """
+    with suppress(OSError):  # the rest has no meaning yet
+        for number in dropped:
+            kernel.prctl(kernel.PR_CAPBSET_DROP, number)
+    header, held = _HEADER.pack(_VERSION, 0), ctypes.create_string_buffer(_SETS.size)
+    with suppress(OSError):
+        kernel.get_capabilities(header, held)
+        sets = list(_SETS.unpack(held.raw))
+        for number in dropped:
+            half, bit = divmod(number, _HALF)
+            for kind in range(3):
+                sets[3 * half + kind] &= ~(1 << bit)
+        kernel.set_capabilities(header, _SETS.pack(*sets))
+
+
+def of_root() -> Collection[int]:
+    """What root keeps in a domain: other users' files are as its own, where Landlock lets it write."""
+    return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()

@@ -19,8 +19,10 @@ because a domain may not mount.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -232,3 +234,16 @@ def _depth(path: str) -> int:
 
 def _who() -> str:
     return "root" if os.geteuid() == 0 else "its users"
+
+
+def main() -> None:
+    """Run `hold` as a program, which `runtime.realm` starts; its arguments are JSON on standard input.
+
+    A process of its own, because a process that enters another's namespaces cannot return. The exit code is 1 with the
+    reason on standard error if it failed.
+    """
+    wanted = json.load(sys.stdin)
+    try:
+        hold(wanted["pid"], wanted["writable"], wanted["read_only"])
+    except OSError as error:
+        sys.exit(str(error))

@@ -1,4 +1,19 @@
-"""The seccomp layer: a filter of system calls, with their numbers for both supported architectures."""
+"""The seccomp layer: a filter of system calls, for what has no path and so no Landlock right.
+
+A filter sees the number of a call and its arguments as numbers, never the memory behind them. So it can distinguish
+socket families, and calls on the own process (id 0) from calls on others, but no address, file or process. Beside the
+network it refuses ways around the other layers (io_uring, which has calls of its own; mounts and namespaces, in which
+one is root; files by handle instead of by path), and what a program may do to other processes of its user without a
+file (limits, priorities, keys, queues and shared memory by number, bytes put into a terminal).
+
+It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row of
+`_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row at a
+time. The kernel remembers numbers that are allowed with all arguments, and does not run the filter for them again.
+
+The numbers of system calls are from the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, and
+include/uapi/asm-generic/unistd.h, which aarch64 uses. Calls since Linux 5.1 have one number everywhere. Called by
+`entering`, after no new privileges can be gained.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +27,6 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from . import kernel
-
-# The numbers of the system calls that the filter names, for both architectures that it is written for.
-#
-# From the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, and include/uapi/asm-generic/unistd.h, which
-# aarch64 uses; calls since Linux 5.1 have one number everywhere. Must not know what is done about them. Used by
-# `seccomp`.
 
 _BOTH: Final[Mapping[str, int]] = {
     "io_uring_setup": 425,
@@ -33,7 +42,6 @@ _BOTH: Final[Mapping[str, int]] = {
     "mount_setattr": 442,
     "open_tree_attr": 467,
 }
-
 X86_64: Final[Mapping[str, int]] = {
     **_BOTH,
     "ioctl": 16,
@@ -75,7 +83,6 @@ X86_64: Final[Mapping[str, int]] = {
     "bpf": 321,
     "userfaultfd": 323,
 }
-
 AARCH64: Final[Mapping[str, int]] = {
     **_BOTH,
     "ioctl": 29,
@@ -117,32 +124,13 @@ AARCH64: Final[Mapping[str, int]] = {
     "bpf": 280,
     "userfaultfd": 282,
 }
-
-
-# seccomp:
-# The layer of seccomp: a filter of system calls, for what has no path that Landlock could have rights on.
-#
-# A filter sees the number of a call and its arguments as numbers, never what they point to. So it can tell families
-# of sockets apart, and calls about oneself (a process id of 0) from calls about others, but no address, file or
-# process. What it refuses beside the network are ways around the other layers (io_uring, which has calls of its own;
-# mounts and namespaces, in which one is root; files by handle instead of by path), and what a program may do to
-# others of its user without a file (limits, priorities, keys, queues and shared memory by number, bytes put into a
-# terminal).
-#
-# It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row
-# of `_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row
-# at a time. The kernel remembers for which numbers the answer is "allowed" whatever the arguments, and asks no more
-# then. Called by `entering`, after no new privileges can be had.
-
 _SET_MODE_FILTER: Final = 1
 _GET_ACTION_AVAIL: Final = 2
 _SPEC_ALLOW: Final = 1 << 2
 """Or kernels before 5.16 slow down all that the process does, against an attack that is not this filter's concern."""
-
 ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
-
 _LOAD: Final = 0x20
 _EQUAL: Final = 0x15
 _AT_LEAST: Final = 0x35
@@ -154,11 +142,9 @@ _ARGUMENTS: Final = 16
 _WORD: Final = 4
 _X32: Final = 0x40000000
 """In the number of a call: pointers of 32 bits, with other numbers for some calls."""
-
 _STEP: Final = Struct("=HBBI")
 """What to do, how many steps to jump if the comparison holds and if not, and with which value."""
 _PROGRAM: Final = Struct("@HP")
-
 _NEW_NAMESPACES: Final = 0x7E020000
 """Of mounts, cgroups, names of the host, IPC, users, process ids and networks."""
 _NEW_TIME: Final = 0x80
@@ -167,6 +153,20 @@ _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _OF_PROCESS: Final = 0
 _OF_GROUP: Final = 1
+REFUSED: Final = (
+    *("mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "setns"),
+    "open_by_handle_at",
+    *("add_key", "request_key", "keyctl"),
+    *("bpf", "perf_event_open", "userfaultfd"),
+    *("mq_open", "mq_unlink", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
+    *("shmget", "shmat", "shmctl"),
+)
+"""With EPERM, whatever the arguments: mounts and namespaces; files by handle; keys; what looks into the kernel; and
+what processes share by number, with whoever has the same user."""
+ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+"""As if the kernel lacked them (ENOSYS), because programs then do without: the flags of clone3 are behind a pointer."""
+Step = tuple[int, int, int, int]
 
 
 class Architecture(NamedTuple):
@@ -181,22 +181,6 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "aarch64": Architecture(0xC00000B7, AARCH64),
 }
 """By the name that `os.uname` has for it."""
-
-REFUSED: Final = (
-    *("mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount"),
-    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "setns"),
-    "open_by_handle_at",
-    *("add_key", "request_key", "keyctl"),
-    *("bpf", "perf_event_open", "userfaultfd"),
-    *("mq_open", "mq_unlink", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
-    *("shmget", "shmat", "shmctl"),
-)
-"""With EPERM, whatever the arguments: mounts and namespaces; files by handle; keys; what looks into the kernel; and
-what processes share by number, with whoever has the same user."""
-ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""As if the kernel lacked them (ENOSYS), because programs then do without: the flags of clone3 are behind a pointer."""
-
-Step = tuple[int, int, int, int]
 
 
 @cache

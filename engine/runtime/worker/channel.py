@@ -1,15 +1,14 @@
-"""The worker's end of its socket: whole frames in and out, blocking, and never used by a forked child.
+"""The worker's end of its socket: sends and receives whole frames, blocking, and closed in every forked child.
 
-Owns the socket. Must not know what the messages mean. Used by `main`, `effects` and `touching`; the host knows its exit
-status.
+Threads of a statement send too, and so may a signal handler or a finalizer that runs while its thread is sending.
+Frames must not mix. So a thread waits for another one that sends, and a frame from within a frame follows it.
 
-A checkpoint has the worker's objects without its socket; a worker that is restored from it gets another (`reopen`).
+Several threads may wait for the host: one for the answer to its question, others until the host has read files that
+they are about to write. The one that reads the socket puts each message where it belongs (`Inbox`).
 
-Threads of a statement send, too, and so may a signal handler or a finalizer that runs while its own thread is sending.
-Frames must not mix: a thread waits for the one that sends, and what comes from within a frame goes after it.
-
-Several threads wait for the host at the same time: one for the answer to its question, others until the host has looked
-at files that they are about to write. Whichever of them reads the socket puts each message where it belongs (`Inbox`).
+A checkpoint has the worker's objects without its socket, and a worker that is restored from it gets another one
+(`reopen`). Must not know what messages mean. Used by the interpreter, its effects, and `writes.touching`. The host
+knows the exit status for a lost socket.
 """
 
 from __future__ import annotations
@@ -31,29 +30,29 @@ _CHUNK = 65536
 EXIT_HOST_GONE = 0
 EXIT_CHANNEL_LOST = 71
 _TURN: Final = 0.02
-"""Seconds for which a thread that waits for a `Noted` keeps others from reading."""
+"""Seconds for which a thread that waits for `Noted` reads alone."""
 _PAUSE: Final = 0.0005
 """Seconds between tries while another thread reads the socket."""
 _WAIT_MS: Final = 20
 
 Bodies = Callable[[float | None], Iterable[bytes]]
-"""Waits so many seconds, or for ever, and returns the messages that have come by then."""
+"""Waits so many seconds, or without limit, and returns the messages that have arrived."""
 
 
 class Inbox:
-    """What has come from the host: each `Noted` for the thread that waits for it, and the rest for who receives."""
+    """Messages of the host: each `Noted` for the thread that waits for it, all others for `receive`."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._messages: deque[ToWorker] = deque()
         self._noted: set[int] = set()
-        # One that a thread may take again, because a signal handler may raise between taking it and its release.
+        # Reentrant, because a signal handler may raise between acquiring and releasing it.
         self._lock = threading.RLock()
         self._reader = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is there to receive. Reads what has come."""
+        """Whether there is nothing to receive, after reading what has arrived."""
         if not self._messages and self._lock.acquire(blocking=False):
             self._read(0)
         return not self._messages
@@ -64,7 +63,7 @@ class Inbox:
         return bool(self._messages)
 
     def receive(self) -> ToWorker:
-        """The next message that is no `Noted`."""
+        """Return the next message that is no `Noted`."""
         while not self._messages:
             self._lock.acquire()
             self._read(None)
@@ -72,11 +71,11 @@ class Inbox:
 
     @property
     def is_reading(self) -> bool:
-        """Whether the calling thread was interrupted while it reads, so that it must not read again."""
+        """Whether the calling thread was interrupted inside a read, so that it must not read again."""
         return self._reader == threading.get_ident()
 
     def is_noted(self, number: int, seconds: float) -> bool:
-        """Whether the host says `Noted` of that number in time. Not while the calling thread `is_reading`."""
+        """Whether `Noted` with that number arrives in time. Not while the calling thread `is_reading`."""
         end = time.monotonic() + seconds
         while number not in self._noted:
             if time.monotonic() > end:
@@ -89,7 +88,7 @@ class Inbox:
         return True
 
     def _read(self, seconds: float | None) -> None:
-        """With the lock, which it releases. What another thread has put there meanwhile is not waited for."""
+        """Read with the lock held, and release it. Does not wait if another thread has added a message meanwhile."""
         try:
             self._reader = threading.get_ident()
             if seconds is not None or not self._messages:
@@ -105,21 +104,21 @@ class Inbox:
 
 
 class Channel:
-    """Frames between this worker and its host. A process forked from the worker closes it at once."""
+    """Frames between this worker and its host. A forked process closes it at once."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.reopen(connection)
         os.register_at_fork(after_in_child=self._close)
 
     def reopen(self, connection: socket.socket) -> None:
-        """Begins anew on another socket: nothing of what was under way on the last one goes on."""
+        """Start again on another socket; pending messages of the last one are dropped."""
         self._connection = connection
         self._buffer = FrameBuffer()
         self.inbox = Inbox(self._bodies)
         self._lock = threading.RLock()
         self._unsent: deque[bytes] = deque()
         self._is_sending = False
-        # Two, because a thread may wait for an answer while another reads, and neither may be used by both.
+        # Two, because one thread may wait while another one reads, and a poll object is for one thread.
         self._poll, self._waiting = select.poll(), select.poll()
         for poll in (self._poll, self._waiting):
             poll.register(connection.fileno(), select.POLLIN)
@@ -129,11 +128,11 @@ class Channel:
 
     @property
     def ours(self) -> bool:
-        """Whether this is the worker itself and not something it forked."""
+        """Whether this is the worker itself and not a forked process."""
         return system.is_own()
 
     def send(self, message: FromWorker) -> None:
-        """Raises FrameTooLargeError with nothing sent. A lost socket ends the process: the host is gone."""
+        """Send a message. Raises FrameTooLargeError with nothing sent. A lost socket ends the process."""
         data = frame(message)
         with self._lock:
             self._unsent.append(data)
@@ -150,24 +149,24 @@ class Channel:
         try:
             self._connection.sendall(data)
         except OSError as error:
-            # A statement's signal handler may raise a TimeoutError here, when all was sent or nothing.
+            # A statement's signal handler may raise a TimeoutError here, before or after sending everything.
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise
             os._exit(EXIT_CHANNEL_LOST)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has come that was not received."""
+        """Whether there is nothing to receive."""
         return self.inbox.is_empty and not self._buffer.begun
 
     def wait(self) -> None:
-        """Returns when there is something to receive; an interrupt may end it without harm."""
-        # In turns, because a thread that waits for a `Noted` may read the message meanwhile.
+        """Wait until there is something to receive. An interrupt may end that safely."""
+        # In short turns, because a thread that waits for `Noted` may read the message meanwhile.
         while not self.inbox.has_messages and not self._waiting.poll(_WAIT_MS):
             pass
 
     def receive(self) -> ToWorker:
-        """The next message. Ends the process when the host closed its end or the socket was closed under us."""
+        """Return the next message. Ends the process if the host or a statement closed the socket."""
         return self.inbox.receive()
 
     def _bodies(self, seconds: float | None) -> Iterable[bytes]:

@@ -1,8 +1,8 @@
 """Messages as bytes and back: a 4-byte little-endian length, then msgpack.
 
 Nothing is ever pickled: the worker runs untrusted code, so what comes from it is decoded with types, and whatever does
-not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`; what a worker
-says is read by `runtime.worker_messages` alone.
+not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`; the host
+decodes messages of a worker in `control_channel.MessageReader` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The interpreter: one namespace with its nodes, the answer to each request, and the loop that serves them."""
+"""The interpreter: one namespace with its views, the answer to each request, and the loop that serves them.
+
+`Interpreter` owns the namespace, the board, the executor and the effects, and what a run reports. `Values` answers the
+requests about kept values; `keeping` is loaded with the first one. `serve` handles one request after another, until the
+transport ends it. Must not know how messages travel, nor how its process came to be. Started by `forking.child`. A
+little over 500 lines, because every request of the host is answered here.
+"""
 
 from __future__ import annotations
 
@@ -71,95 +77,6 @@ if TYPE_CHECKING:
     from .keeping.keeper import Keeper
     from .statements.executor import Output, Rerun
 
-
-# The requests about kept values: what they need of an interpreter beyond `keeping`, which is loaded with the first.
-#
-# Loading runs code of the statements', so it is over when Python is the worker's own again, and what it bound is no
-# change of the next statement's. Must not know pickles. Used by `interpreter`.
-
-
-class Values:
-    """The values of one namespace.
-
-    `keeper` makes what keeps them, when it is first needed. `let_go` ends what was left unreachable.
-    """
-
-    def __init__(
-        self,
-        keeper: Callable[[], Keeper],
-        watch: NamespaceWatch,
-        interrupts: Interrupts,
-        python: OwnPython,
-        let_go: Callable[[], None],
-    ) -> None:
-        self._make = keeper
-        self._made: Keeper | None = None
-        self._watch = watch
-        self._interrupts = interrupts
-        self._python = python
-        self._let_go = let_go
-
-    def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
-        """The reply to send."""
-        keeper = self._keeper()
-        match request:
-            case Preserve(large=large):
-                self._interrupts.install()
-                return keeper.preserve(large)
-            case Collect():
-                return keeper.collect()
-            case SetValues(groups=groups, delete=delete):
-                return ValuesSet(self._set(keeper, groups, delete))
-
-    def kept(self, execution_id: str) -> Kept:
-        """What an execution changed, as far as it is kept at once. An interrupt that comes late leaves the rest."""
-        self._interrupts.install()
-        groups, unkept, left = self._keeper().preserve_at_once()
-        return Kept(execution_id=execution_id, groups=groups, unkept=unkept, left=left)
-
-    def _keeper(self) -> Keeper:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
-        """Binds these names to what was kept of them and deletes those; the names that failed, with the reasons."""
-        return self._set(self._keeper(), groups, delete)
-
-    def take_place(self) -> None:
-        """This process has taken the worker's place."""
-        if self._made is not None:
-            self._made.leave_children()
-
-    def settle(self, anew: Iterable[str], values: Iterable[object]) -> None:
-        """A history has run again, with these values in the end: what has changed is kept already, but for `anew`."""
-        self._watch.changed(anew)
-        made = [value for value in tuple(values) if issubclass(type(value), type)]
-        if made:
-            self._keeper().made_again(made)
-
-    def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
-        self._interrupts.install()
-        try:
-            self._watch.before_setting(name for group in groups for name in group.names)
-            failures = keeper.put(groups, delete)
-            with suppress(BaseException), self._interrupts.armed():
-                self._watch.after()
-            with suppress(BaseException), self._interrupts.armed():
-                self._let_go()
-        finally:
-            self._python.take_over()
-        return failures
-
-
-# interpreter:
-# The interpreter: one namespace with its nodes, and the answer to every request that the host may make of it.
-#
-# Owns the namespace, the board, the executor and the effects, and what a run reports. Must not know whether it lives
-# in a process of its own or in a thread of the host's, nor how messages travel: `main` gives it a worker's
-# surroundings, `runtime.thread_connection` a thread's. Asked by `serving`. More than 300 lines, because each request
-# that the host may make is answered in this one place.
-
 Request = (
     Run
     | Tick
@@ -180,22 +97,22 @@ Request = (
 
 
 class Interpreter:
-    """What runs statements in `namespace`.
+    """Runs statements in `namespace`, and answers all other requests.
 
     Args:
-        transport: where effects are asked for.
-        count: exact tokens, as for `Board`.
+        transport: sends the requests for effects.
+        count: counts tokens exactly, as for `Board`.
         cwd: absolute directory that relative paths of views start from.
         directories: absolute roots of the workspace.
-        confined: whether views open nothing outside of these.
-        servers: names of MCP servers, by those of their modules.
+        confined: whether views open only files in these.
+        servers: names of MCP servers by the names of their modules.
         prepare: called before each statement.
-        flush: called after each statement, to write out what was buffered outside Python's own streams.
-        output: whether a statement of a replay has written anything.
-        python: what our own code runs on.
-        forks: whether the process is the statements' own, so that it may be forked to pickle values.
-        outliner: what outlines the contents of views.
-        domain: what statements may write by themselves, in a process that the kernel holds to it.
+        flush: called after each statement, to flush buffers of C code.
+        output: tells whether a statement of a replay has written anything.
+        python: restores the parts of Python that our own code uses.
+        forks: whether the process may be forked to pickle values.
+        outliner: makes outlines for views.
+        domain: the sandbox domain of this process.
     """
 
     def __init__(
@@ -241,7 +158,7 @@ class Interpreter:
             routes.lead(tree.targets())
         self._transport = transport
         self._said: list[str] = []
-        """Of a replay, what is about no statement."""
+        """Sentences about a replay that concern no statement."""
         self._names = InjectedNames(self._board, self._effects.ask, opening.open, namespace, servers)
         self._watch = NamespaceWatch(namespace, self._names.originals)
         self._executor = Executor(
@@ -252,9 +169,9 @@ class Interpreter:
         self._rerun: Rerun | None = None
 
     def answer(self, request: Request) -> FromWorker | None:
-        """The reply to send, None where none is due.
+        """Return the reply; None if the request has none.
 
-        What the statement did wrong is in it; raises only for our own failures.
+        Failures of a statement are part of the reply. Raises only if our own code fails.
         """
         match request:
             case Run() | Replay():
@@ -280,18 +197,18 @@ class Interpreter:
                 return self._settle(request)
 
     def take_place(self) -> None:
-        """This process has taken the worker's place: what the last one had under way is over."""
+        """Continue in a copy of the worker: pending work of the original does not apply here."""
         self._interrupts.install()
         self._interrupts.forget()
         self._files.take_place()
         self._values.take_place()
 
     def kept(self, execution_id: str) -> Kept:
-        """What follows the answer to a request that `keeps`."""
+        """Return the message that follows the reply to a request with `keeps`."""
         return self._values.kept(execution_id)
 
     def _take(self, known: Content | Known | Outlined | BuffersMoved) -> None:
-        """What a replay knows of the past; what moved in the user's editor."""
+        """Take facts for a replay, or changes in the editor."""
         match known:
             case BuffersMoved(paths=paths):
                 self._board.looks.forget_buffers(paths)
@@ -308,14 +225,14 @@ class Interpreter:
         if isinstance(request, Run):
             return self.ran(request, self.execute(request))
         if self._rerun is None:
-            # Late, as the keeper.
+            # Imported here, as the Keeper.
             from .statements.executor import Rerun
 
             self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
         return self._rerun.conduct(request)
 
     def execute(self, request: Run) -> Executed:
-        """Runs a statement, whatever comes of it."""
+        """Run a statement to its end."""
         self._prepare()
         self._names.begin()
         self._interrupts.install()
@@ -333,7 +250,7 @@ class Interpreter:
         )
         self._arm(request)
         try:
-            # What runs again is compared, and then forgotten.
+            # The result of a replay is compared and needs no traceback.
             result = self._executor.run(request.source, request.label, traced=request.recorded is None)
         finally:
             stops = self._disarm(request)
@@ -344,11 +261,11 @@ class Interpreter:
         return Executed(result, report, stops, noticed, self._rebound(request.execution_id))
 
     def _let_go(self) -> None:
-        """The namespace is another: ends the handles that are out of its reach."""
+        """End handles that the namespace does not reach any more."""
         self._board.let_go(self._watch.holding.unheld(self._board.made()))
 
     def _replay(self, revisions: tuple[Look, ...] | None) -> None:
-        """A step begins that runs again."""
+        """Begin a step of a replay."""
         self._say("between two steps something")
         self._board.looks.replay(revisions)
 
@@ -358,7 +275,7 @@ class Interpreter:
             self._said += [f"{who} {phrase}" for phrase in phrases]
 
     def _send_contents(self) -> None:
-        """Sends what nodes saw, ahead of the events that name it."""
+        """Send the contents that nodes saw, ahead of the events that name them."""
         for digest, data in self._board.looks.take_contents().items():
             self._transport.send(Content(digest, data))
 
@@ -372,9 +289,9 @@ class Interpreter:
             self._guard.begin_watch(self._notices.notice)
 
     def _disarm(self, request: Run) -> tuple[str, ...]:
-        """What a replay kept the statement from. Between the statements of a history the guard stays armed.
+        """End the guard of a statement, and return what it stopped. It stays armed between statements of a history.
 
-        In plan mode and in an edit it was kept from the same the first time.
+        A re-run in plan mode or of an edit reports nothing that it was also denied originally.
         """
         self._guard.end_watch()
         stops, turned_off = self._guard.ended()
@@ -388,7 +305,7 @@ class Interpreter:
         return (*self._effects.stops, *unseen)
 
     def ran(self, request: Run, executed: Executed) -> Ran:
-        """The record of a statement."""
+        """Build the record of a statement."""
         result, report, noticed = executed.result, executed.report, executed.noticed
         return Ran(
             execution_id=request.execution_id,
@@ -407,7 +324,7 @@ class Interpreter:
         )
 
     def _keeper(self) -> Keeper:
-        # Late, because the zygote waits for nothing that no statement needs yet; it loads this when it is ready.
+        # Imported here, so that the zygote can fork before it has loaded this.
         from .keeping.keeper import Keeper
 
         return Keeper(
@@ -421,7 +338,7 @@ class Interpreter:
         )
 
     def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
-        """Binds names to what was kept of them, as `SetValues` does."""
+        """Set names to their kept values, as `SetValues` does."""
         return self._values.put(groups, delete)
 
     def _rebound(self, execution_id: str) -> tuple[Event, ...]:
@@ -446,7 +363,7 @@ class Interpreter:
         )
 
     def _tick_again(self, request: Tick) -> Ticked:
-        """The tick of a history: nodes change as they did, and of what is on the log already nothing is told."""
+        """Repeat a tick of the history: nodes change as they did, without events, which are already on the log."""
         self._replay(request.revisions)
         if request.after_reading:
             self._board.read()
@@ -458,7 +375,7 @@ class Interpreter:
         self._say("between two steps something")
         if request.after_reading:
             self._board.read()
-        # Ahead of the looks, because what is collected now may have a finalizer that looks at a file.
+        # Before the looks, because a finalizer that runs now may look at a file.
         sentences = (*self._said, *self._guard.settle())
         self._board.looks.settle()
         self._board.outlines.settle()
@@ -483,11 +400,85 @@ class Interpreter:
         )
 
 
-# serving:
-# The loop of a worker: one request after the other, each with its reply, until the transport ends it.
-#
-# Owns what is said where a reply cannot be sent or our own code fails. Must not know what the requests mean. Used by
-# `main` and `runtime.thread_connection`.
+# --- kept values ------------------------------------------------------------------------------------------------------
+
+
+class Values:
+    """The kept values of one namespace.
+
+    Loading them runs user code. So afterwards Python's own functions are restored, and the loaded names do not count as
+    changes of the next statement. `keeper` makes the Keeper at its first use. `let_go` ends unreachable handles.
+    """
+
+    def __init__(
+        self,
+        keeper: Callable[[], Keeper],
+        watch: NamespaceWatch,
+        interrupts: Interrupts,
+        python: OwnPython,
+        let_go: Callable[[], None],
+    ) -> None:
+        self._make = keeper
+        self._made: Keeper | None = None
+        self._watch = watch
+        self._interrupts = interrupts
+        self._python = python
+        self._let_go = let_go
+
+    def answer(self, request: Preserve | Collect | SetValues) -> Pickled | ValuesSet:
+        """Return the reply."""
+        keeper = self._keeper()
+        match request:
+            case Preserve(large=large):
+                self._interrupts.install()
+                return keeper.preserve(large)
+            case Collect():
+                return keeper.collect()
+            case SetValues(groups=groups, delete=delete):
+                return ValuesSet(self._set(keeper, groups, delete))
+
+    def kept(self, execution_id: str) -> Kept:
+        """Pickle the small changed values of an execution. A late interrupt leaves the rest for `Preserve`."""
+        self._interrupts.install()
+        groups, unkept, left = self._keeper().preserve_at_once()
+        return Kept(execution_id=execution_id, groups=groups, unkept=unkept, left=left)
+
+    def _keeper(self) -> Keeper:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        """Set and delete names; return the failed names with their reasons."""
+        return self._set(self._keeper(), groups, delete)
+
+    def take_place(self) -> None:
+        """Continue in a copy of the worker: its children belong to the original."""
+        if self._made is not None:
+            self._made.leave_children()
+
+    def settle(self, anew: Iterable[str], values: Iterable[object]) -> None:
+        """End a replay with these values. All changes are already kept, apart from the names in `anew`."""
+        self._watch.changed(anew)
+        made = [value for value in tuple(values) if issubclass(type(value), type)]
+        if made:
+            self._keeper().made_again(made)
+
+    def _set(self, keeper: Keeper, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]:
+        self._interrupts.install()
+        try:
+            self._watch.before_setting(name for group in groups for name in group.names)
+            failures = keeper.put(groups, delete)
+            with suppress(BaseException), self._interrupts.armed():
+                self._watch.after()
+            with suppress(BaseException), self._interrupts.armed():
+                self._let_go()
+        finally:
+            self._python.take_over()
+        return failures
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
 
 
 def serve(
@@ -497,15 +488,14 @@ def serve(
     snapshot: Callable[[], Started | None],
     layers: tuple[Layer, ...] = (),
 ) -> NoReturn:
-    """Says Started and answers one request after the other; ended from within `transport.receive`.
+    """Send Started and answer one request after another; `transport.receive` ends the loop.
 
-    `layers` hold the process to its domain. What `snapshot` returns is for the host of another process, which
-    has been copied from this one.
+    `layers` are the active sandbox layers. A message of `snapshot` comes from a copy of this process, for the host.
     """
     transport.send(Started(layers))
     while True:
         request = transport.receive()
-        # An answer here is one to a question whose wait was interrupted, and the last is about a replay that is over.
+        # Late answers to interrupted questions, and a late `OutputTaken` of a replay that is over.
         if isinstance(request, Snapshot):
             if (started := snapshot()) is not None:
                 transport.send(started)
@@ -520,7 +510,7 @@ def _kept(execution_id: str, kept: Callable[[str], Kept]) -> Kept:
     try:
         return kept(execution_id)
     except Exception:
-        return Kept(execution_id=execution_id, left=True)  # so that the host asks, and is told what failed
+        return Kept(execution_id=execution_id, left=True)  # then the host requests them, and learns of the failure
 
 
 def _reply(transport: Transport, request: Request, answer: Callable[[Request], FromWorker | None]) -> None:
@@ -537,7 +527,7 @@ def _reply(transport: Transport, request: Request, answer: Callable[[Request], F
 
 
 def _without_record(ran: Ran, error: FrameTooLargeError) -> Ran:
-    """A run whose record is too long to be sent; what its nodes saw stays, because a rebuild could not know it."""
+    """Replace a record that is too long to be sent. What its nodes saw stays, because a rebuild needs it."""
     lost = ExceptionInfo(type="RecordError", message=f"the statement's record was lost: {_reason(error)}")
     events = events_of(ran.events, RevisionAdopted, ContentsAdopted)
     return Ran(execution_id=ran.execution_id, status="error", exception=lost, events=events)

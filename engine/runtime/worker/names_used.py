@@ -1,4 +1,14 @@
-"""Which names a statement uses or may change, from its source and from what it can reach."""
+"""Names that a statement uses or may change, from its source and from the functions that it can reach.
+
+`uses_in` finds names that a statement does more with than read. Only those may change in a way that cannot be compared.
+Reading is: to show a value, to take an attribute or item, to compare or compute with it, or to pass it to a builtin of
+the lists below. A plain name for a value is used where that name is used. Everything else is use: a method call, an
+argument, an assignment to a part, and the code of functions and classes in the statement. Iterating is reading unless
+the value is an iterator or a file.
+
+`reachable` finds all names that a statement may touch: those in its source, and those that its functions use in turn.
+Works on syntax trees and code objects alone. Must not know what the names are for. Used by `namespace`.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +21,37 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-# Which names a statement uses otherwise than to read from them: only so may it change what nobody can compare.
-#
-# Reading is: to show a value, to take an attribute or an item of it, to compare or compute with it, and to give it to
-# one of the builtins below. What a plain name is bound to is used where that name is used. Everything else is use: a
-# method call, an argument, an assignment to a part, and whatever a function or class in the statement does. To go
-# through a value is reading unless it is an iterator, or a file. Works on the syntax tree alone; which functions of
-# the user's a statement runs, `touched` finds. Used by `namespace`.
-
 _READERS: Final = frozenset((
     "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",
     "issubclass", "len", "print", "repr", "round", "str", "type",
 ))  # fmt: skip
-"""Builtins that change none of their arguments, and return nothing of which a part is theirs."""
+"""Builtins that change no argument, and whose result shares nothing with the arguments."""
 _COUNTERS: Final = frozenset(("all", "any", "bytes", "sum"))
-"""The same, but they go through an argument."""
+"""The same, but they iterate over an argument."""
 _TAKERS: Final = frozenset((
     "dict", "enumerate", "frozenset", "list", "max", "min", "reversed", "set", "sorted", "tuple", "zip",
 ))  # fmt: skip
-"""Builtins that go through their arguments, and return what is in them."""
+"""Builtins that iterate over arguments, and whose result has their items."""
 _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "locals", "setattr", "vars"))
-"""Builtins that reach values by texts."""
-
-
+"""Builtins that reach values by their names as text."""
 _LOOKED_UP: Final = _READERS | _COUNTERS | _TAKERS
+_LONGEST_CODE: Final = 4096
+"""Characters of a text that is searched for names."""
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+
+
+def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
+    """How the statements use the names in them: all that they bind, delete or take the value of.
+
+    A builtin of the names above that is in `replaced` is any function.
+    """
+    if names & _BY_NAME:
+        return Uses(names, frozenset(), frozenset(), names)
+    reading = _Reading(replaced)
+    reading.all(statements)
+    changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
+    stored = reading.closed(reading.stored) - changed
+    return Uses(changed, stored, names - changed - stored, consumed)
 
 
 class Uses(Struct, frozen=True):
@@ -73,20 +90,6 @@ class LateUses:
         if self._found is None:
             self._found = uses_in(self._statements, self._names, self._replaced)
         return self._found
-
-
-def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
-    """How the statements use the names in them: all that they bind, delete or take the value of.
-
-    A builtin of the names above that is in `replaced` is any function.
-    """
-    if names & _BY_NAME:
-        return Uses(names, frozenset(), frozenset(), names)
-    reading = _Reading(replaced)
-    reading.all(statements)
-    changed, consumed = reading.closed(reading.used), reading.closed(reading.consumed)
-    stored = reading.closed(reading.stored) - changed
-    return Uses(changed, stored, names - changed - stored, consumed)
 
 
 class _Reading:
@@ -240,14 +243,6 @@ class _Reading:
         return self._of([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
 
 
-def _searches(operator: ast.cmpop) -> bool:
-    return isinstance(operator, (ast.In, ast.NotIn))
-
-
-def _expressions(node: ast.expr) -> list[ast.expr]:
-    return [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-
-
 _STATEMENTS: Final[dict[type[ast.stmt], Callable[[_Reading, Any], object]]] = {
     ast.Expr: _Reading.of_value,
     ast.Assign: _Reading.assign,
@@ -279,28 +274,31 @@ _EXPRESSIONS: Final[dict[type[ast.expr], Callable[[_Reading, Any], set[str]]]] =
 }
 
 
-# touched:
-# Which names of a namespace a statement may touch: those in its source, and those its functions use in turn.
-#
-# Works on the syntax tree and on code objects; what code a value holds, `contents` has found. Must not know what is
-# done with the names. Used by `namespace`.
-
-_LONGEST_CODE: Final = 4096
-"""Characters of a text that is searched for names."""
-_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+def _searches(operator: ast.cmpop) -> bool:
+    return isinstance(operator, (ast.In, ast.NotIn))
 
 
-class TreeNames(Struct, frozen=True):
-    """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
+def _expressions(node: ast.expr) -> list[ast.expr]:
+    return [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
 
-    `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as
-    `x += y` may. `quoted` are words in its shorter texts, which may be for `globals()`, `getattr` or `exec`.
+
+# --- names that a statement may reach ---------------------------------------------------------------------------------
+
+
+def reachable(names: Iterable[str], uses: Callable[[str], Iterable[str]], namespace: Container[object]) -> set[str]:
+    """`names` that are bound, and whatever bound names the user's code behind them uses.
+
+    Args:
+        uses: the global names that code in the value of a name uses.
     """
-
-    used: frozenset[str]
-    bound: frozenset[str]
-    loaded: frozenset[str]
-    quoted: frozenset[str]
+    found: set[str] = set()
+    waiting = [name for name in names if name in namespace]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [used for used in uses(name) if used not in found and used in namespace]
+    return found
 
 
 def names_in(tree: ast.AST) -> TreeNames:
@@ -319,6 +317,19 @@ def names_in(tree: ast.AST) -> TreeNames:
     return TreeNames(frozenset(bound | loaded), frozenset(bound), frozenset(loaded), frozenset(quoted))
 
 
+class TreeNames(Struct, frozen=True):
+    """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
+
+    `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as
+    `x += y` may. `quoted` are words in its shorter texts, which may be for `globals()`, `getattr` or `exec`.
+    """
+
+    used: frozenset[str]
+    bound: frozenset[str]
+    loaded: frozenset[str]
+    quoted: frozenset[str]
+
+
 @lru_cache(maxsize=4096)
 def names_of_code(code: CodeType) -> frozenset[str]:
     """Names that code and what is defined in it use: globals, attributes, and modules to import."""
@@ -327,19 +338,3 @@ def names_of_code(code: CodeType) -> frozenset[str]:
         if isinstance(constant, CodeType):
             found |= names_of_code(constant)
     return frozenset(found)
-
-
-def reachable(names: Iterable[str], uses: Callable[[str], Iterable[str]], namespace: Container[object]) -> set[str]:
-    """`names` that are bound, and whatever bound names the user's code behind them uses.
-
-    Args:
-        uses: the global names that code in the value of a name uses.
-    """
-    found: set[str] = set()
-    waiting = [name for name in names if name in namespace]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [used for used in uses(name) if used not in found and used in namespace]
-    return found

@@ -1,10 +1,8 @@
 """The messages between host, zygote and worker, as tagged structures; `framing` turns them into bytes.
 
-Owns every message of the six directions. Must not know who sends or receives them. What the host reads of a worker is
-redacted field by field, so each field says by its type what it is: a `str` is text, and `Exact`, `ExactData`, literals
-and bytes stay as they are. Used by `zygote`, `main` and
-`program` on one side and by `environment` on the other. One file in spite of its length, because whoever
-reads one side of a conversation needs the other.
+The host redacts messages of a worker field by field, so the type of a field says what it is: a `str` is text and is
+redacted; `Exact`, `ExactData`, literals and bytes are not. Must not know who sends or receives a message. Almost 600
+lines, because a reader of one side of a conversation needs the other.
 """
 
 from __future__ import annotations
@@ -42,10 +40,11 @@ class Fork(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The other first message on a control channel: start the keeper of a program. Sizes in bytes.
+    """Another first message on a control channel: start the keeper of a program. Sizes in bytes.
 
-    With a `directory`, a device and an inode, `cwd` has to lead there without links. Where `stdin` is None it is a
-    descriptor that came with those of the keeper. In a `domain` nothing is started unless it holds (`domain.is_held`).
+    With a `directory`, a device and an inode, `cwd` must lead there without links. If `stdin` is None, its descriptor
+    was sent with those of the keeper. With a `domain` the program starts only if its layers are active
+    (`domain.is_held`).
     """
 
     argv: tuple[bytes, ...]
@@ -61,7 +60,7 @@ class Execute(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Send SIGINT to the worker, or to the keeper, which has its program end then."""
+    """Send SIGINT to the worker, or to the keeper, which then ends its program."""
 
 
 class Kill(msgspec.Struct, frozen=True, tag=True):
@@ -69,15 +68,19 @@ class Kill(msgspec.Struct, frozen=True, tag=True):
 
 
 class Watch(msgspec.Struct, frozen=True, tag=True):
-    """While it is on, the memory and the number of the process and all its descendants are bounded, because a statement
-    or a program runs; then those of what that has left."""
+    """Limit memory and number of the process and its descendants, while a statement or program runs.
+
+    When it is off, the descendants that were left behind are watched, less often.
+    """
 
     on: bool
 
 
 class Adopt(msgspec.Struct, frozen=True, tag=True):
-    """The third first message on a control channel: a copy of a worker says on the socket that came with it that it is
-    there, and then counts as if it had been forked, in that domain. One that `pauses` starts nothing. Size in bytes."""
+    """Another first message on a control channel: expect a copy of a worker, which reports on the socket sent with it.
+
+    Then it is treated like a forked process in that domain. One that `pauses` starts nothing. Size in bytes.
+    """
 
     data_bytes: int
     domain: Domain | None = None
@@ -94,7 +97,7 @@ class Forked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True, tag=True):
-    """SIGINT was sent: whatever the host writes to the process from now on arrives after it."""
+    """SIGINT was sent: messages that the host sends from now on arrive after it."""
 
 
 class Died(msgspec.Struct, frozen=True, tag=True):
@@ -110,13 +113,13 @@ FromZygote = Forked | Interrupted | Died
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):
-    """The program ended, and all that it had started was ended. `wait_status` as from `waitpid`."""
+    """The program and its descendants have ended. `wait_status` as from `waitpid`."""
 
     wait_status: int
 
 
 class NotStarted(msgspec.Struct, frozen=True, tag=True):
-    """The program could not be started: the number of the system's error, its words, and what it is about."""
+    """The program could not start: the number and message of the system's error, and its subject."""
 
     number: int
     reason: str
@@ -129,9 +132,9 @@ FromKeeper = Finished | NotStarted
 
 
 class Paused(msgspec.Struct, frozen=True, tag=True):
-    """The copy is there, and the worker was kept from its work for so many seconds.
+    """The copy exists, and the worker was blocked for so many seconds.
 
-    `shared`: phrases on what it has in common with others, or lacks.
+    `shared`: phrases on what it shares with others or lacks.
     """
 
     seconds: float
@@ -139,7 +142,7 @@ class Paused(msgspec.Struct, frozen=True, tag=True):
 
 
 class NotTaken(msgspec.Struct, frozen=True, tag=True):
-    """There is no copy, and why, in a phrase that says what there is."""
+    """There is no copy, because of a reason in a phrase."""
 
     reason: str
 

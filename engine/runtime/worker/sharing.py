@@ -1,4 +1,13 @@
-"""What is known of names from one statement to the next: shared objects, differences, and short texts of values."""
+"""Facts about names from one statement to the next: contents, shared objects, differences, and short texts.
+
+`Known` describes a name's value after a statement, and `Found` a difference. Names share mutable objects if the ids of
+their values' parts overlap. A view, or a function or class that the namespace binds, has its own name and connects no
+others. A class that is not bound any more is kept with each of its instances and connects them.
+
+Short texts are limited in time and size for any value. They call `repr` of user objects, so callers run them under the
+interrupt flag and time limit; an exception becomes part of the text. Must not know how values are kept. Used by
+`namespace`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +29,6 @@ from .contents import Allowance, Contents, behind, contents_again, contents_of, 
 from .keeping.naming import BoundNames, is_named
 from .names_used import Uses
 
-# Values in a few characters, for namespace diffs: bounded in time and size whatever the value is.
-#
-# Calls `repr` of user objects, so callers run it under the statement's interrupt flag and time limit; what raises
-# there becomes part of the summary. Must not know about names. Used by `namespace`.
-
 REPR_LIMIT: Final = 80
 """Characters of a short repr."""
 _ITEMS: Final = 6
@@ -34,61 +38,11 @@ _INTEGER_BITS: Final = 256
 _WHOLE: Final = 1_000
 """Elements of a buffer or another container whose own repr is asked for; it would be made whole, only to be cut."""
 _ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
-
 ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
 """Immutable types whose equality is that of their content."""
 FIXED: Final = frozenset((*ATOMS, BuiltinFunctionType, ModuleType))
 """Types whose values a statement does not mutate in place."""
-
-
-def describe(value: object) -> TypeInfo:
-    """Type name, repr without addresses, and size: elements of a container, bytes of an array or buffer."""
-    return TypeInfo(type_name=type(value).__name__, short_repr=short_repr(value), size=_size(value))
-
-
-def _size(value: object) -> int | None:
-    if type(value) in (str, bytes, bytearray, list, tuple, dict, set, frozenset):
-        return len(cast("list[object]", value))
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and type(value) is getattr(numpy, "ndarray", None):
-        return int(cast(Any, value).nbytes)
-    return None
-
-
-def short_repr(value: object) -> str:
-    """At most `REPR_LIMIT` characters; a failing repr says so."""
-    try:
-        text = _bounded(value, _DEPTH)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return cut_line(valid_text(_ADDRESS.sub(f"at 0x{ELLIPSIS}", text)), REPR_LIMIT)
-
-
-def _bounded(value: object, depth: int) -> str:
-    kind = type(value)
-    # Not by `isinstance`, which asks the object for its class.
-    if NodeBase in kind.__mro__:
-        return _node(cast(NodeBase, value))
-    if kind is str or kind is bytes:
-        text = cast(str, value)
-        return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
-    if kind is int and cast(int, value).bit_length() > _INTEGER_BITS:
-        return f"<int of {cast(int, value).bit_length()} bits>"
-    if kind in _BRACKETS:
-        return _container(cast("Iterable[object]", value), kind, depth)
-    if kind is dict:
-        return _mapping(cast("dict[object, object]", value), depth)
-    if (kind.__module__, kind.__name__) in _ENDLESS and len(cast("list[object]", value)) > _WHOLE:
-        return f"<{kind.__name__} of {len(cast('list[object]', value))} elements>"
-    shape = getattr(value, "shape", None) if kind.__module__ not in ("builtins", "__main__") else None
-    return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else repr(value)
-
-
 _BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
-
-
 _ENDLESS: Final = frozenset((
     ("builtins", "bytearray"), ("builtins", "dict_keys"), ("builtins", "dict_values"), ("builtins", "dict_items"),
     ("array", "array"), ("collections", "deque"), ("collections", "Counter"), ("collections", "OrderedDict"),
@@ -96,38 +50,13 @@ _ENDLESS: Final = frozenset((
     ("collections", "UserList"), ("collections", "UserString"), ("builtins", "mappingproxy"),
 ))  # fmt: skip
 """Module and name, because most of them are not imported: types whose repr is as long as what they hold."""
-
-
-def _node(node: NodeBase) -> str:
-    """What of its state can change. The content shown is the beginning of its digest."""
-    shown = str(node.GetDigest().get("revision", ""))[:8]
-    title = cut_line(node.title, _TITLE)
-    return f"<{node.obj_type} {title} {node.mode} lod={node.lod} tokens={node.tokens!r} {shown}".rstrip() + ">"
-
-
-def _container(value: Iterable[object], kind: type, depth: int) -> str:
-    first, last = _BRACKETS[kind]
-    if not depth:
-        return f"{first}{ELLIPSIS}{last}"
-    items = [_bounded(item, depth - 1) for item in islice(value, _ITEMS)]
-    count = len(cast("list[object]", value))
-    if kind is set and not count:
-        return "set()"
-    inner = ", ".join((*items, ELLIPSIS) if count > _ITEMS else items) + ("," if kind is tuple and count == 1 else "")
-    return f"frozenset({first}{inner}{last})" if kind is frozenset else f"{first}{inner}{last}"
-
-
-def _mapping(value: dict[object, object], depth: int) -> str:
-    if not depth:
-        return f"{{{ELLIPSIS}}}"
-    items = [f"{_bounded(k, depth - 1)}: {_bounded(v, depth - 1)}" for k, v in islice(value.items(), _ITEMS)]
-    return "{" + ", ".join((*items, ELLIPSIS) if len(value) > _ITEMS else items) + "}"
-
-
-# known:
-# What is known of a name from one statement to the next, and the difference as it is found. Used by `namespace`.
-#
-# `Known` is a Struct though it holds a live object, because every statement makes some, as `contents.found` says.
+INTERRUPTED: Final = "its examination was interrupted"
+ALLOWANCE: Final = 200_000
+"""Objects walked for one statement at most: about half a second."""
+_REACHED: Final = 1_000_000
+"""Objects looked at to find out what a large value shares."""
+_FEW: Final = 16
+"""Names whose groups are found by looking at all names for each; the table of their parts costs more than that."""
 
 
 class Known(Struct, frozen=True):
@@ -160,11 +89,6 @@ class Known(Struct, frozen=True):
             return True
         # To read from an object of the user's may run any code of its class.
         return type(self.reference) in contents.classes
-
-
-INTERRUPTED: Final = "its examination was interrupted"
-ALLOWANCE: Final = 200_000
-"""Objects walked for one statement at most: about half a second."""
 
 
 class Found:
@@ -255,23 +179,53 @@ def change_of(before: Known, after: Known, mutated: bool) -> ChangeInfo:
     )
 
 
-# sharing:
-# Which names share mutable objects: found by comparing the ids of the parts of their values.
-#
-# What is kept under a name of its own, a node or a function or class that the namespace binds, joins nobody who holds
-# it. A class that is bound nowhere any more is kept with each of its instances, and joins them. Must not know how
-# values are kept. Used by `namespace`.
-
-_REACHED: Final = 1_000_000
-"""Objects looked at to find out what a large value shares."""
-
-_FEW: Final = 16
-"""Names whose groups are found by looking at all names for each; the table of their parts costs more than that."""
+# --- shared objects ---------------------------------------------------------------------------------------------------
 
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
     """Names of which some part is one of `parts`. The loop over all names runs in C."""
     return list(compress(shares, map(not_, map(parts.isdisjoint, shares.values()))))
+
+
+class Neighbours:
+    """Which names may share parts with a value too large to be walked whole.
+
+    Whatever became a part of it, or was taken from it, did so in a statement that touched both names, or the large one
+    and another that is a neighbour already. So who was never touched together with it shares nothing with it.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}
+        self._together: set[str] = set()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """These names are touched by one statement."""
+        self._together = set(names)
+        for large, near in self._of.items():
+            if large in self._together or not near.isdisjoint(self._together):
+                near.update(self._together)
+
+    def note(self, name: str, *, cut: bool) -> None:
+        """Whether the value of the name is too large now."""
+        if cut and name not in self._of:
+            self._of[name] = set(self._together)
+        elif not cut and self._of:
+            self._of.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        self._of.pop(name, None)
+
+    def of(self, name: str) -> set[str]:
+        return self._of.get(name, set())
+
+    def around(self, names: set[str]) -> set[str]:
+        """Large values near to `names`, and what is near to those of them that are large."""
+        found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
+        return found.union(*(self._of[name] for name in names & self._of.keys()))
+
+    def around_any(self, names: Collection[str]) -> list[str]:
+        """Large values that are among `names`, or near to one of them."""
+        return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]
 
 
 def groups_of(names: Iterable[str], shares: Mapping[str, frozenset[int]]) -> tuple[tuple[str, ...], ...]:
@@ -317,47 +271,6 @@ def _indexed(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]],
         for part in parts:
             holders.setdefault(part, []).append(name)
     return lambda parts: (name for part in parts for name in holders.pop(part, ()))
-
-
-class Neighbours:
-    """Which names may share parts with a value too large to be walked whole.
-
-    Whatever became a part of it, or was taken from it, did so in a statement that touched both names, or the large one
-    and another that is a neighbour already. So who was never touched together with it shares nothing with it.
-    """
-
-    def __init__(self) -> None:
-        self._of: dict[str, set[str]] = {}
-        self._together: set[str] = set()
-
-    def begin(self, names: Iterable[str]) -> None:
-        """These names are touched by one statement."""
-        self._together = set(names)
-        for large, near in self._of.items():
-            if large in self._together or not near.isdisjoint(self._together):
-                near.update(self._together)
-
-    def note(self, name: str, *, cut: bool) -> None:
-        """Whether the value of the name is too large now."""
-        if cut and name not in self._of:
-            self._of[name] = set(self._together)
-        elif not cut and self._of:
-            self._of.pop(name, None)
-
-    def forget(self, name: str) -> None:
-        self._of.pop(name, None)
-
-    def of(self, name: str) -> set[str]:
-        return self._of.get(name, set())
-
-    def around(self, names: set[str]) -> set[str]:
-        """Large values near to `names`, and what is near to those of them that are large."""
-        found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
-        return found.union(*(self._of[name] for name in names & self._of.keys()))
-
-    def around_any(self, names: Collection[str]) -> list[str]:
-        """Large values that are among `names`, or near to one of them."""
-        return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]
 
 
 def kept_groups(
@@ -413,3 +326,77 @@ def _kept_parts(known: Known, apart: Callable[[object], bool]) -> frozenset[int]
     if known.contents.named or not all(map(apart, known.contents.classes)):
         return parts_of(known.reference, apart)
     return known.contents.parts
+
+
+# --- short texts of values --------------------------------------------------------------------------------------------
+
+
+def describe(value: object) -> TypeInfo:
+    """Type name, repr without addresses, and size: elements of a container, bytes of an array or buffer."""
+    return TypeInfo(type_name=type(value).__name__, short_repr=short_repr(value), size=_size(value))
+
+
+def _size(value: object) -> int | None:
+    if type(value) in (str, bytes, bytearray, list, tuple, dict, set, frozenset):
+        return len(cast("list[object]", value))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is getattr(numpy, "ndarray", None):
+        return int(cast(Any, value).nbytes)
+    return None
+
+
+def short_repr(value: object) -> str:
+    """At most `REPR_LIMIT` characters; a failing repr says so."""
+    try:
+        text = _bounded(value, _DEPTH)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return cut_line(valid_text(_ADDRESS.sub(f"at 0x{ELLIPSIS}", text)), REPR_LIMIT)
+
+
+def _bounded(value: object, depth: int) -> str:
+    kind = type(value)
+    # Not by `isinstance`, which asks the object for its class.
+    if NodeBase in kind.__mro__:
+        return _node(cast(NodeBase, value))
+    if kind is str or kind is bytes:
+        text = cast(str, value)
+        return repr(text[:REPR_LIMIT]) + (ELLIPSIS if len(text) > REPR_LIMIT else "")
+    if kind is int and cast(int, value).bit_length() > _INTEGER_BITS:
+        return f"<int of {cast(int, value).bit_length()} bits>"
+    if kind in _BRACKETS:
+        return _container(cast("Iterable[object]", value), kind, depth)
+    if kind is dict:
+        return _mapping(cast("dict[object, object]", value), depth)
+    if (kind.__module__, kind.__name__) in _ENDLESS and len(cast("list[object]", value)) > _WHOLE:
+        return f"<{kind.__name__} of {len(cast('list[object]', value))} elements>"
+    shape = getattr(value, "shape", None) if kind.__module__ not in ("builtins", "__main__") else None
+    return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else repr(value)
+
+
+def _node(node: NodeBase) -> str:
+    """What of its state can change. The content shown is the beginning of its digest."""
+    shown = str(node.GetDigest().get("revision", ""))[:8]
+    title = cut_line(node.title, _TITLE)
+    return f"<{node.obj_type} {title} {node.mode} lod={node.lod} tokens={node.tokens!r} {shown}".rstrip() + ">"
+
+
+def _container(value: Iterable[object], kind: type, depth: int) -> str:
+    first, last = _BRACKETS[kind]
+    if not depth:
+        return f"{first}{ELLIPSIS}{last}"
+    items = [_bounded(item, depth - 1) for item in islice(value, _ITEMS)]
+    count = len(cast("list[object]", value))
+    if kind is set and not count:
+        return "set()"
+    inner = ", ".join((*items, ELLIPSIS) if count > _ITEMS else items) + ("," if kind is tuple and count == 1 else "")
+    return f"frozenset({first}{inner}{last})" if kind is frozenset else f"{first}{inner}{last}"
+
+
+def _mapping(value: dict[object, object], depth: int) -> str:
+    if not depth:
+        return f"{{{ELLIPSIS}}}"
+    items = [f"{_bounded(k, depth - 1)}: {_bounded(v, depth - 1)}" for k, v in islice(value.items(), _ITEMS)]
+    return "{" + ", ".join((*items, ELLIPSIS) if len(value) > _ITEMS else items) + "}"

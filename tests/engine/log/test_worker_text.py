@@ -43,7 +43,7 @@ def imported(tree: ast.Module, module: str) -> set[str]:
 PLANTED: Final = {
     "acp_adapter.v1.planted": "engine.runtime.worker.framing",
     "mcp_tools.tools.planted": "engine.runtime.control_channel",
-    "mcp_tools.planted": "engine.runtime.worker_connection",
+    "mcp_tools.planted": "engine.runtime.connection",
     "engine.cli.planted": "engine.runtime.worker.protocol",
     "engine.cli.terminal.planted": "engine.runtime.connection",
     "engine.cli.transfer.planted": "engine.runtime.connection",

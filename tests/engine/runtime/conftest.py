@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.runtime.environment import Environment
-from engine.runtime.in_process import InProcessEnvironment
 from engine.runtime.worker_environment import WorkerEnvironment
 from tests.support.environments import Bench, opened
+from tests.support.in_process import InProcessEnvironment
 from tests.support.workers import shared_zygote
 
 KINDS: dict[str, Callable[[], Environment]] = {

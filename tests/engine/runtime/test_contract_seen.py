@@ -17,7 +17,6 @@ from engine.log.events.nodes import FileChanged, RevisionAdopted
 from engine.log.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
 from engine.log.statements import STEP_CONTENT_BYTES, RunOutcome, TickOutcome
 from engine.runtime.environment import Environment
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.environments import (
     Bench,
     kept,
@@ -25,6 +24,7 @@ from tests.support.environments import (
     past,
     restore,
 )
+from tests.support.in_process import InProcessEnvironment
 
 pytestmark = pytest.mark.anyio
 AnyBench = Bench[Environment]

@@ -1,4 +1,4 @@
-"""What an in-process environment owes the process that it shares: its streams, its threads, its files, its settings."""
+"""The environment in a thread leaves the test process as it was."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from engine.log.statements import EffectAnswer, EffectRequest, RunOutcome
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.environments import PATIENCE, Bench, opened, past, restore, until
+from tests.support.in_process import STDERR, STDOUT, InProcessEnvironment, OutputPipe
 
 pytestmark = pytest.mark.anyio
 
@@ -187,7 +187,7 @@ TRACED = """
 import sys
 from pathlib import Path
 import anyio
-from engine.runtime.in_process import InProcessEnvironment
+from tests.support.in_process import InProcessEnvironment
 from tests.support.environments import opened
 
 WAITING = "import time; time.sleep(600)"
@@ -215,3 +215,54 @@ async def test_a_host_can_be_traced_after_a_statement_was(tmp_path: Path, ending
     with anyio.fail_after(PATIENCE):
         done = await anyio.run_process([sys.executable, "-c", TRACED, str(tmp_path), ending], check=False)
     assert done.stdout == b"traced\n", done.stderr
+
+
+PIECE = b"x" * 40_000
+
+
+def writing(pipe: OutputPipe) -> threading.Thread:
+    """Writes ten pieces, which is more than the pipe takes."""
+
+    def write() -> None:
+        for _ in range(10):
+            pipe.write(STDOUT, PIECE)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_what_is_written_is_taken_once_in_order_with_its_stream_and_one_wake() -> None:
+    woken: list[bool] = []
+    pipe = OutputPipe(lambda: woken.append(True))
+    pipe.write(STDOUT, b"a")
+    pipe.write(STDERR, b"b")
+    assert pipe.take() == [(STDOUT, b"a"), (STDERR, b"b")]
+    assert pipe.take() == []
+    assert woken == [True]
+    pipe.write(STDOUT, b"c")
+    assert woken == [True, True]
+
+
+def test_a_writer_waits_until_the_host_has_taken_what_is_on_its_way() -> None:
+    pipe = OutputPipe(lambda: None)
+    writer = writing(pipe)
+    taken = 0
+    while taken < 10 * len(PIECE):
+        pieces = pipe.take()
+        assert sum(len(data) for _, data in pieces) <= 2 * len(PIECE)
+        taken += sum(len(data) for _, data in pieces)
+        writer.join(0.001)
+    writer.join(PATIENCE)
+    assert not writer.is_alive()
+
+
+def test_a_closed_pipe_lets_a_waiting_writer_go_and_keeps_nothing_of_later_ones() -> None:
+    pipe = OutputPipe(lambda: None)
+    writer = writing(pipe)
+    pipe.close()
+    writer.join(PATIENCE)
+    assert not writer.is_alive()
+    pipe.take()
+    pipe.write(STDOUT, b"late")
+    assert pipe.take() == []

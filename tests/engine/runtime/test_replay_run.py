@@ -14,12 +14,12 @@ from engine.log.redaction import NO_SECRETS
 from engine.runtime.connection import Capture, Connection
 from engine.runtime.control_channel import Death, MessageReader
 from engine.runtime.environment import EnvironmentSpec, Limits
-from engine.runtime.in_process import ThreadConnection
 from engine.runtime.rebuild import Rebuild
 from engine.runtime.replay_run import Prepared, ReplayRun
 from engine.runtime.worker.framing import frame
 from engine.runtime.worker.protocol import Began, BroughtBack, CleanedUp, Ran, Replayed, Started, ToWorker
 from tests.support.environments import PATIENCE, contents, ended_otherwise, past
+from tests.support.in_process import ThreadConnection
 
 pytestmark = pytest.mark.anyio
 

@@ -14,11 +14,11 @@ from engine.core.toolbox import TOOLS
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.runtime.in_process import InProcessEnvironment
 from engine.session.acts import Acts, Desk
 from engine.session.editor_files import SessionBuffers
 from engine.session.questions import SHOWN_CHARS, Questions
 from engine.session.tools import Seen, Workspace
+from tests.support.in_process import InProcessEnvironment
 from tests.support.session_parts import session_parts
 
 pytestmark = pytest.mark.anyio

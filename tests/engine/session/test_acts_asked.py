@@ -19,12 +19,12 @@ from engine.log.events.session import ConfigChanged, PermissionAnswered, Permiss
 from engine.log.file_history import artifacts_of
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.runtime.in_process import InProcessEnvironment
 from engine.session import acts as module
 from engine.session.acts import Acts, Desk
 from engine.session.editor_files import SessionBuffers
 from engine.session.questions import Questions
 from engine.session.tools import Seen, Workspace
+from tests.support.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.session_parts import session_parts
 

@@ -13,13 +13,12 @@ from engine.core.clock import SystemClock
 from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import FileSubject, TreeSubject
 from engine.log.store.memory import MemoryStore
-from engine.runtime.factory import workers
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import CountingEntropy
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
-from tests.support.workers import shared_zygote
+from tests.support.workers import new_worker
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +41,7 @@ def in_process() -> Environment:
 
 @pytest.fixture(params=["a thread", pytest.param("a process", marks=pytest.mark.slow)])
 def environments(request: pytest.FixtureRequest) -> Callable[[], Environment]:
-    return in_process if request.param == "a thread" else workers(shared_zygote())
+    return in_process if request.param == "a thread" else new_worker
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -19,9 +19,9 @@ from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolRes
 from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWritten
 from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import CountingEntropy
 from tests.support.hollow import HollowEnvironment, Moment
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of

@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from engine import Host, Settings
-from engine.runtime.in_process import InProcessEnvironment
 from engine.session.session import Session
+from tests.support.in_process import InProcessEnvironment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BEFORE: Final = 150

@@ -13,8 +13,8 @@ from engine.core.ids import SessionId
 from engine.files.revision import LARGEST, digest_of
 from engine.log.events.nodes import RevisionAdopted
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio

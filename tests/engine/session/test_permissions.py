@@ -11,7 +11,7 @@ from engine import PermissionAnswer
 from engine.core.execution import TextChange
 from engine.log.events.conversation import Attachment
 from engine.log.permissions import FileSubject, StatementSubject
-from engine.runtime.in_process import InProcessEnvironment
+from tests.support.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import sessions_of
 

@@ -17,8 +17,8 @@ from engine.log.events import Event
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, AsyncPayloadPrepared, RevisionAdopted
 from engine.log.statements import PAYLOAD_BYTES
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.sessions import sessions_of
 from tests.support.workers import PATIENCE
 

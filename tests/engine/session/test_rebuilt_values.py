@@ -10,8 +10,8 @@ import pytest
 from engine import Environment, Session
 from engine.log.events.session import EnvironmentRestored
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
 

@@ -21,10 +21,10 @@ from engine.log.events.execution import ExecutionStarted
 from engine.log.events.going_back import Diverged, ReplayBegun, ReplayEnded
 from engine.log.rebuild_plan import History
 from engine.log.timeline import Timeline
-from engine.runtime.in_process import InProcessEnvironment
 from engine.session.repair import repair
 from tests.engine.session.test_rebuilt_values import ORDINARY, blocks
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 

@@ -23,8 +23,8 @@ from engine.log.events.nodes import NodeChanged, NodesTicked, TickApplied
 from engine.log.events.session import RoundOpened
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import sessions_of
 

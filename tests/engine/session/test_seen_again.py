@@ -20,8 +20,8 @@ from engine.log.events.nodes import FileChanged, NodesTicked, RevisionAdopted, T
 from engine.log.events.session import EnvironmentRestored
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import sessions_of
 

@@ -17,8 +17,8 @@ from engine.core.ids import SessionId
 from engine.files.tails import HandleRow
 from engine.log.events.session import EnvironmentRestored
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.fixed import CountingEntropy, FixedClock
+from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
 

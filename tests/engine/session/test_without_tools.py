@@ -20,8 +20,8 @@ from engine.core.tokens import count
 from engine.log.events.conversation import AgentText, Condensation, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished
 from engine.log.store.memory import MemoryStore
-from engine.runtime.in_process import InProcessEnvironment
 from tests.support.api_rules import violations
+from tests.support.in_process import InProcessEnvironment
 from tests.support.llm_answers import ANSWERS, chat
 from tests.support.llm_server import Answer, LlmServer, chunk, llm_server, sse
 from tests.support.models import AnsweringModel, says

@@ -14,8 +14,8 @@ from engine.core.execution import TextChange
 from engine.files.revision import digest_of
 from engine.log.events.execution import ExecutionFinished, FileWritten
 from engine.log.permissions import FileSubject
-from engine.runtime.in_process import InProcessEnvironment
 from engine.session.session import Session
+from tests.support.in_process import InProcessEnvironment
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio

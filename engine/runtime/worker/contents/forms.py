@@ -1,4 +1,13 @@
-"""How each type of object is digested: a table of types, and the forms of containers, functions and classes."""
+"""How each type of object is digested: a table of types, and the forms of containers, functions and classes.
+
+Classes derived from builtin containers are read with the builtin's own methods, because a class may have replaced them.
+Code counts by what it does, not by file or line; the global names that it uses do not count. A function of a library is
+identified by its name, unless it has a closure or attributes.
+
+`form_of` finds a type's form: a row of the table, else the first matching rule of `_found`. User classes are not asked
+how to pickle an object: that may raise, hang or change it, and the attributes tell more. Library classes are asked,
+because they leave out their caches. Used by `walk`.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +44,28 @@ from . import instances
 from .instances import USERS, is_plain, is_users, name_of, note_class, pickling_of, state_of, table_form
 from .walk import MARSHALLED, Form, Walk
 
-# What the builtin containers and buffers consist of, and the classes derived from them.
-#
-# Those are read through the builtin's own methods, because a class may have replaced them. Registered in `forms`.
+# Any, because what the user's classes hold is of any type.
+_LIST: Final[Any] = list
+_TUPLE: Final[Any] = tuple
+_DICT: Final[Any] = dict
+_ORDERED: Final[Any] = OrderedDict
+_ARGUMENTS: Final = cast(Any, BaseException).args
+_UNCHANGING: Final = frozenset((tuple, frozenset, str, bytes, int, float, complex))
+OURS: Final = f"{__name__.partition('.')[0]}."
+"""Where our own modules are."""
+_CLASS_NOISE: Final = frozenset((
+    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slotnames__", "__abstractmethods__",
+    "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__",
+    "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_",
+))  # fmt: skip
+"""Attributes of a class that say where it is from, are made on demand, or are there under another name too."""
+_CONSTANT_MODULES: Final = frozenset((
+    "datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "pathlib._local", "re", "zoneinfo",
+    "_zoneinfo", "ipaddress",
+))  # fmt: skip
+"""Modules whose objects never change."""
+_known: WeakKeyDictionary[type, Form] = WeakKeyDictionary()
+_EMPTY: Final[dict[Any, Any]] = {}
 
 
 def atom(walk: Walk, value: Any) -> None:
@@ -139,13 +167,6 @@ def _members(base: Any, value: object) -> list[object]:
     return list(base.__iter__(value))
 
 
-# Any, because what the user's classes hold is of any type.
-_LIST: Final[Any] = list
-_TUPLE: Final[Any] = tuple
-_DICT: Final[Any] = dict
-_ORDERED: Final[Any] = OrderedDict
-_ARGUMENTS: Final = cast(Any, BaseException).args
-_UNCHANGING: Final = frozenset((tuple, frozenset, str, bytes, int, float, complex))
 _BUILTIN: Final[tuple[tuple[type, Form], ...]] = (
     (list, lambda walk, value: walk.items("l", _LIST.__getitem__(value, slice(None)))),
     (tuple, lambda walk, value: walk.items("t", _TUPLE.__getitem__(value, slice(None)))),
@@ -163,20 +184,7 @@ _BUILTIN: Final[tuple[tuple[type, Form], ...]] = (
 )
 
 
-# functions:
-# What functions, classes and what runs code consist of. Registered in `forms`.
-#
-# Code counts by what it does, not by its file or line; the global names that it uses are no part of it. A function of
-# a library's is what it is called, unless it holds something: a closure, or attributes of its own.
-
-OURS: Final = f"{__name__.partition('.')[0]}."
-"""Where our own modules are."""
-_CLASS_NOISE: Final = frozenset((
-    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slotnames__", "__abstractmethods__",
-    "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__",
-    "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_",
-))  # fmt: skip
-"""Attributes of a class that say where it is from, are made on demand, or are there under another name too."""
+# --- functions, classes and code --------------------------------------------------------------------------------------
 
 
 def function(walk: Walk, value: FunctionType) -> None:
@@ -282,63 +290,6 @@ def class_(walk: Walk, value: type) -> None:
     walk.push(*value.__bases__)
 
 
-@lru_cache(maxsize=4096)
-def code_digest(value: CodeType) -> bytes:
-    """What the code does, as bytes."""
-    constants = [code_digest(each) if isinstance(each, CodeType) else repr(each) for each in value.co_consts]
-    parts = (value.co_code, constants, value.co_names, value.co_varnames, value.co_freevars)
-    return repr(parts).encode("utf-8", "replace")
-
-
-# forms:
-# Which form an object of a type has: by a row of the table, else by the rules of `_found`, in their order.
-#
-# Code of the user's classes is not asked how an object would be pickled: that may raise, hang or change the object,
-# and the attributes tell more. A library is asked, because its classes leave out there what they only cache. Used by
-# `walk`.
-
-_CONSTANT_MODULES: Final = frozenset((
-    "datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "pathlib._local", "re", "zoneinfo",
-    "_zoneinfo", "ipaddress",
-))  # fmt: skip
-"""Modules whose objects never change."""
-
-
-def form_of(kind: type) -> Form:
-    """How an object of this type is walked."""
-    form = _EXACT.get(kind) or _known.get(kind)
-    if form is None:
-        form = _known[kind] = _found(kind)
-    return form
-
-
-_known: WeakKeyDictionary[type, Form] = WeakKeyDictionary()
-
-
-def _found(kind: type[Any]) -> Form:
-    mro = kind.__mro__
-    if type in mro:
-        return class_
-    if NodeBase in mro:
-        return instances.node
-    if threading.Thread in mro:
-        return instances.thread
-    if isinstance(kind, enum.EnumMeta):
-        return instances.named
-    if kind.__module__.startswith(OURS):
-        return instances.own_form(kind) or subclass_form(kind) or instances.named
-    return table_form(kind) or subclass_form(kind) or _instance_form(kind)
-
-
-def _instance_form(kind: type) -> Form:
-    if pickling_of(kind) == "library":
-        return instances.constant if kind.__module__ in _CONSTANT_MODULES else instances.reduced
-    if is_plain(kind):
-        return instances.attributes
-    return instances.attributes_and_gap if pickling_of(kind) == "user" else instances.reduced
-
-
-_EMPTY: Final[dict[Any, Any]] = {}
 _EXACT: Final[dict[type, Form]] = {
     **dict.fromkeys(MARSHALLED, atom),
     list: sequence,
@@ -377,3 +328,45 @@ _EXACT: Final[dict[type, Form]] = {
     RLock: instances.lock,
     ref: instances.weak,
 }
+
+
+@lru_cache(maxsize=4096)
+def code_digest(value: CodeType) -> bytes:
+    """What the code does, as bytes."""
+    constants = [code_digest(each) if isinstance(each, CodeType) else repr(each) for each in value.co_consts]
+    parts = (value.co_code, constants, value.co_names, value.co_varnames, value.co_freevars)
+    return repr(parts).encode("utf-8", "replace")
+
+
+# --- the form of a type -----------------------------------------------------------------------------------------------
+
+
+def form_of(kind: type) -> Form:
+    """How an object of this type is walked."""
+    form = _EXACT.get(kind) or _known.get(kind)
+    if form is None:
+        form = _known[kind] = _found(kind)
+    return form
+
+
+def _found(kind: type[Any]) -> Form:
+    mro = kind.__mro__
+    if type in mro:
+        return class_
+    if NodeBase in mro:
+        return instances.node
+    if threading.Thread in mro:
+        return instances.thread
+    if isinstance(kind, enum.EnumMeta):
+        return instances.named
+    if kind.__module__.startswith(OURS):
+        return instances.own_form(kind) or subclass_form(kind) or instances.named
+    return table_form(kind) or subclass_form(kind) or _instance_form(kind)
+
+
+def _instance_form(kind: type) -> Form:
+    if pickling_of(kind) == "library":
+        return instances.constant if kind.__module__ in _CONSTANT_MODULES else instances.reduced
+    if is_plain(kind):
+        return instances.attributes
+    return instances.attributes_and_gap if pickling_of(kind) == "user" else instances.reduced

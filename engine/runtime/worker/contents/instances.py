@@ -1,4 +1,10 @@
-"""How instances of classes, arrays and tables are digested, and what is known of a type."""
+"""How instances of classes, arrays and tables are digested, and facts about types.
+
+Instances consist of their attributes, or of the parts that their library pickles. User classes and functions are those
+of `__main__`. Arrays of numpy are digested by their bytes, tables of pandas by the values of each column; their layout
+in memory and their caches do not count. Neither library is imported here: only values of their types lead to them. Used
+by `forms`.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +27,13 @@ from ....files.node import NodeBase
 from ..former_names import recorded
 from .walk import BUFFER, TOO_LARGE, Form, Walk, behind
 
-# What can be told of a type: its name, whether it is the user's, where its instances keep what they hold.
-#
-# `__main__` is where the user's classes and functions are. Called by the forms.
-
 USERS: Final = "__main__"
 _HEAP: Final = 1 << 9
 _POINTER: Final = 8
 _PICKLING: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
+_REDUCED: Final = 8 << 20
+"""Bytes that an object may say it has and still be asked to be pickled, which copies them."""
+_CONTAINERS: Final = frozenset((list, tuple, dict, set, bytearray))
 
 
 def name_of(kind: type) -> str:
@@ -99,14 +104,7 @@ def pickling_of(kind: type) -> Literal["default", "library", "user"]:
     return "library" if own else "default"
 
 
-# instances:
-# What instances of classes consist of: their attributes, or what their library says when it is asked to pickle them.
-#
-# Registered in `forms`.
-
-_REDUCED: Final = 8 << 20
-"""Bytes that an object may say it has and still be asked to be pickled, which copies them."""
-_CONTAINERS: Final = frozenset((list, tuple, dict, set, bytearray))
+# --- instances --------------------------------------------------------------------------------------------------------
 
 
 def named(walk: Walk, value: Any) -> None:
@@ -259,11 +257,7 @@ def weak(walk: Walk, value: object) -> None:
     walk.emit("w", type(value).__name__)
 
 
-# tables:
-# What arrays and tables consist of: numpy's by their bytes, pandas' by the values of each column.
-#
-# Neither library is imported here: only a type of theirs that a statement made leads to them. How pandas lays out
-# columns in memory, and what it caches, is no content. Called by `forms`.
+# --- arrays and tables ------------------------------------------------------------------------------------------------
 
 
 def table_form(kind: type) -> Form | None:

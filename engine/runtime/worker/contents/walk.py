@@ -1,4 +1,19 @@
-"""One walk over everything that a value holds: the digest of its content, and its mutable objects."""
+"""One walk over everything that a value holds: the digest of its content, and its mutable objects.
+
+The digest depends on content alone. The order of sets and dicts, addresses, and the identity of equal texts and tuples
+do not matter. The identity of *mutable* parts does, because a later change reveals it. Each gets a number at its first
+visit and is represented by that number afterwards. The digest is that of a depth-first walk in which each node writes
+its kind and the number of its children, so different contents give different streams. An opaque part leaves a gap, and
+the digest covers the rest.
+
+`parts` holds ids of objects and no references, so that a statement can free what it deletes. An id may be used again
+after its object is gone. Then the value that held it has changed, and is walked again. If that was not visible, an id
+in `parts` may belong to an object of another value. The two values then count as sharing. That costs a walk or a larger
+group and is never wrong, because a walk decides whether a value has changed, not an id. Within one walk ids are unique,
+because the walk keeps the objects that it makes.
+
+Runs the code that `forms` runs, and may be interrupted at any point. Must not know about names. Used by `contents`.
+"""
 
 from __future__ import annotations
 
@@ -14,101 +29,13 @@ from msgspec import Struct
 
 from ..names_used import names_of_code
 
-# What a walk over a value has found: plain data. Made by `walk`.
-#
-# A Struct, because every statement makes some and waits for them: made in a tenth of the time of a frozen dataclass.
-
 TOO_LARGE: Final = "it is too large to be compared"
 """Why content could not be told, where there is only too much of it."""
-
-
-class Contents(Struct, frozen=True):
-    """What a walk has found.
-
-    Attributes:
-        digest: xxh3 hex, 128 bits, of the content as far as it could be told.
-        gap: why not all of it could be told; empty where it could.
-        parts: ids of the mutable objects in the value.
-        order: tells apart values that hold the same parts in different places.
-        gaps: ids of the parts that could not be told, and of what they refer to.
-        uses: global names in the code of the user's functions and classes in the value.
-        classes: the user's classes of which it holds instances.
-        handles: whether it holds nodes, which change between statements too.
-        named: whether it holds functions, classes or nodes.
-        cut: whether there is more of it than was walked, so that `parts` is not all.
-    """
-
-    digest: str
-    gap: str = ""
-    parts: frozenset[int] = frozenset()
-    order: int = 0
-    gaps: frozenset[int] = frozenset()
-    uses: frozenset[str] = frozenset()
-    classes: tuple[type, ...] = ()
-    handles: bool = False
-    named: bool = False
-    cut: bool = False
-
-    @property
-    def large(self) -> bool:
-        """Whether what could not be told is only too large."""
-        return self.gap == TOO_LARGE
-
-
-# referents:
-# What objects refer to, as the collector of garbage sees it: for objects that do not tell what they hold.
-#
-# Runs no code of the objects. Used by `walk` and the forms.
-
 MARSHALLED: Final = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
 """Immutable types whose content `marshal` writes, each in one way only."""
 _LONG: Final = frozenset((list, tuple, dict, set, frozenset))
 _NO_PARTS: Final = frozenset((ModuleType, FunctionType, CodeType, FrameType))
 _BEHIND_A_GAP: Final = 256
-
-
-def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
-    """Ids of what `value` refers to, and what that does: about `limit` of them at most.
-
-    Functions, classes and modules are not followed.
-    """
-    found: set[int] = set()
-    waiting = [value]
-    while waiting and len(found) < limit:
-        # The collector lists all of a container at once, however long it is.
-        waiting = [each for each in waiting if type(each) not in _LONG or len(cast("list[object]", each)) <= limit]
-        near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
-        found.update(map(id, near))
-        waiting = near
-    return found
-
-
-def _is_part(value: object) -> bool:
-    kind = type(value)
-    if kind in MARSHALLED or kind in _NO_PARTS or issubclass(kind, type):
-        return False
-    return kind is not dict or "__builtins__" not in cast("dict[object, object]", value)
-
-
-# walk:
-# One walk over everything that a value holds: the digest of its content, and its parts.
-#
-# The digest is that of content alone. The order of sets and dicts, addresses, and whether two equal texts or tuples
-# are one object do not enter it. Whether two *mutable* parts are one object does, because a later change shows it:
-# each gets a number at its first visit, and stands for itself by that number afterwards. What is digested are the
-# bytes of a depth-first walk in which each node states its kind and the count of its children, so that two different
-# contents give two different streams. A part that cannot be told leaves a gap: the digest then covers what is around
-# it.
-#
-# `parts` holds ids of objects, and no references, because a statement is to free what it deletes. An id may be used
-# again once its object is gone. Then the value that held it has changed, and is walked again with whatever changed
-# it; where nobody could see that, an id of `parts` may belong to an object of another value now. The two then count
-# as sharing, which costs a walk or a larger group and is never wrong otherwise: not the id decides whether a value
-# has changed, but what a walk finds in it. Within one walk no id is used twice, because what the walk makes itself is
-# kept until its end.
-#
-# Runs what code `forms` runs, and may be interrupted at any point. Must not know about names.
-
 NODES: Final = 100_000
 """Objects walked in one value at most; a value of more is known in part."""
 ROOM: Final = 8 << 20
@@ -122,25 +49,9 @@ _SHAPE_ROOM: Final = 1 << 16
 _FIRST: Final = cast("Callable[[tuple[object, object]], Any]", itemgetter(0))
 _SAMPLE: Final = 1_000
 """Items, or bytes, at each end of what is too long to be digested."""
-
 _TEXTS: Final = frozenset((str, bytes))
-
-
 Form = Callable[["Walk", Any], None]
 """Emits what an object itself is, and pushes what it holds."""
-
-
-class Full(BaseException):
-    """The value is larger than what is walked."""
-
-
-class Allowance:
-    """How many objects may still be walked, in all the values of one statement."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
 
 
 class Walk:
@@ -362,6 +273,52 @@ class Walk:
         return _ShapeWalk(self._form_of, _SHAPE_NODES, _SHAPE_ROOM).over(value).digest.encode()
 
 
+class Full(BaseException):
+    """The value is larger than what is walked."""
+
+
+class Allowance:
+    """How many objects may still be walked, in all the values of one statement."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+
+class Contents(Struct, frozen=True):
+    """What a walk has found.
+
+    Attributes:
+        digest: xxh3 hex, 128 bits, of the content as far as it could be told.
+        gap: why not all of it could be told; empty where it could.
+        parts: ids of the mutable objects in the value.
+        order: tells apart values that hold the same parts in different places.
+        gaps: ids of the parts that could not be told, and of what they refer to.
+        uses: global names in the code of the user's functions and classes in the value.
+        classes: the user's classes of which it holds instances.
+        handles: whether it holds nodes, which change between statements too.
+        named: whether it holds functions, classes or nodes.
+        cut: whether there is more of it than was walked, so that `parts` is not all.
+    """
+
+    digest: str
+    gap: str = ""
+    parts: frozenset[int] = frozenset()
+    order: int = 0
+    gaps: frozenset[int] = frozenset()
+    uses: frozenset[str] = frozenset()
+    classes: tuple[type, ...] = ()
+    handles: bool = False
+    named: bool = False
+    cut: bool = False
+
+    @property
+    def large(self) -> bool:
+        """Whether what could not be told is only too large."""
+        return self.gap == TOO_LARGE
+
+
 class _ShapeWalk(Walk):
     """A walk that puts nothing in order, which would take a walk for each member again, and without an end."""
 
@@ -378,3 +335,29 @@ class _ShapeWalk(Walk):
 
 def _article(noun: str) -> str:
     return "an" if noun[:1] in "AEIOUaeiou" else "a"
+
+
+# --- referents of opaque objects --------------------------------------------------------------------------------------
+
+
+def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
+    """Ids of what `value` refers to, and what that does: about `limit` of them at most.
+
+    Functions, classes and modules are not followed.
+    """
+    found: set[int] = set()
+    waiting = [value]
+    while waiting and len(found) < limit:
+        # The collector lists all of a container at once, however long it is.
+        waiting = [each for each in waiting if type(each) not in _LONG or len(cast("list[object]", each)) <= limit]
+        near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
+        found.update(map(id, near))
+        waiting = near
+    return found
+
+
+def _is_part(value: object) -> bool:
+    kind = type(value)
+    if kind in MARSHALLED or kind in _NO_PARTS or issubclass(kind, type):
+        return False
+    return kind is not dict or "__builtins__" not in cast("dict[object, object]", value)

@@ -1,4 +1,41 @@
-"""A checkpoint: a paused copy of the worker, how it is forked off, and what it must not share with it."""
+"""A checkpoint: a paused copy of the worker, how it is forked, and what it must not share with the worker.
+
+**The fork.** The copy is not a child of the worker but of its parent, the zygote. A worker's tree is ended with the
+worker, a cancel ends what a statement has started, and a statement that waits for its children would wait for ours.
+With one thread, the kernel makes a sibling (`quiet_fork.fork_beside`). Otherwise the process forks twice. The middle
+process ends, and its child goes to the nearest subreaper. That would be the worker, which stops being one for that
+moment; then it is the zygote.
+
+But the zygote ends every child that it does not know, because orphans of dead workers become its children in the same
+way. So the copy reports on a socket that it exists, and the kernel tells the zygote which process reported. Until then
+the zygote spares processes that lead a session, as the copy does. Before it treats a child as an orphan, it checks
+whether the copy has reported. The worker continues at once, but runs nothing of a statement until the copy has reported
+and is out of reach (`Coming`), because a statement may end its whole session. If both share descriptors of a statement,
+it waits until the copy has its own. Whichever process is killed at whatever moment, no process stays: a copy that is no
+longer expected finds the socket closed, or is an orphan like others. The zygote ends a known one when the socket closes
+over which it was requested. From before the first fork no signal is handled: a statement's handler could raise in the
+middle.
+
+**Descriptors.** A fork copies memory, but not what descriptors refer to. Unchanged, the copy would read on where the
+worker has read, keep locks and ports that the worker has closed, and keep pipes open. So in the copy
+
+- a regular file is opened again, at the same position;
+- a file in memory, which cannot be opened again, is copied;
+- a pipe or a socket becomes one whose other end is closed, because its peer belongs to the worker;
+- the pipes of stdout and stderr lead nowhere, until a restored worker gets its own.
+
+Everything else (devices, directories) is shared, and so is what cannot be opened again.
+
+**The pause.** The copy shares the worker's memory until one of them writes. It has a socket to the host and ends when
+that is closed. Descriptors of a new worker arrive on it. Then the copy forks again, and the child becomes the worker,
+with a channel, pipes and a hand-over socket of its own. The checkpoint stays unchanged for the next time. If possible
+it waits in the middle of its fork: the steps that Python and modules of statements perform in a forked process are left
+to the restored workers. So it writes to little memory and runs nothing of a statement.
+
+There is no checkpoint if a fork would not work: threads are not copied, and a wait for a thread or its lock would never
+end. What a copy lacks is reported: processes, peers of pipes and sockets, shared memory. Must not know when checkpoints
+are made. Called by `child`.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +57,11 @@ from msgspec import Struct
 
 from ....core.text import plural
 from ..framing import frame
-from ..keeping import writing
-from ..keeping.pickler import is_high, keep_high
+from ..processes import quiet_fork
 from ..processes.brands import children_of
+from ..processes.quiet_fork import is_high, keep_high
 from ..processes.system import become_subreaper, block_signals, die_with_parent, set_blocked
 from ..protocol import FromCheckpoint, NotTaken, Paused
-
-# Forks a copy of this process that is no child of its, but of its own parent, the zygote.
-#
-# A child would not do: a worker's tree is ended with the worker, a cancel ends what a statement has started, and a
-# statement that waits for its children would wait for ours. With one thread the kernel is asked for a sibling
-# (`quiet_fork.fork_beside`). Otherwise the process forks twice. The one in the middle ends, and its child falls to
-# the nearest ancestor that asked for orphans. That would be the worker, which stops asking for that moment; then it
-# is the zygote.
-#
-# But the zygote ends every child that it does not know: a dead worker's orphans come to it just so. Hence the copy
-# says on a socket that it is there, and the kernel tells the zygote who has said it. Until then the zygote leaves
-# alone what is in the session of a process of its own, as the copy is; and it looks whether the copy has said so
-# before it takes a child for an orphan. This process goes on at once, but runs nothing of a statement's until the
-# copy has said it and is out of reach (`Coming`): a statement may end all of its session. Where both share
-# descriptors of a statement's, that is when the copy has its own. Whoever is killed at whatever moment, no process is
-# left: a copy that nobody expects any more finds the socket closed, or is an orphan like others; one that is known is
-# ended by the zygote with the socket over which it was asked for.
-#
-# No signal is handled from before the first fork: a handler of a statement's could raise in the middle of this. Must
-# not know what the copy is for. Used by `checkpoint`.
 
 _SAYS: Final = b"C"
 _PATIENCE_MS: Final = 1000
@@ -52,6 +69,26 @@ _PATIENCE_MS: Final = 1000
 _EXIT_LOST: Final = 72
 # Bound here, because they are a statement's to replace; what they act on stays the same.
 _state_of_random, _set_random = random.getstate, random.setstate
+_ACCESS: Final = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | getattr(os, "O_DIRECT", 0)
+"""Of a descriptor's flags: those that a second open of its file is to have."""
+_COPIED: Final = 64 << 20
+"""Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
+_PIECE: Final = 1 << 20
+_MEMORY_FILE: Final = "/memfd:"
+_Copies = dict[tuple[int, int], int]
+"""By the identity of a file in memory, the descriptor that leads to the copy of it."""
+PASSED_TO_TAKE: Final = 2
+"""Descriptors of a checkpoint to be: its socket to the host, and the one on which the zygote is told."""
+PASSED_TO_RESTORE: Final = 6
+"""Those of a worker to be: channel, stdout and stderr pipes, hand-over socket, the socket on which outlines are asked
+for, and the one on which the zygote is told."""
+_RECORD: Final = 16
+_EXIT_FAILED: Final = 73
+_LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
+"""Libraries that do not work in a copy: their own threads are not there, and the next call hangs or fails."""
+_SHARED: Final = (b" rw-s ", b" rwxs ", b" -w-s ", b" -wxs ")
+"""Rights of a mapping in which others see what is written."""
+_CHUNK: Final = 4096
 
 
 class _Copy(Struct, frozen=True):
@@ -118,7 +155,7 @@ def fork_off(
     state = _state_of_random()
     copy = _Copy(known, separate, live, shares, os.eventfd(0), os.getppid())
     try:
-        coming = _fork_beside(copy, amid) if amid or writing.can_be_beside() else _fork_twice(copy, reaps)
+        coming = _fork_beside(copy, amid) if amid or quiet_fork.can_be_beside() else _fork_twice(copy, reaps)
     except BaseException:
         os.close(copy.ready)
         raise
@@ -129,7 +166,7 @@ def fork_off(
 
 
 def _fork_beside(copy: _Copy, amid: bool) -> Coming | None:
-    process = writing.fork_beside(partial(_begin, copy), amid=amid)
+    process = quiet_fork.fork_beside(partial(_begin, copy), amid=amid)
     return None if process is None else Coming(copy.ready, process)
 
 
@@ -140,18 +177,18 @@ def _begin(copy: _Copy) -> None:
 
 def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
     was_pending = signal.SIGCHLD in signal.sigpending()
-    is_quiet = writing.is_quiet()
+    is_quiet = quiet_fork.is_quiet()
     if reaps:
         become_subreaper(on=False)
     try:
-        middle = writing.fork()
+        middle = quiet_fork.fork()
     except BaseException:
         become_subreaper(on=reaps)
         raise
     if middle == 0:
         _become_middle(copy)
         return None
-    status = writing.wait(middle)
+    status = quiet_fork.wait(middle)
     if reaps:
         become_subreaper()
     if not is_quiet and not was_pending:
@@ -215,29 +252,7 @@ def _wait(*descriptors: int, milliseconds: int | None = None) -> list[int]:
     return [descriptor for descriptor, _ in poll.poll(milliseconds)]
 
 
-# separation:
-# What a forked copy of a worker shares with it by descriptor, and how the copy is given its own.
-#
-# A fork copies memory, not what is behind descriptors. Left as it is, the copy would read on where the worker has
-# read, keep locks and ports of files and sockets that the worker has closed, and keep whoever waits for the end of a
-# pipe waiting. So in the copy each descriptor becomes what it can be there:
-#
-# - a regular file is opened anew, at the place where it was;
-# - a file in memory, which nobody could open again, is copied;
-# - a pipe or a socket is one whose other end is closed: what it led to belongs to the worker, and ends with it;
-# - the pipes of stdout and stderr lead nowhere, and are known again when the copy gets pipes of its own.
-#
-# Everything else (devices, directories) is shared, as is what cannot be had anew. Must not know why there is a copy.
-# Used by `checkpoint`.
-
-_ACCESS: Final = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | getattr(os, "O_DIRECT", 0)
-"""Of a descriptor's flags: those that a second open of its file is to have."""
-_COPIED: Final = 64 << 20
-"""Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
-_PIECE: Final = 1 << 20
-_MEMORY_FILE: Final = "/memfd:"
-_Copies = dict[tuple[int, int], int]
-"""By the identity of a file in memory, the descriptor that leads to the copy of it."""
+# --- descriptors of a copy --------------------------------------------------------------------------------------------
 
 
 class Shared(Struct):
@@ -372,37 +387,7 @@ def _copied(descriptor: int) -> int:
     return fresh
 
 
-# checkpoint:
-# A checkpoint: a copy of the worker that waits, and from which workers are forked that go on where it is.
-#
-# The copy shares the worker's memory as long as neither writes to it. It has a socket to the host; when that is
-# closed it ends. On it come the descriptors of a worker to be: then the copy is copied once more, and that copy takes
-# the worker's place, with a channel, pipes and a hand-over socket of its own. The checkpoint stays as it is, for the
-# next time.
-#
-# It waits in the middle of its fork, where that can be: what Python and the statements' modules do in a forked
-# process is left to the workers that are restored. So it writes to little memory, and nothing of a statement's runs
-# in it.
-#
-# Not taken where a fork would not do: threads are not copied, and whoever waits for one, or for a lock that it holds,
-# would wait for ever. What a copy cannot have is told: processes, what is behind pipes and sockets, shared memory.
-#
-# What a copy must not do is told by `own_process`; what it shares by descriptor is separated by `separation`; how it
-# comes to be the zygote's child is the business of `forking_off`. Must not know when checkpoints are taken. Used by
-# `main`.
-
-PASSED_TO_TAKE: Final = 2
-"""Descriptors of a checkpoint to be: its socket to the host, and the one on which the zygote is told."""
-PASSED_TO_RESTORE: Final = 6
-"""Those of a worker to be: channel, stdout and stderr pipes, hand-over socket, the socket on which outlines are asked
-for, and the one on which the zygote is told."""
-_RECORD: Final = 16
-_EXIT_FAILED: Final = 73
-_LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
-"""Libraries that do not work in a copy: their own threads are not there, and the next call hangs or fails."""
-_SHARED: Final = (b" rw-s ", b" rwxs ", b" -w-s ", b" -wxs ")
-"""Rights of a mapping in which others see what is written."""
-_CHUNK: Final = 4096
+# --- the checkpoint ---------------------------------------------------------------------------------------------------
 
 
 class Restoring:

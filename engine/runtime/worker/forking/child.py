@@ -1,4 +1,15 @@
-"""From a fork of the zygote to a worker that serves: descriptors, limits, import path, and the serving process."""
+"""From a fork of the zygote to a worker that serves: descriptors, limits, import path, and the request loop.
+
+`become_worker` runs before any user code. It reports a failure on the worker's socket as `Failed`. `Surroundings` is
+the process around the interpreter: it repairs streams before a statement, ends what a stopped one started, and makes
+checkpoints.
+
+`add` puts the project's packages on the import path, with their `.pth` files. A line of these that begins with `import`
+is code, which Python runs at every start. In the sandbox that is harmless. In a worker with the user's rights, such
+lines wait until an import fails without them. Then a statement wants the project's code, and an editable installation
+may need such a line. Statements that compute or view files never run them. Must not know the requests. Called in the
+forked child.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +54,149 @@ from ..statements.executor import OwnPython
 if TYPE_CHECKING:
     from .checkpoint import Coming
 
+_CODE: Final = ("import ", "import\t")
+_SUFFIX: Final = ".pth"
+_RESERVED: Final = 8
+"""Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
+_EXIT_SETUP: Final = 70
 
-# The worker's process around its interpreter: repairs the streams before a statement, ends what a stopped one
-# started.
-#
-# Must not know how it came to be a process. Called by `child`.
+
+def become_worker(
+    request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int
+) -> NoReturn:
+    """Turns this forked process into a worker that leaves by `os._exit` only."""
+    channel = None
+    system.take_place()
+    try:
+        os.setsid()
+        become_subreaper()
+        if not die_with_parent(signal.SIGKILL, parent):
+            os._exit(_EXIT_SETUP)
+        set_limits(request.data_bytes, request.open_files)
+        spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
+        # Ahead of the import path, because a project's .pth files may run code.
+        layers = _confine(request)
+        gc.enable()
+        os.chdir(request.cwd)
+        _set_environment(request.variables)
+        namespace = _main_module()
+        _set_path(request)
+        serve(channel, spares, asks, copies, namespace, request, layers)
+    except BaseException as error:
+        with contextlib.suppress(BaseException):
+            reason = f"{type(error).__name__}: {error}"
+            sender = channel or socket.socket(fileno=worker_socket)
+            sender.sendall(frame(Failed(reason)))
+        os._exit(_EXIT_SETUP)
+
+
+def _confine(request: Fork) -> tuple[Layer, ...]:
+    if request.domain is not None:
+        return enter(request.domain, request.data_bytes)
+    give_up_reading_others(domain=not request.allow_sudo)
+    return ()
+
+
+def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], list[socket.socket]]:
+    """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
+    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+    placed = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, floor) for each in sockets]
+    spares = (
+        fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
+        fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
+    )
+    output.replace(spares)
+    close_all_but(*spares, *placed)
+    return spares, [socket.socket(fileno=each) for each in placed]
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    os.environ["PYTHONHASHSEED"] = "0"
+
+
+def _main_module() -> dict[str, object]:
+    """The module `__main__` whose dict is the namespace, so that classes made in statements can be pickled."""
+    module = ModuleType("__main__")
+    module.__dict__["__builtins__"] = __import__("builtins")
+    sys.modules["__main__"] = module
+    sys.argv = [""]
+    return module.__dict__
+
+
+def _set_path(request: Fork) -> None:
+    """The order of a script in the project: its folder, the standard library, its packages; ours come last.
+
+    The project's .pth files count, which is how it is installed in its own environment.
+    """
+    paths = sysconfig.get_paths()
+    roots = (paths["stdlib"], paths["platstdlib"])
+    standard = [path for path in sys.path if path.endswith(".zip") or _is_standard(path, roots)]
+    ours = [path for path in sys.path if path not in standard]
+    sys.path[:] = [request.cwd, *standard]
+    for path in request.import_paths:
+        if os.path.isdir(path):
+            add(path, with_code=request.domain is not None)
+    sys.path += [path for path in ours if path not in sys.path]
+
+
+def _is_standard(path: str, roots: tuple[str, ...]) -> bool:
+    return "site-packages" not in path and "dist-packages" not in path and path.startswith(roots)
+
+
+def serve(
+    connection: socket.socket,
+    spares: tuple[int, int],
+    outlines: socket.socket,
+    handover: socket.socket,
+    namespace: dict[str, object],
+    fork: Fork,
+    layers: tuple[Layer, ...],
+) -> NoReturn:
+    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
+
+    `layers` hold the process to the domain of `fork`. On `outlines` outlines are asked for, on `handover` come the
+    descriptors of copies of this process.
+    """
+    output.install()
+    interrupts = SignalInterrupts()
+    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
+    interrupts.install()
+    channel = Channel(connection)
+    if fork.confined and fork.kept_out:
+        keep_out(fork.kept_out)
+    # Ahead of what takes Python's functions as they are now for Python's own.
+    guard = OutsideGuard(
+        own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
+    )
+    outliner = Outlines(partial(next, iter((outlines,)), None))
+    surroundings = Surroundings(spares, channel, handover, outliner, layers)
+    interpreter = Interpreter(
+        namespace,
+        channel,
+        interrupts,
+        guard,
+        count=counter(),
+        cwd=fork.cwd,
+        directories=fork.directories,
+        confined=fork.confined,
+        servers=fork.servers,
+        domain=fork.domain,
+        prepare=surroundings.prepare,
+        flush=flush_c_streams,
+        output=surroundings,
+        python=OwnPython.of_this_process(),
+        forks=True,
+        outliner=outliner,
+    )
+    serve_requests(
+        channel,
+        surroundings.answering(interpreter.answer),
+        interpreter.kept,
+        partial(surroundings.snapshot, interpreter),
+        layers,
+    )
 
 
 class Surroundings:
@@ -139,70 +288,7 @@ class Surroundings:
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def serve(
-    connection: socket.socket,
-    spares: tuple[int, int],
-    outlines: socket.socket,
-    handover: socket.socket,
-    namespace: dict[str, object],
-    fork: Fork,
-    layers: tuple[Layer, ...],
-) -> NoReturn:
-    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
-
-    `layers` hold the process to the domain of `fork`. On `outlines` outlines are asked for, on `handover` come the
-    descriptors of copies of this process.
-    """
-    output.install()
-    interrupts = SignalInterrupts()
-    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
-    interrupts.install()
-    channel = Channel(connection)
-    if fork.confined and fork.kept_out:
-        keep_out(fork.kept_out)
-    # Ahead of what takes Python's functions as they are now for Python's own.
-    guard = OutsideGuard(
-        own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
-    )
-    outliner = Outlines(partial(next, iter((outlines,)), None))
-    surroundings = Surroundings(spares, channel, handover, outliner, layers)
-    interpreter = Interpreter(
-        namespace,
-        channel,
-        interrupts,
-        guard,
-        count=counter(),
-        cwd=fork.cwd,
-        directories=fork.directories,
-        confined=fork.confined,
-        servers=fork.servers,
-        domain=fork.domain,
-        prepare=surroundings.prepare,
-        flush=flush_c_streams,
-        output=surroundings,
-        python=OwnPython.of_this_process(),
-        forks=True,
-        outliner=outliner,
-    )
-    serve_requests(
-        channel,
-        surroundings.answering(interpreter.answer),
-        interpreter.kept,
-        partial(surroundings.snapshot, interpreter),
-        layers,
-    )
-
-
-# site packages:
-# The project's packages on the import path, and its `.pth` files, in which a line that begins with `import` is code.
-#
-# Python runs these lines whenever it starts, so whoever writes one has a program run. In the sandbox that does no
-# harm. In a worker with the user's own rights they wait until a module is imported that is not found without them:
-# then the user's statement asks for the project's code (an editable installation may be found by such a line alone),
-# and to compute something, or to view a file, never does. Called by `child`.
-
-_CODE: Final = ("import ", "import\t")
-_SUFFIX: Final = ".pth"
+# --- the project's packages -------------------------------------------------------------------------------------------
 
 
 def add(directory: str, *, with_code: bool) -> None:
@@ -261,98 +347,3 @@ class _Waiting(MetaPathFinder):
             if found is not None:
                 return found
         return None
-
-
-# child:
-# From a fork of the zygote to a worker: descriptors, limits, environment, import path, then the request loop.
-#
-# Everything here happens before anything of the user's runs; whatever fails is reported on the worker socket as
-# `Failed`. Must not know what requests there are. Called by `forked` in the forked child.
-
-_RESERVED: Final = 8
-"""Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
-_EXIT_SETUP: Final = 70
-
-
-def become_worker(
-    request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int
-) -> NoReturn:
-    """Turns this forked process into a worker that leaves by `os._exit` only."""
-    channel = None
-    system.take_place()
-    try:
-        os.setsid()
-        become_subreaper()
-        if not die_with_parent(signal.SIGKILL, parent):
-            os._exit(_EXIT_SETUP)
-        set_limits(request.data_bytes, request.open_files)
-        spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
-        # Ahead of the import path, because a project's .pth files may run code.
-        layers = _confine(request)
-        gc.enable()
-        os.chdir(request.cwd)
-        _set_environment(request.variables)
-        namespace = _main_module()
-        _set_path(request)
-        serve(channel, spares, asks, copies, namespace, request, layers)
-    except BaseException as error:
-        with contextlib.suppress(BaseException):
-            reason = f"{type(error).__name__}: {error}"
-            sender = channel or socket.socket(fileno=worker_socket)
-            sender.sendall(frame(Failed(reason)))
-        os._exit(_EXIT_SETUP)
-
-
-def _confine(request: Fork) -> tuple[Layer, ...]:
-    if request.domain is not None:
-        return enter(request.domain, request.data_bytes)
-    give_up_reading_others(domain=not request.allow_sudo)
-    return ()
-
-
-def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], list[socket.socket]]:
-    """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
-    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
-    placed = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, floor) for each in sockets]
-    spares = (
-        fcntl.fcntl(stdout, fcntl.F_DUPFD_CLOEXEC, floor),
-        fcntl.fcntl(stderr, fcntl.F_DUPFD_CLOEXEC, floor),
-    )
-    output.replace(spares)
-    close_all_but(*spares, *placed)
-    return spares, [socket.socket(fileno=each) for each in placed]
-
-
-def _set_environment(variables: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(variables)
-    os.environ["PYTHONHASHSEED"] = "0"
-
-
-def _main_module() -> dict[str, object]:
-    """The module `__main__` whose dict is the namespace, so that classes made in statements can be pickled."""
-    module = ModuleType("__main__")
-    module.__dict__["__builtins__"] = __import__("builtins")
-    sys.modules["__main__"] = module
-    sys.argv = [""]
-    return module.__dict__
-
-
-def _set_path(request: Fork) -> None:
-    """The order of a script in the project: its folder, the standard library, its packages; ours come last.
-
-    The project's .pth files count, which is how it is installed in its own environment.
-    """
-    paths = sysconfig.get_paths()
-    roots = (paths["stdlib"], paths["platstdlib"])
-    standard = [path for path in sys.path if path.endswith(".zip") or _is_standard(path, roots)]
-    ours = [path for path in sys.path if path not in standard]
-    sys.path[:] = [request.cwd, *standard]
-    for path in request.import_paths:
-        if os.path.isdir(path):
-            add(path, with_code=request.domain is not None)
-    sys.path += [path for path in ours if path not in sys.path]
-
-
-def _is_standard(path: str, roots: tuple[str, ...]) -> bool:
-    return "site-packages" not in path and "dist-packages" not in path and path.startswith(roots)

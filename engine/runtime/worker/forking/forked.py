@@ -1,4 +1,9 @@
-"""What the zygote knows of the processes that it forks, and of copies of workers that have not reported yet."""
+"""The zygote's records of the processes that it forks, and of expected copies of workers.
+
+`ForkedProcess` has the control channel, the descriptors and the id of one process, and forks it. `ExpectedCopies` are
+copies of workers that the host announced and that have not reported yet, with the sockets for their reports. Must not
+know when a process is ended, nor what it does. Used by `zygote`.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +25,8 @@ from ..protocol import Adopt, Died, Execute, Fork, Forked, FromZygote
 from ..writes import opening
 from . import child
 
-# What the zygote knows of one process that it forks for the host: its control channel, its descriptors, its id.
-#
-# Owns the fork. Must not know when a process is ended, nor what it does. Used by `zygote`.
-
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""
-
-
 _CREDENTIALS: Final = Struct("=iII")
 """Of the sender of a record: process, user and group."""
 
@@ -154,10 +153,7 @@ def fork(become: Callable[[], NoReturn]) -> int:
     return pid
 
 
-# expected:
-# The copies of workers that the zygote was asked to take in and that have not said yet that they are there.
-#
-# Owns the sockets on which they will. Must not know what becomes of children that nobody expects. Used by `zygote`.
+# --- copies of workers ------------------------------------------------------------------------------------------------
 
 
 class ExpectedCopies:

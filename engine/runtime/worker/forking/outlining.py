@@ -1,4 +1,14 @@
-"""The parser process, which makes outlines and may crash, and the zygote's side of it."""
+"""The parser process, which makes outlines and may crash, and the zygote's side of it.
+
+The zygote forks a parser when a request waits on a socket that no process serves, as `inetd` does (`Parsers`). So
+askers know no process, and an unused socket has none. The parser ends after a while without requests. Any text may end
+it: the kernel kills it at its time limit, because C code of a grammar cannot be interrupted, and memory is limited too.
+The asker learns of that and uses another tier (`handles.outlines`); the next request starts another parser. A text may
+make a grammar's C code do anything. So the process has a sandbox of its own for every asker: it changes files in /dev
+alone, has no network, and reads no other process, as far as the kernel supports that.
+
+Imports tree-sitter, which no other process does. Must not know what outlines are for.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +31,6 @@ from ...sandbox.entering import enter
 from ..processes.memory import set_limits
 from ..processes.system import die_with_parent, give_up_reading_others
 from .forked import fork
-
-# The parser process: makes outlines for whoever asks on its socket, and may be ended by any text at any moment.
-#
-# Forked by the zygote when a request is there that nobody serves (`parsers`); ends itself when nobody has asked for a
-# while, or nobody can any more. Each text has a bound: the kernel ends the process when the time is up, because a
-# grammar's C code heeds nobody. The process that replaces it has the next request, and the one it died of is answered
-# by another tier (`outlines`). Memory is bounded too. A text may be made to have a grammar's C code do anything, so
-# the process is in a sandbox of its own, whoever asks: it changes no file but in /dev, has no network and can read no
-# other process, as far as the kernel has that to offer.
-#
-# Imports tree-sitter, which no other process does. Must not know what outlines are for.
 
 SECONDS: Final = 1.0
 """Of one processor, for one text; then the kernel ends the process."""
@@ -175,12 +174,7 @@ def _by_indentation(request: Request) -> Reply:
 _MAKERS: Final = {"tree-sitter": _by_grammar, "ctags": _by_ctags, "indentation": _by_indentation}
 
 
-# parsers:
-# The zygote's side of outlines: sockets on which outlines are asked for, and the parser process of each.
-#
-# A process is forked when a socket has something to read that nobody serves, as `inetd` did: who asks knows of no
-# process, and a socket that is not used has none. It ends by itself, or by a text; then the asker is told, and the
-# next request starts another. Must not read what is asked. Used by `zygote`.
+# --- the zygote's side ------------------------------------------------------------------------------------------------
 
 
 class Parsers:

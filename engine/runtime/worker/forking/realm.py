@@ -1,4 +1,27 @@
-"""A realm: the process namespace of one session's sandboxed processes, and how all of them are stopped."""
+"""A realm: the process namespace of one session's sandboxed processes, and how all of them are stopped.
+
+Its first process is a zygote of its own. In it the kernel does what counting cannot do in time. It has no more
+processes and threads than `most_tasks`, because process ids end there (`pid_max` belongs to a namespace since Linux
+6.14). When its first process ends, for any reason, all others are killed, whatever they did to their limits, sessions
+and signals. Its /proc shows no other process. The zygote forks twice, because a process namespace begins with the next
+child of the process that requests it. A user other than root also needs a user namespace. If something is missing
+(`begin` tells why), it works without: then the realm's zygote is an ordinary process, and processes are counted as
+without a sandbox.
+
+`Stillness` stops all processes of a realm for as long as the host wants, so that none changes a path meanwhile. Between
+two steps of the host, a statement's process may exchange a directory for a link. If the kernel has no single step (an
+editor writes a file by its path; a file is mounted before it gets its name), all of them are stopped first. The host
+sends a socket, is told when the last thread rests, and lets them continue by closing it, as its own end does. Meanwhile
+the zygote starts nothing: such requests wait. A realm that begins meanwhile is stopped from its beginning.
+
+They are stopped as by a debugger (`ptrace`), because signals end a `SIGSTOP`: their timer, a change in a directory, or
+another process can send `SIGCONT`. Processes that a statement stopped itself stay stopped. See ptrace(2),
+"PTRACE_SEIZE". A thread that starts a program may share its memory with the child until that has its own (`vfork`), and
+rests only then. So the child of a thread that does not rest is let go for a moment. A thread cannot be let go before it
+rests either. One that rests too late is let go later (`free_late`), or it would stay stopped for good.
+
+Must not know what runs in a realm, nor what the host does. Called by `zygote`.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +49,24 @@ from ..processes.system import (
 )
 from .forked import fork
 
-# A realm: the process namespace of one session's sandboxed statements, with a zygote of its own as its first process.
-#
-# The kernel does in it what counting cannot do in time. It has no more processes and threads than `most_tasks`, since
-# process ids end there (`pid_max` is one of each namespace since Linux 6.14). And when its first process ends,
-# however that ends, all others are killed, whatever they did to their limits, sessions and signals. Its /proc shows
-# nobody else.
-#
-# The zygote forks twice: a process namespace begins with the next child of whoever asked for one. A user who is not
-# root needs a user namespace as well. What cannot be had there (`begin` tells why) is done without: then the zygote
-# of the realm is an ordinary process, and processes are counted as those of statements without a sandbox are.
-#
-# Must not know what runs in a realm. Called by `zygote`.
-
 _NEWPID: Final = 0x20000000
 _RESERVED: Final = 300
 """Ids that the kernel gives once, and not again when it begins anew."""
 _PROC: Final = "/proc"
 _FAILED: Final = 70
+STAND_STILL: Final = b"S"
+"""The record of the request, which comes with the socket."""
+STILL, NOT_STILL = b"1", b"0"
+_SECONDS: Final = 2.0
+"""A thread may be in the middle of a system call that nothing interrupts, such as one that waits for a disk."""
+_SHARED_SECONDS: Final = 0.02
+"""After which a thread that has not come to rest may wait for a child."""
+_PAUSE: Final = 0.001
+"""Seconds between looks: no call waits for the stop of several threads that are not our children."""
+_ENDED: Final = b"ZXx"
+_HELD: Final = b"t"
+_ANY_THREAD: Final = 0x40000000
+"""__WALL of waitid(2): threads, too."""
 
 
 class Begun(NamedTuple):
@@ -157,40 +180,7 @@ def number_outside(pid: int, outside: int) -> int:
         os.close(pinned)
 
 
-# stillness:
-# Holds all processes of a realm still for as long as the host wants, so that none changes a path meanwhile.
-#
-# Between two steps of the host a process of a statement may exchange a directory for a link. Where the kernel offers
-# no single step (a user's editor writes a file by its path; a file is mounted before it gets its name) all of them
-# are held first. The host asks with a socket, is told when the last thread has come to rest, and lets them go on by
-# closing it, which its own end does as well.
-#
-# Meanwhile the zygote starts nothing: what it is asked to start waits. A realm that is begun meanwhile is held from its
-# beginning.
-#
-# They are held as a debugger holds them (`ptrace`), because a signal would wake them from `SIGSTOP`: their own timer,
-# a change in a directory, or another process can send `SIGCONT`. What a statement had stopped itself stays stopped.
-# See ptrace(2), "PTRACE_SEIZE".
-#
-# A thread that starts a program may share its memory with the child until that has its own (`vfork`), and rests only
-# then. So the child of one that does not come to rest is let go for a moment. A thread cannot be let go before it rests
-# either: one that rests too late is let go later (`free_late`), or it would stay held for good.
-#
-# Must not know what the host does. Used by `zygote`, in a realm.
-
-STAND_STILL: Final = b"S"
-"""The record of the request, which comes with the socket."""
-STILL, NOT_STILL = b"1", b"0"
-_SECONDS: Final = 2.0
-"""A thread may be in the middle of a system call that nothing interrupts, such as one that waits for a disk."""
-_SHARED_SECONDS: Final = 0.02
-"""After which a thread that has not come to rest may wait for a child."""
-_PAUSE: Final = 0.001
-"""Seconds between looks: no call waits for the stop of several threads that are not our children."""
-_ENDED: Final = b"ZXx"
-_HELD: Final = b"t"
-_ANY_THREAD: Final = 0x40000000
-"""__WALL of waitid(2): threads, too."""
+# --- stopping all processes -------------------------------------------------------------------------------------------
 
 
 class Stillness:

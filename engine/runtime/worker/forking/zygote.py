@@ -361,7 +361,7 @@ class ZygoteLoop:
                     self._reap_orphan(pid)
 
     def _is_orphan(self, pid: int) -> bool:
-        """Whether a child is neither one of ours nor a copy that is still to say so (`forking_off`)."""
+        """Whether a child is neither one of ours nor a copy that has not reported yet (`checkpoint`)."""
         session = session_of(pid)
         # In this order: a copy is asked for before it is made, and says so before it leaves its original's session.
         while readable((self._forks.fileno(),)):

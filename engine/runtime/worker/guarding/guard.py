@@ -1,4 +1,15 @@
-"""The guard of replays, edits and plan mode: stops what would touch anything outside the namespace."""
+"""The guard of replays, edits and plan mode: stops acts outside the namespace. For other statements, reports them.
+
+Bookkeeping, not a boundary: C code that opens files is not seen. `outside` lists the acts, `origins` tells whose work a
+thread does, and the guard decides. Acts on files in the session's scratch directory alone are never stopped. The
+interpreter arms it while a history runs again, and for statements in plan mode or of an edit, with an exception for
+each of these reasons. Otherwise a watch sees each act and stops none (`writes.touching`).
+
+An audit hook cannot be removed and sees every thread of its process. So all guards and watches share one, added at the
+first use. The origin of work and calls without an event are loaded with the first guard, so a worker that never replays
+does not pay for them. In a worker, an armed guard covers every thread. In a process that is not the statement's own, it
+covers the statement's work alone. Work that a statement started stays guarded when the guard is disarmed.
+"""
 
 from __future__ import annotations
 
@@ -14,39 +25,8 @@ from typing import Any, Final
 from . import origins, outside
 from .outside import STAGED, STOPPED, TARGETS, described, is_bytecode
 
-# What a statement sees that is kept from acting outside: an exception for each reason why it may not.
-#
-# Must not know what is stopped, nor by whom. Made by `guard`; who arms that says which refusal it is.
-
-
-class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
-    """Raised in a statement that runs again and would touch something outside; a replay never does."""
-
-
 Refusal = Callable[[str], Exception]
 """Makes the exception that the statement sees instead of the effect, given what it was kept from."""
-
-
-def replaying(phrase: str) -> Exception:
-    """The refusal of a replay."""
-    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
-
-
-def planning(phrase: str) -> Exception:
-    """The refusal of plan mode."""
-    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
-
-
-def editing(phrase: str) -> Exception:
-    """The refusal of an edit that changes nothing."""
-    return PermissionError(f"an edit without --live changes nothing outside; this statement {phrase}")
-
-
-# scratch:
-# Which acts are on files of the session's scratch directory alone, where nothing is anybody's: no guard stops them.
-#
-# Owns where the audit events of acts on files name their paths. Must not know what a guard is for. Used by `guard`.
-
 _NONE: Final = -1
 _PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "open": ((0, _NONE),),
@@ -66,6 +46,40 @@ _PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "os.link": ((0, 2), (1, 3)),
 }
 """By event: the positions of a path and of the descriptor of the directory that it begins at, where it has one."""
+KEPT_STOPS: Final = 5
+"""Of what one statement was kept from, so much is told in words, and the rest as a number."""
+_KEPT_LATE: Final = 64
+_OWN_TASKS: Final = "/proc/self/task"
+_IMPORT: Final = "import"
+_ALL_THREADS: Final = 0
+"""No thread has this identifier."""
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))) + os.sep
+_ON_THE_WAY: Final = frozenset(
+    function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
+)
+"""Of the standard library, what a watch calls."""
+Watch = Callable[[str, tuple[Any, ...]], None]
+"""Is told of each act of free work before it happens, by the name and the arguments of its event."""
+_LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
+
+
+class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
+    """Raised in a statement that runs again and would touch something outside; a replay never does."""
+
+
+def replaying(phrase: str) -> Exception:
+    """The refusal of a replay."""
+    return ReplayEffect(f"a replay touches nothing outside; this statement {phrase}")
+
+
+def planning(phrase: str) -> Exception:
+    """The refusal of plan mode."""
+    return PermissionError(f"plan mode changes nothing outside; this statement {phrase}")
+
+
+def editing(phrase: str) -> Exception:
+    """The refusal of an edit that changes nothing."""
+    return PermissionError(f"an edit without --live changes nothing outside; this statement {phrase}")
 
 
 def is_in(scratch: str, name: str, args: tuple[Any, ...]) -> bool:
@@ -90,37 +104,6 @@ def _is_below(scratch: str, path: Any, directory: int) -> bool:
     folder = os.path.realpath(os.path.dirname(place))
     # A link of the last name leads out of it, perhaps.
     return f"{folder}/".startswith(scratch) and f"{os.path.realpath(place)}/".startswith(scratch)
-
-
-# guard:
-# The guard of replays, edits and plan mode: stops what would touch anything outside. Free work is watched.
-#
-# Bookkeeping, not a boundary: C code that opens files itself goes unseen. Owns what becomes of an act that `outside`
-# lists, by whose work it is (`origins`). Must not know what a statement is. Armed by `interpreter` while a restored
-# history runs again, and for statements in plan mode or of an edit; of others a watch is told each act, and stops
-# none (`touching`).
-#
-# A hook cannot be removed and sees every thread of its process. So there is one for all guards and watches, added
-# when the first is needed. What only a guard needs, the origin of work and the calls without an event, comes with the
-# first guard: a worker that never replays never pays for it. In a worker a guard that is armed stands before every
-# thread; in a process that is not the statement's own, only before the work of its statement, because the others are
-# the host's. What the statement has started stays guarded when the guard is disarmed, for as long as it lives.
-
-KEPT_STOPS: Final = 5
-"""Of what one statement was kept from, so much is told in words, and the rest as a number."""
-_KEPT_LATE: Final = 64
-_OWN_TASKS: Final = "/proc/self/task"
-_IMPORT: Final = "import"
-_ALL_THREADS: Final = 0
-"""No thread has this identifier."""
-_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))) + os.sep
-_ON_THE_WAY: Final = frozenset(
-    function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
-)
-"""Of the standard library, what a watch calls."""
-
-Watch = Callable[[str, tuple[Any, ...]], None]
-"""Is told of each act of free work before it happens, by the name and the arguments of its event."""
 
 
 class Guarded:
@@ -346,6 +329,9 @@ class _Hook:
                 raise
 
 
+_HOOK: Final = _Hook()
+
+
 def _is_ours(error: Exception) -> bool:
     step = error.__traceback__
     while step is not None:
@@ -360,14 +346,8 @@ def _touches(name: str, args: tuple[Any, ...]) -> bool:
     return STOPPED[name](args) or (name == "sqlite3.connect" and outside.is_unwatched_connection())
 
 
-_LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
-
-
 def _notice(name: str, args: tuple[Any, ...]) -> None:
     # Apart, because some events are frequent: `id()` raises one. A function, because the interpreter looks for an
     # attribute of the hook at each event, for which a method has to be searched: that takes four times as long.
     if name in _LISTED:
         _HOOK.audit(name, args)
-
-
-_HOOK: Final = _Hook()

@@ -1,4 +1,17 @@
-"""What counts as touching something outside: audit events, calls without one, and the files that each would change."""
+"""Acts outside the namespace: audit events, calls without one, and the files that each would change.
+
+The first table lists the events and calls that the guard stops, and which arguments make one harmless. The second part
+finds the files that an act is about to change, by the arguments of its event (`writes.touching`).
+
+The third part replaces calls that Python does not audit by ones that raise an event. `multiprocessing` starts its
+servers and children with `_posixsubprocess.fork_exec` alone. Making pipes and devices, opening shared memory, sending
+signals to pidfds, setting priorities, processors and the clock have no events. SQL itself opens files (`ATTACH`, and
+`VACUUM INTO`, which attaches), which a connection's authorizer decides. C code that opens files is not seen, and
+neither is a connection with another authorizer. Nothing is replaced before `install`, apart from calls that do not tell
+a file's directory (`install_places`).
+
+Must not know who acts, nor what happens then. Used by `guard` and `writes.touching`.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +29,7 @@ from typing import Any, Final, NamedTuple
 from ....core.text import cut_line
 from .routes import Route, original
 
-# What counts as touching something outside: the audit events and calls that the guard stops, as one table.
-#
-# Owns the list, and which arguments make a listed event harmless. Must not know who acts or what is done about it.
-# Used by `guard`, and by `unaudited` for the calls of which Python raises no event.
-
 Arguments = tuple[Any, ...]
-
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Any of these flags says that a file is opened to be changed."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
@@ -30,7 +37,6 @@ _DESCRIPTORS: Final = "/proc/self/fd/"
 _MEMORY_FILE: Final = "/memfd:"
 _IN_MEMORY: Final = (":memory:", "")
 _PATH_CHARS: Final = 200
-
 _FILES: Final = (
     "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink", "os.link", "os.chmod", "os.chown",
     "os.utime", "os.setxattr", "os.removexattr", "os.mkfifo", "os.mknod", "shared memory", "sqlite3.connect",
@@ -42,6 +48,36 @@ _PROCESSES: Final = (
 )  # fmt: skip
 _NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "syslog.syslog")
 _MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_settime_ns")
+STAGED: Final = "rewindow.open"
+"""Raised by our own `open` in place of the event of the built-in: what it writes, the host does."""
+_NAMED: Final = frozenset(("open", STAGED, *_FILES))
+_encode: Final = os.fsencode  # bound here, because a statement may replace it
+_BESIDE_A_DATABASE: Final = (b"", b"-journal", b"-wal")
+_READ_ONLY: Final = frozenset((1, 3))
+"""`mmap.ACCESS_READ` and `mmap.ACCESS_COPY`, without loading the module."""
+Audit = Callable[[str, tuple[Any, ...]], None]
+"""Is told of an event before it happens; what it raises keeps it from happening."""
+_OF_PROCESSES: Final = ("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
+_CALLS: Final = (
+    ("os", "mkfifo", "os.mkfifo"),
+    ("posix", "mkfifo", "os.mkfifo"),
+    ("os", "mknod", "os.mknod"),
+    ("posix", "mknod", "os.mknod"),
+    *((module, name, f"os.{name}") for module in ("os", "posix") for name in _OF_PROCESSES),
+    ("time", "clock_settime", "time.clock_settime"),
+    ("time", "clock_settime_ns", "time.clock_settime_ns"),
+    ("signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
+    ("_signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
+    ("_posixsubprocess", "fork_exec", "multiprocessing"),
+    ("_posixshmem", "shm_open", "shared memory"),
+    ("_posixshmem", "shm_unlink", "shared memory"),
+    ("_interpreters", "create", "cpython.PyInterpreterState_New"),  # 3.13 and later raise none
+)
+"""Module, function, and the event that it is to raise with its arguments."""
+_DIRECTORY_SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+# --- SQLite ----------------------------------------------------------------------------------------------------------
+_SQLITE: Final = "_sqlite3"
+_CONNECTING: Final[set[int]] = set()
 
 
 def _opens_for_writing(args: Arguments) -> bool:
@@ -87,16 +123,6 @@ def _always(_args: Arguments) -> bool:
     return True
 
 
-def _text(path: Any) -> str:
-    try:
-        return os.fsdecode(path)
-    except (TypeError, ValueError):
-        return repr(path)
-
-
-STAGED: Final = "rewindow.open"
-"""Raised by our own `open` in place of the event of the built-in: what it writes, the host does."""
-
 STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
     **dict.fromkeys((*_FILES, *_PROCESSES, *_NETWORK, *_MACHINE), _always),
     **dict.fromkeys(("os.sched_setaffinity", "os.sched_setscheduler", "os.sched_setparam"), _changes_another),
@@ -110,7 +136,12 @@ STOPPED: Final[dict[str, Callable[[Arguments], bool]]] = {
 }
 """By event: whether it touches something outside, given its arguments."""
 
-_NAMED: Final = frozenset(("open", STAGED, *_FILES))
+
+def _text(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except (TypeError, ValueError):
+        return repr(path)
 
 
 def is_bytecode(name: str, args: Arguments) -> bool:
@@ -125,16 +156,7 @@ def described(name: str, args: Arguments) -> str:
     return f"{name} {cut_line(_text(args[0]), _PATH_CHARS)}" if is_named else name
 
 
-# targets:
-# Which files an act is about to change, by the audit event that announces it.
-#
-# Owns how the arguments of an event name files. Must not know whether such a file is there, nor what is done about
-# it. Used by `touching`. Beside Python's own events there are those that `unaudited` raises for calls without one.
-
-_encode: Final = os.fsencode  # bound here, because a statement may replace it
-_BESIDE_A_DATABASE: Final = (b"", b"-journal", b"-wal")
-_READ_ONLY: Final = frozenset((1, 3))
-"""`mmap.ACCESS_READ` and `mmap.ACCESS_COPY`, without loading the module."""
+# --- files that an act changes ----------------------------------------------------------------------------------------
 
 
 class Target(NamedTuple):
@@ -216,37 +238,7 @@ TARGETS: Final[dict[str, Callable[[Arguments], Iterator[Target]]]] = {
 """By event: the files it is about. An act on a directory alone, and a new link, change no file."""
 
 
-# unaudited:
-# Calls that touch something outside and of which Python raises no audit event: each is replaced by one that does.
-#
-# What is found out here: `multiprocessing` starts its servers and children by `_posixsubprocess.fork_exec` alone;
-# pipes and devices are made, shared memory is opened, signals are sent to pidfds, and ranks and processors of
-# processes and the clock are set by functions without an event; and SQL itself opens files (`ATTACH`, and `VACUUM
-# INTO`, which is an ATTACH within), which a connection's authorizer is asked about. C code that opens files by itself
-# stays outside, and so does a connection that is given another authorizer. Nothing is replaced before `install`, but
-# for what does not tell where a file is (`install_places`). Must not know who acts. Used by `guard`.
-
-Audit = Callable[[str, tuple[Any, ...]], None]
-"""Is told of an event before it happens; what it raises keeps it from happening."""
-
-_OF_PROCESSES: Final = ("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
-_CALLS: Final = (
-    ("os", "mkfifo", "os.mkfifo"),
-    ("posix", "mkfifo", "os.mkfifo"),
-    ("os", "mknod", "os.mknod"),
-    ("posix", "mknod", "os.mknod"),
-    *((module, name, f"os.{name}") for module in ("os", "posix") for name in _OF_PROCESSES),
-    ("time", "clock_settime", "time.clock_settime"),
-    ("time", "clock_settime_ns", "time.clock_settime_ns"),
-    ("signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
-    ("_signal", "pidfd_send_signal", "signal.pidfd_send_signal"),
-    ("_posixsubprocess", "fork_exec", "multiprocessing"),
-    ("_posixshmem", "shm_open", "shared memory"),
-    ("_posixshmem", "shm_unlink", "shared memory"),
-    ("_interpreters", "create", "cpython.PyInterpreterState_New"),  # 3.13 and later raise none
-)
-"""Module, function, and the event that it is to raise with its arguments."""
-_DIRECTORY_SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+# --- calls without an audit event -------------------------------------------------------------------------------------
 
 
 def install(audit: Audit) -> None:
@@ -319,11 +311,6 @@ def _put(module: Any, name: str, audited: Callable[..., Any]) -> None:
         setattr(module, name, audited)
 
 
-# --- SQLite ----------------------------------------------------------------------------------------------------------
-
-_SQLITE: Final = "_sqlite3"
-
-
 class Databases:
     """Connections of SQLite, which are told to ask `audit` when their module is there.
 
@@ -376,9 +363,6 @@ def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> No
     for name in (_SQLITE, "sqlite3.dbapi2", "sqlite3"):
         if name in sys.modules:
             vars(sys.modules[name])["connect"] = connect_watched
-
-
-_CONNECTING: Final[set[int]] = set()
 
 
 def is_unwatched_connection() -> bool:

@@ -1,4 +1,19 @@
-"""The living nodes: their ids and names, which variables hold them, and when they may change."""
+"""The living nodes: their ids and names, the variables that hold them, and when they may change.
+
+`LiveNodes` refers to nodes weakly. A handle that the namespace cannot reach is gone, running or not, because no
+statement could pause it. Only a pin, a group with it as a member, and the execution that made or showed it keep it
+alive. Python notices unreachable objects at once unless they are in a cycle. Then it notices later, at another time in
+each process, and a rebuild would list and tick other handles. So the Board collects garbage wherever a handle may be in
+a cycle.
+
+`Ticks` decides when nodes may change: in the thread of the running statement, or in a tick. The log has changes of
+nodes as results of statements and ticks, and a re-run repeats those. A re-run cannot repeat the moment at which another
+thread acts, so other threads may look and not change. It also has the times of ticks, which a re-run takes from the
+record.
+
+`Holding` knows which names hold handles, and held them before: these handles may have become unreachable. Must not know
+what nodes show, nor phases of ticks. Used by the Board; `namespace` owns the `Holding`.
+"""
 
 from __future__ import annotations
 
@@ -25,90 +40,6 @@ from ....log.events import Event
 from ....log.events.nodes import NodeMade, StatementTicked
 from ....log.statements import UpdatePayload
 from ..contents import Contents
-
-# When nodes may change, and the ticks that change them: as steps of their own, or within the statement that asks.
-#
-# Owns whose thread may change nodes: that of the statement that runs, or that of a tick. The rule has this reason:
-# what a node shows is on the log as a consequence of a statement or of a tick, and a re-run brings it about by
-# running these again. What a thread does comes at a moment that no re-run can repeat; so it may look, and it is
-# refused a change.
-#
-# Owns also at which times a statement's ticks took place: those that are periodic go by that, so in a re-run they are
-# the recorded ones. Must not know phases, nor what a node is. Made and called by the Board.
-
-
-class Ticks:
-    """The ticks of one board. `now` is in seconds since the epoch; at `paths` a tick is about to look."""
-
-    def __init__(self, looks: Looks, now: Callable[[], float], paths: Callable[[], Iterable[str]]) -> None:
-        self._looks = looks
-        self._now = now
-        self._paths = paths
-        self._thread: int | None = None
-        self._execution_id = ExecutionId("")
-        self._round_id = 0
-        self._times: deque[float] = deque()
-        self.tells = True
-        """Whether anybody is told of what the present step changes."""
-
-    def admit(self, what: str) -> None:
-        """Raises NodeChangeError unless the calling thread may change nodes now."""
-        if self._thread != threading.get_ident():
-            raise NodeChangeError(what)
-
-    def begin(self, execution_id: ExecutionId, round_id: int, times: Iterable[float]) -> None:
-        """A statement begins, in the calling thread; in a re-run its ticks took place at these `times`."""
-        self._thread = threading.get_ident()
-        self._execution_id, self._round_id = execution_id, round_id
-        self._times = deque(times)
-        self.tells = True
-
-    def end(self) -> None:
-        """The statement has ended."""
-        self._thread = None
-
-    def step(self, context: TickContext, *, tells: bool) -> tuple[Event, ...]:
-        """A tick between statements, in the calling thread. Where nobody `tells`, nodes change alike."""
-        self.tells = tells
-        self._thread = threading.get_ident()
-        try:
-            return tuple(self._run(context))
-        finally:
-            self._thread = None
-
-    def asked(self, context_at: Callable[[int, float], TickContext]) -> Iterator[Event]:
-        """A tick within the statement that asks for it; events as they happen. Raises NodeChangeError elsewhere.
-
-        `context_at` gives the context of a tick in a Round at a moment.
-        """
-        self.admit("tick")
-        now = self._times.popleft() if self._times else self._now()
-        context = replace(context_at(self._round_id, now), asked=True)
-        yield StatementTicked(
-            execution_id=self._execution_id,
-            round_id=self._round_id,
-            now=now,
-            nodes=sum(node.running for node in (*context.nodes, *context.groups)),
-        )
-        yield from self._run(context)
-
-    def _run(self, context: TickContext) -> Iterator[Event]:
-        self._looks.begin_tick(self._paths)
-        try:
-            yield from phases_of(context)
-        finally:
-            self._looks.end_tick()
-
-
-# live nodes:
-# Which nodes live, and what they need of their board: ids, names, where their events go, who holds them.
-#
-# Nodes are held weakly: a handle that the namespace cannot reach any more is gone, running or not, because no
-# statement could pause it any more. Only a pin holds one, a group that has it as a member, and the execution that
-# made or showed it until that ends. Python notices at once that nothing reaches an object, unless it is in a cycle of
-# references: then it notices at some later time, another one in each process, and a rebuild would list and tick other
-# handles than there were. So the Board has garbage collected wherever a handle may be in it. Must not know what nodes
-# show. Used by the Board and by what makes nodes for it.
 
 _CELL: Final = "<module>"
 """What Python calls the code of a cell outside its functions."""
@@ -278,10 +209,67 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
 
 
-# holding:
-# Which names hold handles, and what those have held until now: in it are the handles that may be out of reach.
-#
-# Must not know nodes: a name's parts are ids of objects. Owned by `namespace`.
+class Ticks:
+    """The ticks of one board. `now` is in seconds since the epoch; at `paths` a tick is about to look."""
+
+    def __init__(self, looks: Looks, now: Callable[[], float], paths: Callable[[], Iterable[str]]) -> None:
+        self._looks = looks
+        self._now = now
+        self._paths = paths
+        self._thread: int | None = None
+        self._execution_id = ExecutionId("")
+        self._round_id = 0
+        self._times: deque[float] = deque()
+        self.tells = True
+        """Whether anybody is told of what the present step changes."""
+
+    def admit(self, what: str) -> None:
+        """Raises NodeChangeError unless the calling thread may change nodes now."""
+        if self._thread != threading.get_ident():
+            raise NodeChangeError(what)
+
+    def begin(self, execution_id: ExecutionId, round_id: int, times: Iterable[float]) -> None:
+        """A statement begins, in the calling thread; in a re-run its ticks took place at these `times`."""
+        self._thread = threading.get_ident()
+        self._execution_id, self._round_id = execution_id, round_id
+        self._times = deque(times)
+        self.tells = True
+
+    def end(self) -> None:
+        """The statement has ended."""
+        self._thread = None
+
+    def step(self, context: TickContext, *, tells: bool) -> tuple[Event, ...]:
+        """A tick between statements, in the calling thread. Where nobody `tells`, nodes change alike."""
+        self.tells = tells
+        self._thread = threading.get_ident()
+        try:
+            return tuple(self._run(context))
+        finally:
+            self._thread = None
+
+    def asked(self, context_at: Callable[[int, float], TickContext]) -> Iterator[Event]:
+        """A tick within the statement that asks for it; events as they happen. Raises NodeChangeError elsewhere.
+
+        `context_at` gives the context of a tick in a Round at a moment.
+        """
+        self.admit("tick")
+        now = self._times.popleft() if self._times else self._now()
+        context = replace(context_at(self._round_id, now), asked=True)
+        yield StatementTicked(
+            execution_id=self._execution_id,
+            round_id=self._round_id,
+            now=now,
+            nodes=sum(node.running for node in (*context.nodes, *context.groups)),
+        )
+        yield from self._run(context)
+
+    def _run(self, context: TickContext) -> Iterator[Event]:
+        self._looks.begin_tick(self._paths)
+        try:
+            yield from phases_of(context)
+        finally:
+            self._looks.end_tick()
 
 
 class Holding:

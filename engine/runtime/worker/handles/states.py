@@ -1,4 +1,10 @@
-"""Handles as plain data and back, as a list, as renders, and as parts of the tail."""
+"""Handles in other forms: plain data and back, rows of a list, renders, and surfaces in the tail.
+
+`HandleStates` has one row for each type of node. A file's content is named by its digest and taken from the record of a
+replay. If the record has lost it, the handle says so. Renders are those of handles that an execution made or showed.
+Surfaces are groups and pinned handles in the tail, most important first: pinned, then changed since a model read it,
+then most recently used. Must not know which handles exist, nor how much room the tail has. Used by the Board.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +33,19 @@ from ....log.events import Event
 from .live_nodes import LiveNodes
 from .trees import Globs
 
-# Handles as plain data, and the handles that are made of that again: one row for each type of node.
-#
-# What a file held is named by its digest and taken from the record of a replay. Where that has it no more, the handle
-# says so. Must not know how the data is kept. Used by the Board, for those who keep values.
-
 _TYPE: Final = "type"
 _MEMBERS: Final = "members"
 _SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
 """Of a digest. That a node is paused tells of a change all the same."""
+_LISTED: Final = 20
+_KEPT: Final = 4
+"""Smaller renders of one node."""
+_NAMED: Final = 8
+"""Handles of statements that came out differently, in one heading."""
+Diverged = Mapping[str, tuple[int, ...]]
+"""The numbers of statements that came out differently when they ran again, by the ids of their handles."""
+Standing = Mapping[str, StandingRender]
+"""What results of the View show, by the ids of nodes."""
 
 
 class HandleStates:
@@ -155,26 +165,7 @@ def _given(obj_id: ObjId, _: str) -> ObjId:
     return obj_id
 
 
-# listing:
-# Handles as they are listed: a row for each, and what `ls()` shows of the rows.
-#
-# Must not know which handles there are. Used by the Board, which has them.
-
-_LISTED: Final = 20
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Listing:
-    """What `ls()` returns: its repr is the listing."""
-
-    rows: tuple[HandleRow, ...]
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            return "no handles; view(path) makes one"
-        left = len(self.rows) - _LISTED
-        rest = more(left, "handle") if left > 0 else ""
-        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
+# --- rows of a list ---------------------------------------------------------------------------------------------------
 
 
 def row(node: NodeBase, name: str) -> HandleRow:
@@ -203,10 +194,21 @@ def shown_frequency(node: NodeBase) -> str:
     return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""
 
 
-# shown:
-# What one execution is reported to have shown: renders of the handles that it made or called for, and their places.
-#
-# Must not know which handles there are. Used by the Board, which has them.
+@dataclass(frozen=True, slots=True, repr=False)
+class Listing:
+    """What `ls()` returns: its repr is the listing."""
+
+    rows: tuple[HandleRow, ...]
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "no handles; view(path) makes one"
+        left = len(self.rows) - _LISTED
+        rest = more(left, "handle") if left > 0 else ""
+        return ("".join(map(line, self.rows[:_LISTED])) + rest).rstrip("\n")
+
+
+# --- renders of an execution ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,20 +281,7 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, 
     )
 
 
-# surfaces:
-# What of the nodes stands in the tail by itself: groups, the important ones first, and what is pinned.
-#
-# Important is what is pinned, then what has changed since a model read it, then what a statement used last. Must not
-# know how much room there is. Used by the Board.
-
-_KEPT: Final = 4
-"""Smaller renders of one node."""
-_NAMED: Final = 8
-"""Handles of statements that came out differently, in one heading."""
-Diverged = Mapping[str, tuple[int, ...]]
-"""The numbers of statements that came out differently when they ran again, by the ids of their handles."""
-Standing = Mapping[str, StandingRender]
-"""What results of the View show, by the ids of nodes."""
+# --- surfaces in the tail ---------------------------------------------------------------------------------------------
 
 
 class Smaller:

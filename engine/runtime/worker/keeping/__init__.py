@@ -1,6 +1,6 @@
-"""Kept values: names of the namespace as bytes, for what a statement that runs again may not bring back.
+"""Kept values: pickles of names, for values that a statement may not produce when it runs again.
 
-`keeper` is what the interpreter calls. `pickler` writes a group of names that share objects, `loader` reads one, and
-both agree on `constructors`. `copies` writes in a forked process what is large or calls the user's code. Nothing here
-knows the log, the store or which values a rebuild needs; the host never reads a pickle.
+The interpreter uses `keeper`, which also loads them. `pickler` writes a group of names that share objects, in the
+worker or in a forked process (`writing`), and `constructors` are the functions that a pickle names. The host never
+reads a pickle. Nothing here knows the log, the store, or which values a rebuild needs.
 """

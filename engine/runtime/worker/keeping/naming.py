@@ -1,4 +1,21 @@
-"""How pickles of kept values name what they hold: parts of cloudpickle, identities, foreign code, and the header."""
+"""How pickles of kept values identify their contents: classes by marks, bound objects by name, and a header.
+
+This is the only module that uses inner parts of cloudpickle, which a new version may break. A statement's class has a
+mark, which is in the pickles of it and of its instances. cloudpickle finds classes by mark in the whole process. Here
+they are found in the namespace, so only the marks are shared. A class that a rebuild made has another mark than before,
+one that says so.
+
+Functions and classes that the namespace binds are pickled by name in values of other names. So a loaded instance has
+the class of the namespace, and `isinstance` works for old and new ones. If a class is loaded by value and has the same
+definition (`fingerprint`), the living class is filled in place, and old instances stay its instances.
+
+`ForeignCode` tells whether pickling would call user code, because that may hang, act, print, exit or change the
+namespace. Code of Python, numpy, pandas and this package counts as harmless, and so does C code, whose methods cannot
+be distinguished. That is a rule of thumb, not a boundary: harmless code also runs within limits.
+
+The header has a mark, the version of Python, and whether the pickle has code. Other versions of Python can read a
+pickle without code only. Used by `pickler` and `keeper`.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +43,7 @@ from cloudpickle import cloudpickle
 
 from .reasons import NotThereError
 
-# What this package uses of cloudpickle, its inner parts included: the one place that a new version of it may break.
-#
-# A class of a statement is known by a mark, which is in the pickles of it and of its instances. cloudpickle finds
-# classes by their marks wherever they are in the process; here they are found by namespace, so only the marks are
-# shared. A class that a rebuild has made anew has another mark than it had in the process before, and one that says
-# so.
-
 _LIBRARY: Final[Any] = cloudpickle
-
 CloudPickler: Final[type[pickle.Pickler]] = _LIBRARY.Pickler
 REDUCERS: Final[tuple[Mapping[type, Callable[[Any], Any]], ...]] = tuple(_LIBRARY.Pickler.dispatch_table.maps)
 """By type, its own and those that are registered with `copyreg`, which change."""
@@ -42,11 +51,31 @@ BUILTIN_TYPES: Final = cast(
     "tuple[type, ...]", (*map(type, (None, ..., NotImplemented)), *_LIBRARY._BUILTIN_TYPE_NAMES)
 )
 """Types that can be had from `types` or by `type()` alone."""
-
 FILLS_CLASS: Final = (_LIBRARY.__name__, _LIBRARY._class_setstate.__name__)
 """What pickles call by these names is `fill_class` here."""
 _AGAIN: Final = "again-"
 _OF_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
+_MISSING: Final = object()
+Path = tuple[str, ...]
+_HARMLESS: Final = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "cloudpickle", __name__.partition(".")[0]))
+"""Top-level modules. `__main__` and the project's own are not among them."""
+_ASKED: Final = (
+    "__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__getattribute__",
+    "__getattr__", "__class__", "__dict__",
+)  # fmt: skip
+"""What pickling looks up on an object, or on a class where that is a metaclass."""
+_ASKED_OF_CONTAINERS: Final = ("__iter__", "items")
+_ASKED_OF_METACLASSES: Final = ("__iter__", "__hash__", "__eq__", "__instancecheck__", "__subclasscheck__")
+_IN_C: Final = (
+    BuiltinFunctionType, ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType,
+    MethodWrapperType, WrapperDescriptorType,
+)  # fmt: skip
+_HEAP_TYPE: Final = 1 << 9
+"""Of a type's flags: it was made by Python code, or asked to count as such."""
+_MRO: Final = type.__dict__["__mro__"]
+_MARK: Final = b"RWV\x01"
+"""The last byte counts the forms."""
+SIZE: Final = len(_MARK) + 3
 
 
 def is_imported(value: object) -> bool:
@@ -124,18 +153,7 @@ def put_mark(kind: Any, mark: str) -> None:
     _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS[kind] = mark
 
 
-# identity:
-# How a pickle names the functions and classes of statements, so that loading finds the living ones again.
-#
-# What the namespace binds is kept by its name wherever another name's value holds it: an instance by its class, a
-# table of functions by theirs. So what is loaded has the class that the namespace has, and `isinstance` holds for old
-# and new. A class that is loaded by value takes the place of the living one under its name only where it is another:
-# the same definition, told by `fingerprint`, is filled in place, and old instances stay its instances.
-#
-# Must not know pickles. Used by `pickler` and `loader`.
-
-_MISSING: Final = object()
-Path = tuple[str, ...]
+# --- functions and classes by name ------------------------------------------------------------------------------------
 
 
 class BoundNames:
@@ -194,29 +212,7 @@ def _add_code(state: Any, code: CodeType) -> None:
             state.update(repr(constant).encode("utf-8", "replace"))
 
 
-# foreign:
-# Whether pickling an object calls code of the user's: such an object is never pickled in the worker itself.
-#
-# `__reduce__` and its kin may hang, act, print, exit or change the namespace. What Python, numpy, pandas and this
-# package bring is taken for harmless; so is C code, whose methods cannot be told apart. It is a rule of thumb about
-# whose code runs, not a boundary: what passes for harmless still runs within a limit. Used by `pickler`.
-
-_HARMLESS: Final = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "cloudpickle", __name__.partition(".")[0]))
-"""Top-level modules. `__main__` and the project's own are not among them."""
-_ASKED: Final = (
-    "__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__getattribute__",
-    "__getattr__", "__class__", "__dict__",
-)  # fmt: skip
-"""What pickling looks up on an object, or on a class where that is a metaclass."""
-_ASKED_OF_CONTAINERS: Final = ("__iter__", "items")
-_ASKED_OF_METACLASSES: Final = ("__iter__", "__hash__", "__eq__", "__instancecheck__", "__subclasscheck__")
-_IN_C: Final = (
-    BuiltinFunctionType, ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType,
-    MethodWrapperType, WrapperDescriptorType,
-)  # fmt: skip
-_HEAP_TYPE: Final = 1 << 9
-"""Of a type's flags: it was made by Python code, or asked to count as such."""
-_MRO: Final = type.__dict__["__mro__"]
+# --- user code in pickling --------------------------------------------------------------------------------------------
 
 
 class ForeignCode:
@@ -269,15 +265,7 @@ def _is_users(member: Any) -> bool:
     return True
 
 
-# form:
-# What stands ahead of the pickle of a group: a mark, the version of Python, and whether there is code in it.
-#
-# A pickle without code can be read by any version of Python; one with code only by that which wrote it. Used by
-# `pickler` and `loader`.
-
-_MARK: Final = b"RWV\x01"
-"""The last byte counts the forms."""
-SIZE: Final = len(_MARK) + 3
+# --- the header of a pickle -------------------------------------------------------------------------------------------
 
 
 def header(*, has_code: bool) -> bytes:

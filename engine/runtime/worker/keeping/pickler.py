@@ -1,11 +1,19 @@
-"""Writes one group of names, which share objects, as one pickle."""
+"""Pickles one group of names, which share objects.
+
+`cloudpickle` does most of it. The differences: functions and classes that the namespace binds are pickled by name in
+values of other names, and by value under their own. Functions have the living namespace as their globals, and those of
+one closure keep sharing its variables. Modules, injected names and handles are pickled by name. Objects that
+cloudpickle would convert (an open file to its text, a view of a dict or array to a copy) are pickled as they are or not
+at all.
+
+Everything that Python's pickler does not write alone passes `reducer_override`, which decides whether user code would
+run. A plain value never gets there and costs no more than with Python's pickler. Must not know where the bytes go. Used
+by `writing`.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import io
-import os
-import resource
 import sys
 from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Mapping
@@ -32,19 +40,16 @@ from .naming import (
 )
 from .reasons import NotKeptError
 
-# Writes one group of names, which share objects, as one pickle.
-#
-# What differs from `cloudpickle`, which does the rest: functions and classes that the namespace binds are kept by
-# name in other names' values, and by value under their own; functions have the living namespace as their globals, and
-# those of one closure keep sharing its variables; modules, injected names and nodes are kept by name; and what
-# cloudpickle would turn into something else (an open file into its text, a view of a dict or of an array into a copy)
-# is kept as it is or not at all.
-#
-# Everything that Python's pickler does not write by itself passes `reducer_override`, and there it is decided whether
-# code of the user's would run. A plain value never gets there and costs what Python's own pickler costs. Must not
-# know what becomes of the bytes. Used by `keeper` and `copies`.
-
 _PROTOCOL: Final = 5
+_ONLY_ITS_OWN: Final = 2
+"""References to what an array lies in, if nobody else has it: the array's, and that of the call that counts."""
+_NOT_COPIED: Final = {
+    ("builtins", "memoryview"): "a memoryview",
+    ("numpy", "memmap"): "a memory map of a file",
+    ("numpy.core.memmap", "memmap"): "a memory map of a file",
+    ("numpy._core.memmap", "memmap"): "a memory map of a file",
+}
+"""What would be copied as something that has lost its connection, by module and name, because few are imported."""
 
 
 class Sink(Protocol):
@@ -74,17 +79,6 @@ class Surroundings:
     handles: Handles
 
 
-_ONLY_ITS_OWN: Final = 2
-"""References to what an array lies in, if nobody else has it: the array's, and that of the call that counts."""
-_NOT_COPIED: Final = {
-    ("builtins", "memoryview"): "a memoryview",
-    ("numpy", "memmap"): "a memory map of a file",
-    ("numpy.core.memmap", "memmap"): "a memory map of a file",
-    ("numpy._core.memmap", "memmap"): "a memory map of a file",
-}
-"""What would be copied as something that has lost its connection, by module and name, because few are imported."""
-
-
 def _cell(cell: CellType) -> Any:
     try:
         content = (cell.cell_contents,)
@@ -112,65 +106,12 @@ _VIEWS: Final[dict[type, Callable[[Any], Any]]] = {
     for kind in (dict[str, str], OrderedDict[str, str])
     for name in ("keys", "values", "items")
 }
-
-
-def _cached(function: Any) -> Any:
-    """A function behind `functools.lru_cache`, without what that holds, which nobody can read."""
-    attributes = cast("dict[str, Any]", vars(function)).copy()
-    wrapped, parameters = attributes.pop("__wrapped__", None), attributes.pop("cache_parameters", None)
-    # Both may have been replaced by a statement.
-    is_known = type(wrapped) is FunctionType and getattr(parameters, "__module__", "") == "functools"
-    if not is_known or _is_found(function):
-        return NotImplemented
-    return constructors.cached, (wrapped, *parameters().values()), attributes
-
-
-def _new_type(new: Any) -> Any:
-    return NotImplemented if _is_found(new) else (NewType, (new.__name__, new.__supertype__), vars(new))
-
-
-def _is_found(value: Any) -> bool:
-    """Whether its name leads to it in a module that is imported.
-
-    Python's pickler takes that for granted, and would write such a name of the namespace, too: by the time at which it
-    is loaded it is another's, or its own, and the copy is one of nothing.
-    """
-    module = sys.modules.get(value.__module__)
-    return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
-
-
 _OWN_REDUCERS: Final[dict[type, Callable[[Any], Any]]] = {
     **_VIEWS,
     CellType: _cell,
     MappingProxyType: lambda proxy: (MappingProxyType, tuple(get_referents(proxy))),
     io.TextIOWrapper: _stream,
 }
-
-
-def _array(array: Any) -> Any:
-    """Reduces an array of numpy's that lies in something which somebody else has, too, so that it stays in that."""
-    # A loaded array lies in a `bytearray`, and so do all that share it.
-    if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
-        return NotImplemented
-    base = array.base
-    kind = cast("type[Any]", type(array))
-    if type(base) is kind:
-        whole = base if base.flags.c_contiguous and not base.dtype.hasobject else None
-    else:
-        whole = kind(len(base), "u1", base) if type(base) in (bytes, bytearray) else None
-    if whole is None:
-        return NotImplemented
-    offset = array.ctypes.data - whole.ctypes.data
-    layout = (array.shape, array.dtype, base, offset, array.strides)
-    return constructors.array_view, (kind, layout, bool(array.flags.writeable))
-
-
-_BY_NAME: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
-    ("numpy", "ndarray"): _array,
-    ("functools", "_lru_cache_wrapper"): _cached,
-    ("typing", "NewType"): _new_type,
-}
-"""By module and name, because not all are imported. A reducer may leave an object to Python's pickler."""
 
 
 class GroupPickler(CloudPickler):
@@ -271,36 +212,52 @@ class GroupPickler(CloudPickler):
         return NotImplemented
 
 
-# descriptors:
-# Where the descriptors of this package are: out of a statement's way, and none of a statement's in a child.
-#
-# Used by `copies`, and for copies of a worker by `checkpoint` and `separation`.
-
-_RESERVED: Final = 8
-"""As many at the top of the limit are ours, the socket to the host among them."""
-
-
-def is_high(descriptor: int) -> bool:
-    """Whether it is among those that are ours."""
-    return descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
+def _cached(function: Any) -> Any:
+    """A function behind `functools.lru_cache`, without what that holds, which nobody can read."""
+    attributes = cast("dict[str, Any]", vars(function)).copy()
+    wrapped, parameters = attributes.pop("__wrapped__", None), attributes.pop("cache_parameters", None)
+    # Both may have been replaced by a statement.
+    is_known = type(wrapped) is FunctionType and getattr(parameters, "__module__", "") == "functools"
+    if not is_known or _is_found(function):
+        return NotImplemented
+    return constructors.cached, (wrapped, *parameters().values()), attributes
 
 
-def keep_high(descriptor: int) -> int:
-    """Moves it to the top of the limit, where statements neither see a gap in their numbers nor close it by chance."""
-    floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
-    try:
-        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, floor)
-    except OSError:
-        # All of those are in use.
-        return descriptor
-    os.close(descriptor)
-    return moved
+def _new_type(new: Any) -> Any:
+    return NotImplemented if _is_found(new) else (NewType, (new.__name__, new.__supertype__), vars(new))
 
 
-def close_others(kept: int) -> None:
-    """In a forked process: /dev/null on the three standard streams, and nothing else open but `kept`."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(null, standard)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+def _is_found(value: Any) -> bool:
+    """Whether its name leads to it in a module that is imported.
+
+    Python's pickler takes that for granted, and would write such a name of the namespace, too: by the time at which it
+    is loaded it is another's, or its own, and the copy is one of nothing.
+    """
+    module = sys.modules.get(value.__module__)
+    return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
+
+
+def _array(array: Any) -> Any:
+    """Reduces an array of numpy's that lies in something which somebody else has, too, so that it stays in that."""
+    # A loaded array lies in a `bytearray`, and so do all that share it.
+    if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
+        return NotImplemented
+    base = array.base
+    kind = cast("type[Any]", type(array))
+    if type(base) is kind:
+        whole = base if base.flags.c_contiguous and not base.dtype.hasobject else None
+    else:
+        whole = kind(len(base), "u1", base) if type(base) in (bytes, bytearray) else None
+    if whole is None:
+        return NotImplemented
+    offset = array.ctypes.data - whole.ctypes.data
+    layout = (array.shape, array.dtype, base, offset, array.strides)
+    return constructors.array_view, (kind, layout, bool(array.flags.writeable))
+
+
+_BY_NAME: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
+    ("numpy", "ndarray"): _array,
+    ("functools", "_lru_cache_wrapper"): _cached,
+    ("typing", "NewType"): _new_type,
+}
+"""By module and name, because not all are imported. A reducer may leave an object to Python's pickler."""

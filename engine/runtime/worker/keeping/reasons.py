@@ -1,4 +1,8 @@
-"""Where pickles are written, within limits, and why a name has no copy."""
+"""Why a name has no copy, as phrases; and the sinks of pickles, which are limited in bytes and time.
+
+The pickler passes on its data every 64 KiB, and larger texts and buffers without a copy. So a value that is too large
+costs no more than its limit. The phrases follow the name and a colon in a report. Used by the rest of this package.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,69 @@ from typing import Any, Final
 
 from ....core.text import cut_line, valid_text
 
-# Where pickles are written: bounded in bytes and in time, and given up while they are written, not afterwards.
-#
-# Python's pickler hands over what it has every 64 KiB, and larger texts and buffers without copying them, so what is
-# too large costs no more than its bound. Must not know what is written. Used by `pickler`.
+_CHARS: Final = 200
+_REFUSED: Final = re.compile(r"^cannot pickle '?([\w.]+)'?")
+_WORDS: Final = {
+    "_thread.lock": "a lock",
+    "_thread.RLock": "a lock",
+    "_thread._ThreadHandle": "a lock",  # of a thread, from Python 3.13 on
+    "_io.TextIOWrapper": "an open file",
+    "_io.BufferedReader": "an open file",
+    "_io.BufferedWriter": "an open file",
+    "_io.BufferedRandom": "an open file",
+    "_io.FileIO": "an open file",
+    "TextIOWrapper": "an open file",
+    "BufferedReader": "an open file",
+    "BufferedWriter": "an open file",
+    "BufferedRandom": "an open file",
+    "FileIO": "an open file",
+    "socket": "a socket",
+    "generator": "a generator",
+    "async_generator": "a generator",
+    "coroutine": "a coroutine",
+    "mmap.mmap": "a memory map",
+    "module": "a module that cannot be imported",
+    "weakref.ReferenceType": "a weak reference",
+    "sqlite3.Connection": "a database connection",
+}
+TOO_MANY: Final = "more was copied at the same time than fits"
+ENDED: Final = "copying it ended the process that did it"
+CHANGED: Final = "copying it changed the namespace"
+NO_PROCESS: Final = "copying it takes a process of its own, and none could be started"
+INTERRUPTED: Final = "copying it was interrupted, because it took too long"
+
+
+def why_not_kept(error: BaseException) -> str:
+    """The phrase on an exception out of the pickler."""
+    match error:
+        case NotKeptError():
+            return str(error)
+        case TooLargeError(limit=limit):
+            return f"larger than {_amount(limit)}"
+        case OutOfTimeError(seconds=seconds):
+            return took_longer(seconds)
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case RecursionError() | BaseException(__cause__=RecursionError()):
+            return "nested too deeply"
+        case _:
+            found = _REFUSED.match(_message(error))
+            if found is not None:
+                return f"it holds {_WORDS.get(found[1]) or f'a {found[1]}'}, which cannot be copied"
+            return _told("copying it raised", error)
+
+
+def why_not_loaded(error: BaseException) -> str:
+    """The phrase on an exception out of the loader."""
+    match error:
+        case NotThereError():
+            return str(error)
+        case ModuleNotFoundError(name=str() as name):
+            return f"it needs the module {name}, which is not there"
+        case KeyboardInterrupt():
+            return "loading it was interrupted, because it took too long"
+        case _:
+            return _told("loading it raised", error)
 
 
 class TooLargeError(Exception):
@@ -97,82 +160,12 @@ class FileSink:
             return done
 
 
-# reasons:
-# Why a name has no copy, or its copy could not be loaded: one phrase each, which follows the name and a colon.
-#
-# Owns the wording. Pure. Used by all of this package.
-
-_CHARS: Final = 200
-_REFUSED: Final = re.compile(r"^cannot pickle '?([\w.]+)'?")
-_WORDS: Final = {
-    "_thread.lock": "a lock",
-    "_thread.RLock": "a lock",
-    "_thread._ThreadHandle": "a lock",  # of a thread, from Python 3.13 on
-    "_io.TextIOWrapper": "an open file",
-    "_io.BufferedReader": "an open file",
-    "_io.BufferedWriter": "an open file",
-    "_io.BufferedRandom": "an open file",
-    "_io.FileIO": "an open file",
-    "TextIOWrapper": "an open file",
-    "BufferedReader": "an open file",
-    "BufferedWriter": "an open file",
-    "BufferedRandom": "an open file",
-    "FileIO": "an open file",
-    "socket": "a socket",
-    "generator": "a generator",
-    "async_generator": "a generator",
-    "coroutine": "a coroutine",
-    "mmap.mmap": "a memory map",
-    "module": "a module that cannot be imported",
-    "weakref.ReferenceType": "a weak reference",
-    "sqlite3.Connection": "a database connection",
-}
-TOO_MANY: Final = "more was copied at the same time than fits"
-ENDED: Final = "copying it ended the process that did it"
-CHANGED: Final = "copying it changed the namespace"
-NO_PROCESS: Final = "copying it takes a process of its own, and none could be started"
-INTERRUPTED: Final = "copying it was interrupted, because it took too long"
-
-
 class NotKeptError(Exception):
     """Raised out of the pickler for what must not be copied; the message is the reason."""
 
 
 class NotThereError(Exception):
     """Raised out of the loader for what the namespace lacks; the message is the reason."""
-
-
-def why_not_kept(error: BaseException) -> str:
-    """The phrase on an exception out of the pickler."""
-    match error:
-        case NotKeptError():
-            return str(error)
-        case TooLargeError(limit=limit):
-            return f"larger than {_amount(limit)}"
-        case OutOfTimeError(seconds=seconds):
-            return took_longer(seconds)
-        case KeyboardInterrupt():
-            return INTERRUPTED
-        case RecursionError() | BaseException(__cause__=RecursionError()):
-            return "nested too deeply"
-        case _:
-            found = _REFUSED.match(_message(error))
-            if found is not None:
-                return f"it holds {_WORDS.get(found[1]) or f'a {found[1]}'}, which cannot be copied"
-            return _told("copying it raised", error)
-
-
-def why_not_loaded(error: BaseException) -> str:
-    """The phrase on an exception out of the loader."""
-    match error:
-        case NotThereError():
-            return str(error)
-        case ModuleNotFoundError(name=str() as name):
-            return f"it needs the module {name}, which is not there"
-        case KeyboardInterrupt():
-            return "loading it was interrupted, because it took too long"
-        case _:
-            return _told("loading it raised", error)
 
 
 def took_longer(seconds: float) -> str:

@@ -1,25 +1,21 @@
-"""The brand: a mark on a zygote and all that descends from it, which says whose it is.
+"""Facts about processes from /proc, and the brand: a mark on a zygote and all its descendants that names their host.
 
-Nothing else holds on to a process for good: parents die, sessions and groups are left, environments are emptied.
-The two values of RLIMIT_RTTIME mean nothing to processes without real-time scheduling, every descendant inherits
-them, and they survive exec, setsid and reparenting. Only a process that sets this limit itself gets rid of its
-brand.
+Nothing else stays with a process: parents die, processes leave sessions and groups, and empty their environment. The
+two values of RLIMIT_RTTIME have no effect without real-time scheduling, every descendant inherits them, and they
+survive exec, setsid and reparenting. Only a process that sets this limit loses its brand.
 
-The values are microseconds of real-time CPU that no process uses up, so all their bits are free. The soft one names
-a process and which of its zygotes it is; the hard one says among which processes that number counts:
+The values are microseconds of real-time CPU that no process uses up, so all their bits are free. The soft value names a
+host process and the number of its zygote. The hard value names the namespaces in which that process id is valid:
 
-soft    1 at bit 61, number of the zygote (5 bits), start of the host in clock ticks (34), pid of the host (22) hard
-1 at bit 62, namespaces of the host (30), user of the host (32)
+- soft: 1 at bit 61, number of the zygote (5 bits), start of the host in clock ticks (34), pid of the host (22)
+- hard: 1 at bit 62, namespaces of the host (30), user of the host (32)
 
-A soft value may be changed freely up to the hard one, so an agent started by a statement of another brands its own.
-A host is dead when no process has its number and start: read from /proc by a process of the same user in the same
-namespaces, because a number means another process elsewhere. Imports the standard library alone, and nothing of it
-that takes time. Must not know how processes are ended.
+A process may change the soft value up to the hard one. So an agent that a statement of another agent starts can brand
+its own processes. A host is dead if no process has its id and start. A process of the same user in the same namespaces
+must read that from /proc, because elsewhere the id means another process.
 
-What is read of /proc: which processes there are, whose children they are, and since when they run.
-
-Imports the standard library alone, and nothing of it that takes time, because a host reads its own entry at the
-very start. Must not know why anything is read. Used by all that counts, ends or recognises processes.
+Imports only fast parts of the standard library, because a host reads its own entry at the very start. Must not know
+how processes are ended. Used by all code that counts, ends or recognizes processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,26 @@
-"""How much memory, how many processes and how much scratch space a worker or program uses, and the limits."""
+"""Limits of a worker or program with all its processes: memory, number of processes, and scratch space.
+
+`set_limits` sets the kernel's limits in the forked child. RLIMIT_DATA limits what one process allocates. It does not
+cover memory shared between processes, files in memory (memfd), and the number of processes. So `Watch` counts the whole
+tree while a statement or program runs: anonymous and shared memory, each page by its share (PSS), swapped memory, and
+unmapped parts of memfds. Pages of files on disk do not count, because the kernel frees them when needed.
+
+PSS is expensive, because the kernel walks every page. So an upper bound that the kernel keeps is read first, and
+nothing else is counted while that is below the limit. The interval between looks grows with their cost, so that they
+take a tenth of one processor at most.
+
+Processes are counted too, because a fork bomb uses up the processors before the memory, and RLIMIT_NPROC has no effect
+on root. Counting stops at the limit, so a look at a fork bomb takes milliseconds. In a realm the kernel limits their
+number, and the watch ends a statement that reaches the limit. A look at hundreds of busy processes would wait for each
+of their locks, so these are stopped for a look.
+
+Children and threads that a statement leaves behind may do the same. So a worker with children or several threads is
+also watched between statements, less often. The kernel has no limit for a directory that outlives the worker and that
+the host can read. So the watch counts the scratch directory of processes in a domain.
+
+Must not know what a statement is. Used by the zygote, which may read all of these processes, and by the host for
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +37,39 @@ from typing import Final
 from ....core.domain import Domain
 from .brands import children_of, read
 
-# The kernel's limits for what runs below the zygote: bytes of data, open files, and no core dump.
-#
-# Must not know what runs. Called in the forked child, by `child` and by `program`.
+_BLOCK: Final = 512
+_LEAST: Final = 4096
+"""What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
+_FULL_LOOK_SECONDS: Final = 0.05
+"""Between two looks at whether a realm is full: others wait for a processor until a fork bomb is ended."""
+LOOK_SECONDS: Final = 0.25
+"""Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+IDLE_LOOK_SECONDS: Final = 1.0
+"""The same where all that is watched was left by statements."""
+MOST_PROCESSES: Final = 1000
+"""In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
+_TASKS_OF_A_CORE: Final = 64
+_FEW: Final = 100
+"""Processes of a realm up to which their threads are counted, too."""
+_MANY: Final = 300
+"""Processes of a realm that would leave whoever looks at them no processor."""
+_NEARLY: Final = 20
+"""Tasks below the most of a realm at which it counts as full: the zygote has some, and so have copies and commands."""
+_SHARE: Final = 9
+"""How many times as long as a look took the next one is away at least."""
+_GROWTH: Final = 64
+"""The part of its bound by which a scratch directory grows without somebody being ended for that: caches, and files
+that are still on their way to the disk."""
+_EVERYTHING: Final = 1 << 62
+_MOST: Final = 2
+"""Times its bound a scratch directory is counted where it may be a statement that has filled it."""
+_KIB: Final = 1024
+_BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+_MEMFD: Final = "/memfd:"
+_LEFT: Final = "what statements left running"
+_HEADER_FIELDS: Final = 6
+"""Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
 
 
 def set_limits(data_bytes: int, open_files: int) -> None:
@@ -33,15 +85,7 @@ def _lower(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-# scratch size:
-# How much a scratch directory holds.
-#
-# The kernel has no limit for a directory that survives a worker and that the host can read: one for memory ends with
-# the mount, one for a disk is the administrator's. So it is counted. Must not know whose it is. Called by `memory`.
-
-_BLOCK: Final = 512
-_LEAST: Final = 4096
-"""What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
+# --- the size of a scratch directory ----------------------------------------------------------------------------------
 
 
 def held(directory: str, enough: int, since: float = math.inf) -> int:
@@ -70,67 +114,7 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
     return total
 
 
-# memory:
-# How much memory a worker or a program and all its processes hold, how many these are, and the watch that finds those
-# that are too many or hold too much.
-#
-# RLIMIT_DATA bounds what one process allocates for itself. What passes it: memory shared between processes, files
-# that live in memory alone (memfd), and the number of processes. So the whole tree is counted while a statement or a
-# program runs: anonymous and shared memory, each page by the part that falls to a process (PSS), what was swapped
-# out, and what memfds hold beyond what is mapped. Pages of files on a disk are left out: the kernel takes them back
-# when it needs them.
-#
-# PSS is expensive: the kernel walks every page. So first an upper bound is looked at which the kernel keeps ready: as
-# long as that is below the limit nothing else is counted. The time between looks grows with what a look costs, so
-# that looking takes a tenth of one processor at most.
-#
-# Processes are counted too, because what forks without end takes the processors long before it has taken the memory,
-# and RLIMIT_NPROC means nothing to root. The count ends at the limit, so that a look at a fork bomb takes
-# milliseconds.
-#
-# In a realm the kernel bounds how many there are, and this watch ends a statement that has come to the bound. Whoever
-# looks at hundreds of processes that want the processors waits for each of their locks; so these stand still for a
-# look.
-#
-# What a statement leaves running, a child or a thread, may do all this after it: so a worker that is not alone with
-# one thread is looked at between statements too, less often.
-#
-# Of processes in a domain the watch looks at the scratch directory too.
-#
-# Must not know what a statement is. Called by `zygote`, which is the parent and may look at all of them, and by the
-# host for paused copies. A little over 300 lines, because all that is counted of processes is counted here.
-
-_FULL_LOOK_SECONDS: Final = 0.05
-"""Between two looks at whether a realm is full: others wait for a processor until a fork bomb is ended."""
-LOOK_SECONDS: Final = 0.25
-"""Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
-IDLE_LOOK_SECONDS: Final = 1.0
-"""The same where all that is watched was left by statements."""
-MOST_PROCESSES: Final = 1000
-"""In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
-_TASKS_OF_A_CORE: Final = 64
-_FEW: Final = 100
-"""Processes of a realm up to which their threads are counted, too."""
-_MANY: Final = 300
-"""Processes of a realm that would leave whoever looks at them no processor."""
-_NEARLY: Final = 20
-"""Tasks below the most of a realm at which it counts as full: the zygote has some, and so have copies and commands."""
-_SHARE: Final = 9
-"""How many times as long as a look took the next one is away at least."""
-_GROWTH: Final = 64
-"""The part of its bound by which a scratch directory grows without somebody being ended for that: caches, and files
-that are still on their way to the disk."""
-_EVERYTHING: Final = 1 << 62
-_MOST: Final = 2
-"""Times its bound a scratch directory is counted where it may be a statement that has filled it."""
-
-_KIB: Final = 1024
-_BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
-_EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
-_MEMFD: Final = "/memfd:"
-_LEFT: Final = "what statements left running"
-_HEADER_FIELDS: Final = 6
-"""Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
+# --- the memory of a tree of processes --------------------------------------------------------------------------------
 
 
 def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -> int:

@@ -1,4 +1,23 @@
-"""What a process asks of the system about itself: signals, privileges, descriptors, precedence."""
+"""What a process sets or asks about itself: identity, privileges, descriptors, signals, and C memory.
+
+`is_own` tells whether this process is the worker. A forked copy of a worker has all of its objects, and most of them
+must do nothing there. They ask here instead of storing a process id, because a restored worker is a forked copy that
+continues as the worker.
+
+Privileges: a statement runs as its user, and the kernel lets processes of one user read each other's memory and
+environment, where keys are. Three rules of the kernel's `ptrace` check prevent that without a domain:
+
+- Only CAP_SYS_PTRACE can read a process that is not dumpable. Host and zygote are not dumpable. Workers are, because
+  they hold no key, and because the memory of their processes is counted from outside.
+- So root's workers drop that capability and equivalent ones. They also leave the bounding set, because root would get
+  them again with each program that it starts. Then processes that have more capabilities cannot be read.
+- A process in a Landlock domain can read no process outside of it, with or without root, dumpable or not. Only that
+  hides the programs above the host from users other than root: editor and shell have the same keys, and we cannot
+  change them.
+
+A process in a `Domain` gets all of that from `sandbox`. Must not know what a worker does. Used by the zygote, workers,
+keepers, and the host's `hardening`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +32,21 @@ from typing import Final
 from ...sandbox import entering, kernel, landlock
 from .brands import Brand
 
-# Which process is the worker: what a statement forks is another, until it takes the worker's place.
-#
-# A forked copy of a worker finds all of its objects, and most of them must do nothing there. They ask here instead of
-# keeping an id of their own, because a restored worker is a forked copy that goes on as the worker. Must not know who
-# asks, nor how copies are made. Also right in a host, which has statements in a thread of its own.
-
 _pid = os.getpid()
+_DROPPED: Final = (entering.SYS_RAWIO, entering.SYS_PTRACE, entering.SYS_ADMIN, entering.PERFMON)
+"""Each reads the memory of others: by /proc/kcore, by tracing, by entering namespaces, by probes in the kernel."""
+_OLDEST: Final = 2
+"""Version 1 (Linux 5.13 to 5.18) cannot allow to move a file into another directory, so its domains do harm."""
+_STREAMS: Final = 3
+_FIRST: Final = -20
+"""The highest precedence that is no real-time one."""
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_DETACH = 0x4206, 0x4207, 17
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_LIBC.ptrace.restype = ctypes.c_long
+_MASK_BYTES: Final = 128
+"""Of a set of signals, as C libraries for Linux have it."""
 
 
 def is_own() -> bool:
@@ -33,28 +60,7 @@ def take_place() -> None:
     _pid = os.getpid()
 
 
-# privileges:
-# What keeps processes from reading each other where no domain holds them: dumpability, capabilities, and Landlock.
-#
-# A statement runs as its user, and the kernel lets processes of one user read each other's memory and environment,
-# where keys are. Three rules of the kernel's `ptrace` check are used against that:
-#
-# - A process that is not dumpable is read with CAP_SYS_PTRACE alone. Host and zygote are not dumpable. Workers are,
-# because they hold no key and the memory of their processes is counted from outside.
-# - So workers of root lose that capability and those that come to the same. They leave the bounding set too, because
-# root
-# gets all of that set again with each program it starts. Then all processes that have more are out of their reach.
-# - A process in a Landlock domain may read no process outside of it, root or not, dumpable or not. That alone hides
-# the
-# programs above the host from other users than root: editor and shell hold the same keys and are not ours to change.
-#
-# A process in a `Domain` has all of that from `sandbox`. Must not know what a worker does. Called by `child` in the
-# forked worker, by the zygote and by the host's `hardening`.
-
-_DROPPED: Final = (entering.SYS_RAWIO, entering.SYS_PTRACE, entering.SYS_ADMIN, entering.PERFMON)
-"""Each reads the memory of others: by /proc/kcore, by tracing, by entering namespaces, by probes in the kernel."""
-_OLDEST: Final = 2
-"""Version 1 (Linux 5.13 to 5.18) cannot allow to move a file into another directory, so its domains do harm."""
+# --- privileges -------------------------------------------------------------------------------------------------------
 
 
 def become_unreadable() -> None:
@@ -97,10 +103,7 @@ def _enter_domain() -> None:
         pass
 
 
-# descriptors:
-# Which descriptors a forked process keeps of its parent's. Called by `child` and `program`.
-
-_STREAMS: Final = 3
+# --- descriptors ------------------------------------------------------------------------------------------------------
 
 
 def close_all_but(*kept: int) -> None:
@@ -110,21 +113,7 @@ def close_all_but(*kept: int) -> None:
         os.closerange(low + 1, high)
 
 
-# system:
-# What a process asks of the system about itself: signals, also at its parent's end, orphans, its brand, C buffers and
-# C's free memory. And holds threads of others as a debugger does.
-#
-# Must not know who asks. Used by the zygote and by all of a worker.
-
-_FIRST: Final = -20
-"""The highest precedence that is no real-time one."""
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
-_PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_DETACH = 0x4206, 0x4207, 17
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_LIBC.ptrace.restype = ctypes.c_long
-_MASK_BYTES: Final = 128
-"""Of a set of signals, as C libraries for Linux have it."""
+# --- signals, parents and memory --------------------------------------------------------------------------------------
 
 
 def die_with_parent(number: signal.Signals, parent: int) -> bool:

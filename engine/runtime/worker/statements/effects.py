@@ -1,4 +1,13 @@
-"""What a statement asks of the host, and the recorded answers that a replay gives instead."""
+"""What a statement requests from the host, and the recorded answers that a replay uses instead.
+
+`Effects.ask` blocks until the answer arrives, or takes it from a `Recording`. It numbers the effects of a run. Threads
+may ask in another order in a replay, so a recording finds the answer by operation and arguments. `texts` is no effect:
+it reads the editor's buffers, and the result is recorded as a revision. `has_answer` and `recalled_file` are not
+either: a statement that replaces another one reads the record with them, in questions with their own numbers.
+
+Must not know the operations, nor how messages travel. Used by the injected names; the interpreter opens and closes it
+around each statement.
+"""
 
 from __future__ import annotations
 
@@ -18,93 +27,8 @@ from ..guarding.guard import KEPT_STOPS, ReplayEffect
 from ..interrupts import Interrupts
 from ..protocol import Answer, Ask, AskBuffers, BufferTexts, FromWorker, RecalledFile, ToWorker
 
-# The recorded answers of one execution: each question gets its own again, in whatever order a replay asks.
-#
-# Which question comes first is not the same each time where threads ask. Owns which answer is one to which question.
-# Must not know how a question is asked. Used by `effects`, which opens one for each statement of a replay.
-
 _WRITING: Final = frozenset((*ROUTED, *(name for name, tool in TOOLS.items() if tool.kind == "edit")))
-
-
-class Recording:
-    """The answers that have not been given again."""
-
-    def __init__(self, answers: Iterable[Answer]) -> None:
-        self._left = {answer.ordinal: answer for answer in answers}
-        self._asked: dict[tuple[str, str], deque[int]] = {}
-        for answer in self._left.values():
-            if answer.question is not None:
-                self._asked.setdefault(answer.question, deque()).append(answer.ordinal)
-
-    def title_at(self, ordinal: int) -> str:
-        """The words of the question with that number, empty where its answer was given or they are not known."""
-        placed = self._left.get(ordinal)
-        return "" if placed is None else placed.title
-
-    def has(self, operation: str, arguments: dict[str, object]) -> bool:
-        """Whether an answer to exactly that is left."""
-        asked = self._asked.get((operation, argument_digest(arguments)), ())
-        return any(ordinal in self._left for ordinal in asked)
-
-    def take(self, question: Ask) -> Answer | None:
-        """The answer to the same question: the one with its number, else the first that is left; None without one."""
-        asked = question.operation, argument_digest(question.arguments)
-        placed = self._left.get(question.ordinal)
-        if placed is not None and placed.question in (asked, None):
-            return self._left.pop(question.ordinal)
-        same = self._asked.get(asked, deque())
-        while same:
-            if (ordinal := same.popleft()) in self._left:
-                return self._left.pop(ordinal)
-        # What is written may hold the time, or what the file held when it was opened to append to. It was written then,
-        # and the answer holds nothing of it, while what was read at another place would be a wrong value.
-        if placed is not None and placed.question is not None and asked[0] == placed.question[0] in _WRITING:
-            return self._left.pop(question.ordinal)
-        return None
-
-
-# effects:
-# What a statement asks of the host: `ask` blocks until the answer is there, or takes it from a recording.
-#
-# `texts` is no effect: a look asks so for what the user's editor holds, and what it brings is recorded as a revision.
-# Nor are `has_answer` and `recalled_file`: a statement that runs in the place of another asks the record so, which is
-# the host's, by questions with numbers of their own.
-#
-# Owns the numbering of effects within a run. Must not know which operations there are, nor how messages travel. Used
-# by `names`; opened and closed around each statement by `interpreter`.
-
 _TITLE_CHARS: Final = 120
-
-
-class Transport(Protocol):
-    """Messages to the host and from it: `channel.Channel`, or the in-process environment's."""
-
-    @property
-    def ours(self) -> bool:
-        """False in a process that a statement forked, which must not send."""
-        ...
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing has come that was not received."""
-        ...
-
-    def send(self, message: FromWorker) -> None:
-        """Raises FrameTooLargeError with nothing sent."""
-        ...
-
-    @property
-    def inbox(self) -> Inbox:
-        """What has come, for threads that wait for something else than an answer."""
-        ...
-
-    def wait(self) -> None:
-        """Returns when there is something to receive; an interrupt may end it without harm."""
-        ...
-
-    def receive(self) -> ToWorker:
-        """The next message. Does not return when the host has gone."""
-        ...
 
 
 class Effects:
@@ -302,6 +226,74 @@ class Effects:
         self._transport.wait()
         with self._interrupts.held():
             return self._transport.receive()
+
+
+class Transport(Protocol):
+    """Messages to the host and from it: `channel.Channel`, or the in-process environment's."""
+
+    @property
+    def ours(self) -> bool:
+        """False in a process that a statement forked, which must not send."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come that was not received."""
+        ...
+
+    def send(self, message: FromWorker) -> None:
+        """Raises FrameTooLargeError with nothing sent."""
+        ...
+
+    @property
+    def inbox(self) -> Inbox:
+        """What has come, for threads that wait for something else than an answer."""
+        ...
+
+    def wait(self) -> None:
+        """Returns when there is something to receive; an interrupt may end it without harm."""
+        ...
+
+    def receive(self) -> ToWorker:
+        """The next message. Does not return when the host has gone."""
+        ...
+
+
+class Recording:
+    """The answers that have not been given again."""
+
+    def __init__(self, answers: Iterable[Answer]) -> None:
+        self._left = {answer.ordinal: answer for answer in answers}
+        self._asked: dict[tuple[str, str], deque[int]] = {}
+        for answer in self._left.values():
+            if answer.question is not None:
+                self._asked.setdefault(answer.question, deque()).append(answer.ordinal)
+
+    def title_at(self, ordinal: int) -> str:
+        """The words of the question with that number, empty where its answer was given or they are not known."""
+        placed = self._left.get(ordinal)
+        return "" if placed is None else placed.title
+
+    def has(self, operation: str, arguments: dict[str, object]) -> bool:
+        """Whether an answer to exactly that is left."""
+        asked = self._asked.get((operation, argument_digest(arguments)), ())
+        return any(ordinal in self._left for ordinal in asked)
+
+    def take(self, question: Ask) -> Answer | None:
+        """The answer to the same question: the one with its number, else the first that is left; None without one."""
+        asked = question.operation, argument_digest(question.arguments)
+        placed = self._left.get(question.ordinal)
+        if placed is not None and placed.question in (asked, None):
+            return self._left.pop(question.ordinal)
+        same = self._asked.get(asked, deque())
+        while same:
+            if (ordinal := same.popleft()) in self._left:
+                return self._left.pop(ordinal)
+        # What is written may hold the time, or what the file held when it was opened to append to. It was written then,
+        # and the answer holds nothing of it, while what was read at another place would be a wrong value.
+        if placed is not None and placed.question is not None and asked[0] == placed.question[0] in _WRITING:
+            return self._left.pop(question.ordinal)
+        return None
 
 
 def exception_named(name: str, message: str) -> Exception:

@@ -1,4 +1,16 @@
-"""Runs one statement in the namespace, in phases, each of which an interrupt may end; or a stretch of a history."""
+"""Runs one statement in the namespace, in phases, each of which an interrupt may end; or a stretch of a history.
+
+`Executor` compiles the source, displays a trailing expression, and keeps the order of the phases. Exceptions of user
+code become part of the result. `OwnPython` restores what a statement replaced in Python and our own code needs.
+
+`Rerun` runs a stretch of a history without the host, as long as results match. Each statement is compared with its
+record here, by the function that the host would use. The host gets the first one that differs and reports the
+difference. It also gets one that has written output, which only the host can read. A statement that the guard stopped
+always differs. Then no decision is needed: the differing names are set from its copies, if those were sent. An
+interrupt ends the stretch with its statement, even if that catches it, because the host decides whether it was stopped.
+
+Must not know the host or the nodes. Used by the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -35,35 +47,8 @@ from ..writes.touching import Noticed
 from .effects import Transport
 from .output import SourceLines, describe_failure, value_text
 
-# The alarms of a process, which call a handler of a statement's long after it has ended: what there is, turned off.
-#
-# Must not know why. Used by `guard`, in a process that is the statements' own.
-
 _TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 """`signal.alarm` is the first of them."""
-
-
-def turn_off() -> tuple[str, ...]:
-    """A phrase for each alarm that was set, and is not any more."""
-    phrases: list[str] = []
-    # A handler may be called in between, and raise what it likes.
-    with suppress(Exception):
-        for timer in _TIMERS:
-            seconds, interval = signal.setitimer(timer, 0)
-            if seconds or interval:
-                phrases.append(f"left an alarm to go off in {seconds:.1f} s, which was turned off")
-    return tuple(phrases)
-
-
-# own python:
-# The parts of Python that the worker itself runs on, kept from what statements make of them.
-#
-# A statement may replace `compile`, `isinstance` or `os.getpid` for its own ends, and the worker's code, which finds
-# them in the same modules, would fail from then on at every statement. So what was replaced is put back when the
-# statement has ended, and given to the next one as the last had left it. What is watched: all builtins, what this
-# package uses of the standard library, and a recursion limit that would be too low. What else a statement may break
-# is found out by whoever rebuilds (`runtime.rebuild`). Used by `executor`.
-
 _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     builtins: tuple(name for name in vars(builtins) if name != "_"),
     ast: ("parse", "walk", "Expr", "Expression", "Name", "Constant", "Load"),
@@ -85,99 +70,10 @@ _MISSING: Final = object()
 # Bound here, because by the time they are used the builtins may be a statement's.
 _zip: Final = zip
 _Anything: Final = BaseException
-
-
-class _Place(NamedTuple):
-    """One module's names with what they were bound to, and what looks all of them up at once."""
-
-    names: dict[str, object]
-    watched: tuple[str, ...]
-    own: tuple[object, ...]
-    look: Callable[[dict[str, object]], tuple[object, ...]]
-
-
-class OwnPython:
-    """What is there when this is made, of the given modules; of none, nothing is watched."""
-
-    def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
-        self._places = [
-            _Place(vars(module), names, tuple(vars(module)[name] for name in names), itemgetter(*names))
-            for module, names in modules.items()
-        ]
-        self._limit = sys.getrecursionlimit()
-        self._theirs: list[tuple[dict[str, object], str, object]] = []
-        self._their_limit = 0
-
-    @classmethod
-    def of_this_process(cls) -> OwnPython:
-        """All that a worker runs on, as it is now."""
-        return cls(_USED)
-
-    @classmethod
-    def of_nobody(cls) -> OwnPython:
-        """Nothing: in a process that is not the statements' own somebody else may replace what he likes."""
-        return cls({})
-
-    def take_over(self) -> None:
-        """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
-        for place in self._places:
-            try:
-                # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
-                if place.look(place.names) == place.own:
-                    continue
-            except _Anything:
-                pass  # because a name was deleted, or a replacement cannot be compared
-            self._put_back(place)
-        if self._places and sys.getrecursionlimit() < self._limit:
-            self._their_limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(self._limit)
-
-    def _put_back(self, place: _Place) -> None:
-        for name, own in _zip(place.watched, place.own):
-            theirs = place.names.get(name, _MISSING)
-            if theirs is not own:
-                self._theirs.append((place.names, name, theirs))
-                place.names[name] = own
-
-    def give_back(self) -> None:
-        """The next statement begins: gives it what the last had made of it."""
-        theirs, self._theirs = self._theirs, []
-        for place, name, value in theirs:
-            if value is _MISSING:
-                place.pop(name, None)
-            else:
-                place[name] = value
-        if self._their_limit:
-            limit, self._their_limit = self._their_limit, 0
-            # It may be too low for where we are.
-            with suppress(RecursionError):
-                sys.setrecursionlimit(limit)
-
-
-# executor:
-# Runs one statement in the namespace, in phases, each of which an interrupt may end.
-#
-# Owns compiling, displaying the trailing expression, and the order of the phases. Whatever user code raises becomes
-# part of the result. Must not know the host or the nodes. Called by `interpreter`.
-
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
 _RESERVE_BYTES: Final = 4 << 20
 """Nothing writes to it, so it takes none of the machine's memory."""
-
-
-@dataclass(slots=True)
-class Result:
-    """What the phases have found out so far."""
-
-    value: str | None = None
-    exception: ExceptionInfo | None = None
-    time_ms: float = 0.0
-    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
-
-    @property
-    def status(self) -> Literal["ok", "error"]:
-        return "ok" if self.exception is None else "error"
 
 
 class Executor:
@@ -332,10 +228,88 @@ class Executor:
             return ExceptionInfo(type=type(error).__name__, message=f"<describing it raised {type(failure).__name__}>")
 
 
-# executed:
-# What the interpreter knows of a statement when it has ended, before it is put into words for the host.
-#
-# Must not know how it is told. Made by `interpreter`, compared by `rerun`.
+@dataclass(slots=True)
+class Result:
+    """What the phases have found out so far."""
+
+    value: str | None = None
+    exception: ExceptionInfo | None = None
+    time_ms: float = 0.0
+    diff: NamespaceDiff = field(default_factory=NamespaceDiff)
+
+    @property
+    def status(self) -> Literal["ok", "error"]:
+        return "ok" if self.exception is None else "error"
+
+
+class OwnPython:
+    """What is there when this is made, of the given modules; of none, nothing is watched."""
+
+    def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
+        self._places = [
+            _Place(vars(module), names, tuple(vars(module)[name] for name in names), itemgetter(*names))
+            for module, names in modules.items()
+        ]
+        self._limit = sys.getrecursionlimit()
+        self._theirs: list[tuple[dict[str, object], str, object]] = []
+        self._their_limit = 0
+
+    @classmethod
+    def of_this_process(cls) -> OwnPython:
+        """All that a worker runs on, as it is now."""
+        return cls(_USED)
+
+    @classmethod
+    def of_nobody(cls) -> OwnPython:
+        """Nothing: in a process that is not the statements' own somebody else may replace what he likes."""
+        return cls({})
+
+    def take_over(self) -> None:
+        """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
+        for place in self._places:
+            try:
+                # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
+                if place.look(place.names) == place.own:
+                    continue
+            except _Anything:
+                pass  # because a name was deleted, or a replacement cannot be compared
+            self._put_back(place)
+        if self._places and sys.getrecursionlimit() < self._limit:
+            self._their_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(self._limit)
+
+    def _put_back(self, place: _Place) -> None:
+        for name, own in _zip(place.watched, place.own):
+            theirs = place.names.get(name, _MISSING)
+            if theirs is not own:
+                self._theirs.append((place.names, name, theirs))
+                place.names[name] = own
+
+    def give_back(self) -> None:
+        """The next statement begins: gives it what the last had made of it."""
+        theirs, self._theirs = self._theirs, []
+        for place, name, value in theirs:
+            if value is _MISSING:
+                place.pop(name, None)
+            else:
+                place[name] = value
+        if self._their_limit:
+            limit, self._their_limit = self._their_limit, 0
+            # It may be too low for where we are.
+            with suppress(RecursionError):
+                sys.setrecursionlimit(limit)
+
+
+def turn_off() -> tuple[str, ...]:
+    """A phrase for each alarm that was set, and is not any more."""
+    phrases: list[str] = []
+    # A handler may be called in between, and raise what it likes.
+    with suppress(Exception):
+        for timer in _TIMERS:
+            seconds, interval = signal.setitimer(timer, 0)
+            if seconds or interval:
+                phrases.append(f"left an alarm to go off in {seconds:.1f} s, which was turned off")
+    return tuple(phrases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,39 +323,7 @@ class Executed:
     rebound: tuple[Event, ...]
 
 
-# rerun:
-# A stretch of a history, run again without a word from the host as long as it comes out as it was recorded.
-#
-# Each statement is compared with its record where it ran, by the same function with which the host would
-# (`divergence`). The first that came out differently goes to the host, which names the difference and goes on from
-# there, and so does one that has written anything: what was written, only the host has read. A statement that was
-# kept from an act always comes out differently, and there is nothing to ask: the names that differ are set from its
-# copies, if those came along.
-#
-# An interrupt ends the stretch with the statement that it was meant for, also where that has caught it: whether it
-# was stopped is the host's to say. Must not know how a statement is run. Made by `interpreter`.
-
-
-class Runner(Protocol):
-    """`interpreter.Interpreter`, as far as it is needed here."""
-
-    def answer(self, request: Tick | Known | Content) -> FromWorker | None: ...
-    def execute(self, request: Run) -> Executed: ...
-    def ran(self, request: Run, executed: Executed) -> Ran: ...
-    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]: ...
-
-
-class Output(Protocol):
-    """Where statements write to."""
-
-    def begin(self) -> None:
-        """A replay begins, and the host has read all that was written before."""
-        ...
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing was written in the replay."""
-        ...
+# --- a stretch of a history -------------------------------------------------------------------------------------------
 
 
 class Rerun:
@@ -434,6 +376,37 @@ class Rerun:
             self._transport.send(Began(number, loading=True))
             failures = self._runner.put(groups, step.record.diff.deleted)
         self._transport.send(BroughtBack(self._runner.ran(step.run, executed), failures))
+
+
+class _Place(NamedTuple):
+    """One module's names with what they were bound to, and what looks all of them up at once."""
+
+    names: dict[str, object]
+    watched: tuple[str, ...]
+    own: tuple[object, ...]
+    look: Callable[[dict[str, object]], tuple[object, ...]]
+
+
+class Runner(Protocol):
+    """`interpreter.Interpreter`, as far as it is needed here."""
+
+    def answer(self, request: Tick | Known | Content) -> FromWorker | None: ...
+    def execute(self, request: Run) -> Executed: ...
+    def ran(self, request: Run, executed: Executed) -> Ran: ...
+    def put(self, groups: Sequence[ValueGroup], delete: Sequence[str]) -> dict[str, str]: ...
+
+
+class Output(Protocol):
+    """Where statements write to."""
+
+    def begin(self) -> None:
+        """A replay begins, and the host has read all that was written before."""
+        ...
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was written in the replay."""
+        ...
 
 
 def _prints(record: Ending) -> bool:

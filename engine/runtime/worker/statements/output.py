@@ -1,4 +1,14 @@
-"""What a statement leaves to read: its streams, its value, its exception, and its source for tracebacks."""
+"""The readable results of a statement: its streams, its value, its exception, and its source for tracebacks.
+
+The streams are unbuffered, have no input, and are repaired if a statement closes them. A value is its repr; in built-in
+containers, at any depth, the first `MOST_ITEMS` items are shown, as in IPython. Other objects use their own repr.
+Exceptions are recorded with a limit, from the user's first frame on, with notes and chained causes. `repr` and `str` of
+user objects run user code, so callers run them under the interrupt flag.
+
+`SourceLines` keeps sources where tracebacks and `inspect` find them. A session runs statements for days, and few leave
+code behind. So a source stays while it is among the newest, or while code of its statement is alive. Must not know who
+reads the output. Used by the executor and `forking.child`.
+"""
 
 from __future__ import annotations
 
@@ -25,65 +35,31 @@ from ....core.text import DOTS, cut_middle
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-# The worker's three standard streams: nothing to read, and output that is in the pipe as soon as it was written.
-#
-# Owns what `sys.stdout`, `sys.stderr`, `sys.stdin` and `input` are in statements, and repairs descriptors that a
-# statement closed. Must not know who reads the pipes. Called by `child` and, before each statement, by `main`.
-
 _NO_KEYBOARD = "nobody is at the keyboard of a statement; ask the user in your reply instead of calling input()"
-
-
-class _Pipe(io.FileIO):
-    """An unbuffered descriptor that takes everything it is given, also when a signal interrupts the write."""
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        view = memoryview(data).cast("B")
-        total = len(view)
-        while view:
-            view = view[super().write(view) or 0 :]
-        return total
-
-
-def replace(spares: tuple[int, int]) -> None:
-    """Puts /dev/null on 0 and copies of the pipes in `spares` on 1 and 2."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    for target, source in enumerate((null, *spares)):
-        os.dup2(source, target)
-    if null > 2:  # noqa: PLR2004 -- the standard streams
-        os.close(null)
-
-
-def repair(spares: tuple[int, int]) -> None:
-    """The same, for those of the three that a statement closed."""
-    if all(_is_open(descriptor) for descriptor in range(3)):
-        return
-    with suppress(OSError):
-        for target, source in enumerate((None, *spares)):
-            if source is not None and not _is_open(target):
-                os.dup2(source, target)
-        if not _is_open(0):
-            # The lowest free descriptor is taken, so it is 0.
-            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
-def is_empty(spares: tuple[int, int]) -> bool:
-    """Whether nothing is in the pipes of stdout and stderr that the host has not read."""
-    return all(_waiting(descriptor) == 0 for descriptor in spares)
-
-
-def _waiting(descriptor: int) -> int:
-    # A pipe tells at either end how much is in it.
-    number = array("i", (0,))
-    ioctl(descriptor, FIONREAD, number)
-    return number[0]
+MOST_ITEMS: Final = 1_000
+"""Items of one container that are shown, as in IPython."""
+_DEEPEST: Final = 20
+"""Containers in containers that are looked into; deeper ones show their own repr."""
+_BRACKETS: Final[dict[type, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    dict: ("{", "}"),
+}
+MESSAGE_LIMIT: Final = 4096
+TRACEBACK_LIMIT: Final = 16384
+"""Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
+_FRAMES: Final = 2000
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
+"""The package that the worker runs on."""
+_LABEL: Final = "<statement "
+NEWEST: Final = 256
+"""So many sources stay whatever becomes of their code, which may go on as a copy of it."""
+_LOOKS: Final = 2
+"""Older sources that are looked at for each new one: with one, nothing would ever be gained on those that come; with
+two there are, in the long run, at most as many that nothing needs as there are that something does."""
+_Entry = tuple[int, None, list[str], str]
 
 
 def install() -> None:
@@ -102,6 +78,64 @@ def ensure() -> None:
         sys.stderr = _text(2, "backslashreplace")
 
 
+def repair(spares: tuple[int, int]) -> None:
+    """The same, for those of the three that a statement closed."""
+    if all(_is_open(descriptor) for descriptor in range(3)):
+        return
+    with suppress(OSError):
+        for target, source in enumerate((None, *spares)):
+            if source is not None and not _is_open(target):
+                os.dup2(source, target)
+        if not _is_open(0):
+            # The lowest free descriptor is taken, so it is 0.
+            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+
+
+def replace(spares: tuple[int, int]) -> None:
+    """Puts /dev/null on 0 and copies of the pipes in `spares` on 1 and 2."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in enumerate((null, *spares)):
+        os.dup2(source, target)
+    if null > 2:  # noqa: PLR2004 -- the standard streams
+        os.close(null)
+
+
+def is_empty(spares: tuple[int, int]) -> bool:
+    """Whether nothing is in the pipes of stdout and stderr that the host has not read."""
+    return all(_waiting(descriptor) == 0 for descriptor in spares)
+
+
+def no_input(_prompt: object = "", /) -> NoReturn:
+    """What `input` is in statements."""
+    raise EOFError(_NO_KEYBOARD)
+
+
+class _Pipe(io.FileIO):
+    """An unbuffered descriptor that takes everything it is given, also when a signal interrupts the write."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        view = memoryview(data).cast("B")
+        total = len(view)
+        while view:
+            view = view[super().write(view) or 0 :]
+        return total
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _waiting(descriptor: int) -> int:
+    # A pipe tells at either end how much is in it.
+    number = array("i", (0,))
+    ioctl(descriptor, FIONREAD, number)
+    return number[0]
+
+
 def _unusable(stream: object) -> bool:
     try:
         return bool(getattr(stream, "closed", stream is None))
@@ -114,30 +148,7 @@ def _text(descriptor: int, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(pipe, encoding="utf-8", errors=errors, write_through=True)  # pyright: ignore[reportArgumentType] -- unbuffered, as under `python -u`
 
 
-def no_input(_prompt: object = "", /) -> NoReturn:
-    """What `input` is in statements."""
-    raise EOFError(_NO_KEYBOARD)
-
-
-# value text:
-# The text of a statement's value: its repr, with long containers elided as IPython elides them.
-#
-# Of a built-in container the first `MOST_ITEMS` items are shown, wherever it stands in the value, and an ellipsis
-# marks the rest. Only exact built-in types are looked into: any other object decides by its own repr. May run user
-# code (a repr), so whatever that raises is raised. Called by `executor`.
-
-MOST_ITEMS: Final = 1_000
-"""Items of one container that are shown, as in IPython."""
-_DEEPEST: Final = 20
-"""Containers in containers that are looked into; deeper ones show their own repr."""
-
-_BRACKETS: Final[dict[type, tuple[str, str]]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    set: ("{", "}"),
-    frozenset: ("frozenset({", "})"),
-    dict: ("{", "}"),
-}
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def value_text(value: object) -> str:
@@ -183,19 +194,7 @@ def _elided(value: object, depth: int, above: tuple[int, ...] = ()) -> str:
     return f"{opening}{', '.join(shown)}{comma}{closing}"
 
 
-# failures:
-# Exceptions of user code as recorded values: bounded, from the user's first frame on, with notes and chained causes.
-#
-# Calls `str` and `repr` of user exceptions, so callers run it under the statement's interrupt flag. Must not know how
-# the exception came about. Used by `executor`.
-
-MESSAGE_LIMIT: Final = 4096
-TRACEBACK_LIMIT: Final = 16384
-"""Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
-_FRAMES: Final = 2000
-_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
-"""The package that the worker runs on."""
-_LABEL: Final = "<statement "
+# --- exceptions -------------------------------------------------------------------------------------------------------
 
 
 def describe_failure(error: BaseException, *, traced: bool = True) -> ExceptionInfo:
@@ -250,22 +249,7 @@ def _strip(report: traceback.TracebackException, done: set[int]) -> None:
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith(_OURS)
-
-
-# source lines:
-# The sources of statements, where tracebacks and `inspect` look for them, for as long as these may ask.
-#
-# A session runs statements for days, and few of them leave anything that a traceback could go through: a function, a
-# class's methods, an exception that is kept. So a source stays while it is among the newest, or while some code of
-# its statement is alive. Must not know what statements do. Used by `executor`.
-
-NEWEST: Final = 256
-"""So many sources stay whatever becomes of their code, which may go on as a copy of it."""
-_LOOKS: Final = 2
-"""Older sources that are looked at for each new one: with one, nothing would ever be gained on those that come; with
-two there are, in the long run, at most as many that nothing needs as there are that something does."""
-_Entry = tuple[int, None, list[str], str]
+    return frame.filename.startswith(_PACKAGE)
 
 
 class _Kept(NamedTuple):
@@ -273,6 +257,9 @@ class _Kept(NamedTuple):
 
     entry: _Entry
     codes: list[ref[CodeType]]
+
+
+# --- sources for tracebacks -------------------------------------------------------------------------------------------
 
 
 class SourceLines:

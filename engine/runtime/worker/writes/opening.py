@@ -1,4 +1,13 @@
-"""Files that statements open for writing: each change goes through the host, like a `write`."""
+"""Files that statements open for writing in the project: each change goes through the host, like a `write`.
+
+A file that is opened for writing is a staging file in memory. For code with its descriptor it is an ordinary file, even
+for a program that is started. The `open` of statements opens one. In a worker with a domain, all other ways of Python
+to open a file do the same, because there the kernel lets only the host write the real one. Everything else (reading,
+devices and pipes, descriptors, what the domain allows) is Python's own. Other ways to write (C code that opens files,
+programs, forked processes) are refused by the kernel. Must not know when a content is written
+(`staging`), nor how the host asks. Made by the interpreter. A little over 500 lines, because all ways to open a file
+are decided here.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +31,21 @@ from ..guarding.routes import original
 from ..protocol import RecalledFile
 from .staging import LARGEST, Asking, Layer, StagedFiles, Staging, layers, too_large, unnamed
 
-# What statements open for writing in the project: it lands as a `write` of the host's, with its diff.
-#
-# A file that is opened for writing is a staging file in memory, an ordinary one to whoever has its descriptor, also
-# to a program that is started. The `open` of statements opens one. In a worker with a domain all other ways of
-# Python's to open a file do the same (`routed`), because there the kernel keeps everybody but the host from writing
-# the real one. Everything else (reading, devices and pipes, descriptors, what the domain allows) is Python's own.
-# Must not know when a content lands (`staged_files`), nor how a write is asked about or done. Made by `interpreter`.
-# A little over 300 lines, because what each way to open a file comes to is decided in one place.
-
 _WRITING: Final = frozenset("wax+")
 _SYSTEM: Final = ("/dev/", "/proc/", "/sys/")
 _BYTECODE: Final = "/__pycache__/"
 _open: Final = original(builtins.open)
+_routed_open, _close, _truncate = original(builtins.open), original(os.close), original(os.truncate)
+_Raw: Final = io.FileIO
+_READING: Final = frozenset(("r", "rb", "rt", "br", "tr"))
+_OURS: Final = __name__.rsplit(".", 2)[0]
+_USUAL_MODE: Final = 0o666
+REMOVE_TREE: Final = "shutil.rmtree"
+_SOUGHT: Final[dict[int, str]] = {id(_Raw): "io.FileIO", id(shutil.rmtree): REMOVE_TREE}
+"""By identity: what no route stands for, because it is a class, or because it is not there when routes are put."""
+_searched: Final[set[str]] = set()
+"""Names of the modules that were looked through, and where they bind what is sought."""
+_bound: Final[list[tuple[dict[str, Any], str, str]]] = []
 
 
 class Opening:
@@ -360,28 +371,6 @@ def _folder(path: str) -> str:
     return os.path.join(os.path.realpath(path), "")
 
 
-# routed:
-# Python's ways of opening files for writing, in a worker with a domain: what the domain does not allow is staged.
-#
-# Owns what becomes of a call of `io.open`, `io.FileIO`, `os.open`, `os.close` and `os.truncate`. Which files are
-# staged is known to `opening`, how the calls get here to `routes`. What is written by other ways (C code that opens
-# files by itself, programs, processes that a statement forked) is the kernel's to refuse. Led here by `interpreter`.
-
-_routed_open, _close, _truncate = original(builtins.open), original(os.close), original(os.truncate)
-_Raw: Final = io.FileIO
-_READING: Final = frozenset(("r", "rb", "rt", "br", "tr"))
-_OURS: Final = __name__.rsplit(".", 2)[0]
-_USUAL_MODE: Final = 0o666
-
-
-REMOVE_TREE: Final = "shutil.rmtree"
-_SOUGHT: Final[dict[int, str]] = {id(_Raw): "io.FileIO", id(shutil.rmtree): REMOVE_TREE}
-"""By identity: what no route stands for, because it is a class, or because it is not there when routes are put."""
-_searched: Final[set[str]] = set()
-"""Names of the modules that were looked through, and where they bind what is sought."""
-_bound: Final[list[tuple[dict[str, Any], str, str]]] = []
-
-
 def prepare() -> None:
     """Looks through the modules, for the parent of those who lead: in a fork that would copy the memory of them all."""
     for name, module in list(sys.modules.items()) if len(sys.modules) != len(_searched) else ():
@@ -405,6 +394,9 @@ def lead(opening: Opening, remove_tree: Callable[..., None]) -> None:
     prepare()
     for names, name, sought in _bound:
         names[name] = replacing[sought]
+
+
+# --- other ways to open a file ----------------------------------------------------------------------------------------
 
 
 def file_opener(opening: Opening) -> Callable[..., Any]:

@@ -1,4 +1,22 @@
-"""A file that a statement writes, in memory until the host writes it; all such files; and the host's errors."""
+"""Files that statements write, in memory until the host writes them; and the host's errors as Python's errors.
+
+`Staging` is what the built-in `open` would return, over a memfd. Its content is passed on when the file is closed, by a
+`with`, a call, the last reference, or the garbage collector. One staging file represents one file, however often it is
+opened meanwhile: each opening returns an open file with its own position and flags, on the same content. The staging
+file has a descriptor of its own, so closing the others loses nothing.
+
+CPython drops an exception of closing a file that is not referenced any more. So the finalizer is ours and passes it to
+`Landing`. Of the three layers of a text file (text, buffer, raw) the outermost one closes, and the others follow. In a
+cycle the collector finalizes them in any order, and CPython loses what the outer ones have not flushed. So finalizers
+of the inner layers do nothing, unless they were detached and are the outermost now. A program with a descriptor may
+write on when the file is closed here, as a server does with its log, and so may a memory mapping. So if the descriptor
+was requested, the staging file stays until no process has it.
+
+`StagedFiles` decides when the host is asked: when a file is closed, and at the end of the statement that wrote it at
+the latest, so the next statement finds the content on disk. Errors of the host get a number and a path, by which
+libraries distinguish them. Must not know which files are staged (`opening`), nor how the host asks. Over 600 lines,
+because the three layers of a file close each other.
+"""
 
 from __future__ import annotations
 
@@ -17,33 +35,22 @@ from ..processes import system
 from ..processes.brands import children_of, pids
 from ..protocol import RecalledFile
 
-# A file that a statement writes, in memory until it lands: what the built-in `open` would return, over a memfd.
-#
-# Owns that its content is handed on when it is closed, whoever closes it: a `with`, a call, the last reference, the
-# collector. Must not know where a content goes (`Landing`). Used by `opening` and `staged_files`.
-#
-# One staging file stands for one file, however often that is opened meanwhile: each who opens it gets an open file of
-# its own, with its place and its flags, on the same content. The staging file keeps a descriptor by itself, so that
-# what others do with theirs loses nothing.
-#
-# CPython drops what closing a file raises where nobody refers to the file any more, so the finalizer is ours: it
-# tells `Landing` instead. Of the three layers of a text file (text, buffer, raw) it is the outermost one that closes,
-# and the others follow. In a cycle the collector finalizes them in any order, and CPython loses there what the outer
-# ones have not passed on; so the finalizers of the inner ones do nothing, unless they were detached and are the
-# outermost now.
-#
-# A program that was given a descriptor may write on when the file is closed here, as a server does into its log, and
-# so may whoever has mapped it into memory. So where somebody has asked for the descriptor, the staging file is there
-# until nobody has it any more.
-#
-# More than 300 lines, because the three layers of a file close each other.
-
 _NAME: Final = "rewindow-open"
 LARGEST: Final = 32 << 20
 """Bytes of the largest file that is written in this way: it travels to the host in one message."""
 _FLOOR: Final = 256
 """Our descriptors begin here, out of the way of those that statements count."""
 _PASSED_ON: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC | os.O_NONBLOCK
+_NUMBERS: Final[dict[type[OSError], int]] = {
+    PermissionError: errno.EACCES,
+    FileNotFoundError: errno.ENOENT,
+    FileExistsError: errno.EEXIST,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    InterruptedError: errno.EINTR,
+}
+_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and have bash() move it"
+_LARGER: Final = "io.open() writes larger ones, and nobody is shown them"
 
 
 class Landing(Protocol):
@@ -373,19 +380,7 @@ def _memory(content: bytes) -> int:
     return descriptor
 
 
-# refusals:
-# Errors of the host as those of Python's functions: with a number and a path, by which libraries tell them apart.
-#
-# Must not know what was asked. Used by `routed_tree` and `staged_files`.
-
-_NUMBERS: Final[dict[type[OSError], int]] = {
-    PermissionError: errno.EACCES,
-    FileNotFoundError: errno.ENOENT,
-    FileExistsError: errno.EEXIST,
-    IsADirectoryError: errno.EISDIR,
-    NotADirectoryError: errno.ENOTDIR,
-    InterruptedError: errno.EINTR,
-}
+# --- errors of the host -----------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -401,18 +396,6 @@ def numbered(path: object) -> Generator[None]:
         raise type(error)(number, sentence.removesuffix("."), path).with_traceback(
             error.__traceback__
         ) from error.__cause__
-
-
-# staged files:
-# The staging files of the statements: which there are, what has landed of them, and what is left to a statement's
-# end.
-#
-# Owns the question to the host and when it is asked: when a file is closed, at the latest when the statement ends in
-# which it was written: what one statement wrote, the next one finds on the disk. Must not know which files are staged
-# (`opening`), nor how a write is asked about or done. `executor` has `settle` called after each statement.
-
-_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and have bash() move it"
-_LARGER: Final = "io.open() writes larger ones, and nobody is shown them"
 
 
 class Asking(Protocol):
@@ -441,6 +424,9 @@ class Asking(Protocol):
     def busy(self) -> bool: ...
 
     def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object: ...
+
+
+# --- all staging files ------------------------------------------------------------------------------------------------
 
 
 class StagedFiles:

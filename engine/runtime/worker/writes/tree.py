@@ -1,4 +1,16 @@
-"""Python's functions that change the file tree, carried out by the host."""
+"""Python's functions that change the file tree, in a worker with a domain: what it does not allow, the host does.
+
+A call that the function would refuse anyway raises at once, and the host is not asked about a call that changes
+nothing.
+
+Scratch and the host's files are two file systems for statements, as `/tmp` often is: a rename between them raises
+EXDEV, and `shutil.move` copies. But a file of scratch can be renamed to a place of the host, because programs write a
+file there before it takes its place. With mounts, the domain's writable places are several file systems. A file is
+moved between them as if they were one: by a copy beside the target that is renamed over it. The source is removed last.
+
+Must not know how the host does it. Installed by the interpreter. A little over 300 lines, because all functions are in
+one table.
+"""
 
 from __future__ import annotations
 
@@ -16,69 +28,11 @@ from ..guarding.routes import original
 from .opening import Opening, spelled
 from .staging import Asking, numbered
 
-# Moves files where the kernel renames nothing: to another mount, and out of the scratch directory to the host.
-#
-# Between mounts that this process may write there is a copy beside the target, renamed over it. What the host writes
-# is copied as by any code, so that it is asked about and recorded. The source is removed last. Used by `routed_tree`.
-
 _PIECE: Final = 1 << 20
 _open, _close, _replace, _unlink = (original(each) for each in (os.open, os.close, os.replace, os.unlink))
-
-
-def move_file(source: str, target: str) -> None:
-    """Has `target` be what `source` is, with its permissions and times. Raises OSError (EXDEV) for what is no file."""
-    state = os.lstat(source)
-    if not stat.S_ISREG(state.st_mode):
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
-    beside = f"{target}.{os.urandom(4).hex()}.tmp"
-    try:
-        _copy(source, beside, state)
-        _replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            _unlink(beside)
-        raise
-    _unlink(source)
-
-
-def bring_file(source: str, target: str) -> None:
-    """Has the host write to `target` what the file `source` of scratch holds. Raises OSError: EXDEV where either is
-    anything but a file, because a copy of that would be another thing than the rename; else what the write raises."""
-    for place in (source, target):
-        if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
-    shutil.copy2(source, target)
-    _unlink(source)
-
-
-def _copy(source: str, target: str, state: os.stat_result) -> None:
-    given = _open(source, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        taken = _open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(state.st_mode))
-        try:
-            while os.sendfile(taken, given, None, _PIECE):
-                pass
-            os.fchmod(taken, stat.S_IMODE(state.st_mode))
-            os.utime(taken, ns=(state.st_atime_ns, state.st_mtime_ns))
-        finally:
-            _close(taken)
-    finally:
-        _close(given)
-
-
-# routed tree:
-# Python's functions that change the file tree, in a worker with a domain: what that does not allow, the host does.
-#
-# Owns what is found out ahead of a question: what the function would refuse anyway raises at once, as ever, and
-# nobody is asked about what would change nothing. Must not know how the host does it. Led here by `interpreter`. A
-# little over 300 lines, because all the functions are in one table.
-#
-# Scratch and what the host writes are two file systems to statements, as `/tmp` often is: to rename something from
-# one into the other raises EXDEV, and `shutil.move` copies then. A file of scratch comes to the host all the same,
-# because programs make a file whole there before it takes its place. What a domain allows to write is several, too,
-# where that is held by mounts; between these a file is moved as if they were one.
-
 Function = Callable[..., Any]
+_UNSAID: Final = object()
+_BILLION: Final = 10**9
 
 
 class RoutedTree:
@@ -317,8 +271,48 @@ class RoutedTree:
         return utime
 
 
-_UNSAID: Final = object()
-_BILLION: Final = 10**9
+# --- moves between file systems ---------------------------------------------------------------------------------------
+
+
+def move_file(source: str, target: str) -> None:
+    """Has `target` be what `source` is, with its permissions and times. Raises OSError (EXDEV) for what is no file."""
+    state = os.lstat(source)
+    if not stat.S_ISREG(state.st_mode):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
+    beside = f"{target}.{os.urandom(4).hex()}.tmp"
+    try:
+        _copy(source, beside, state)
+        _replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            _unlink(beside)
+        raise
+    _unlink(source)
+
+
+def bring_file(source: str, target: str) -> None:
+    """Has the host write to `target` what the file `source` of scratch holds. Raises OSError: EXDEV where either is
+    anything but a file, because a copy of that would be another thing than the rename; else what the write raises."""
+    for place in (source, target):
+        if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
+    shutil.copy2(source, target)
+    _unlink(source)
+
+
+def _copy(source: str, target: str, state: os.stat_result) -> None:
+    given = _open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        taken = _open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(state.st_mode))
+        try:
+            while os.sendfile(taken, given, None, _PIECE):
+                pass
+            os.fchmod(taken, stat.S_IMODE(state.st_mode))
+            os.utime(taken, ns=(state.st_atime_ns, state.st_mtime_ns))
+        finally:
+            _close(taken)
+    finally:
+        _close(given)
 
 
 def _nanoseconds(times: Any, ns: Any) -> list[int] | None:

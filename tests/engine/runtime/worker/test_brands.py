@@ -1,4 +1,4 @@
-"""Whose a process is: the brand names its host, and only a host that this process can judge is ever dead."""
+"""Facts about processes, brands, and quiet forks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import select
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from engine.runtime.worker.processes.brands import Brand, brand_of, host_is_dead, own_brand
+from engine.runtime.worker.processes import quiet_fork
+from engine.runtime.worker.processes.brands import Brand, brand_of, children_of, has_children, host_is_dead, own_brand
 from engine.runtime.worker.processes.ending import end_left_behind, left_behind
 
 ROOT: Final = str(Path(__file__).parents[3])
@@ -92,3 +95,36 @@ def test_processes_of_a_container_are_left_alone(command: tuple[str, ...]) -> No
         assert container.stdin
         container.stdin.close()
         assert container.wait(SECONDS) == 0
+
+
+_OF_ANY_KIND = 0x40000000
+"""`__WALL` of waitpid."""
+
+
+def test_any_child_counts_until_it_was_reaped_also_one_whose_end_nobody_is_told_of() -> None:
+    others = children_of("self")
+    for fork in (os.fork, quiet_fork.fork):
+        pid = fork()
+        if pid == 0:
+            os._exit(0)
+        assert has_children()
+        assert pid in (children_of("self") or ())
+        os.waitpid(pid, _OF_ANY_KIND)
+    assert has_children() == bool(others)
+
+
+def test_a_process_that_is_forked_beside_another_is_its_parents_and_knows_its_own_thread() -> None:
+    us, (reader, writer) = os.getpid(), os.pipe()
+    between = os.fork()
+    if between == 0:
+        if quiet_fork.can_be_beside() and quiet_fork.fork_beside(lambda: None) is None:
+            # Of a thread that is not of this process there is no clock.
+            time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident()))
+            os.write(writer, b"%d %d" % (os.getppid() == us, os.getpid()))
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(between, 0)
+    is_ours, pid = os.read(reader, 100).split()
+    os.close(reader)
+    assert is_ours == b"1"
+    assert os.waitpid(int(pid), 0) == (int(pid), 0)

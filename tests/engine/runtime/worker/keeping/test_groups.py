@@ -11,7 +11,7 @@ import pytest
 from engine.files.group import GroupCycleError, GroupHandle
 from engine.log.past import ValueGroup
 from engine.runtime.worker.guarding.guard import OutsideGuard
-from engine.runtime.worker.keeping.loader import Loader
+from engine.runtime.worker.keeping.keeper import Loader
 from engine.runtime.worker.keeping.pickler import Surroundings
 from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
 from tests.support.boards import Desk

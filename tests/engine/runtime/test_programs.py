@@ -1,4 +1,4 @@
-"""Workers in a domain keep caches in its scratch directory; programs outside of it take nothing from there."""
+"""Environment variables of workers and programs."""
 
 from __future__ import annotations
 

@@ -1,49 +1,53 @@
-"""A namespace in a thread of the host's process, for tests and embedding programs.
+"""A namespace in a thread of the test process: an environment that starts in no time.
 
-Over 700 lines, because the whole of it goes together: channel, connection, interrupts, output and programs.
+The statements, messages, interrupts and rebuilds are the engine's own code; only the process is missing:
+
+- Nothing confines a statement. It can end the test process, and limits other than its time do not apply.
+- A statement is interrupted at its next bytecode. One that waits in a system call is abandoned after the grace, and
+  reported as the death of its worker. What a stopped statement has started goes on.
+- Working directory, `sys.path`, `os.environ` and `sys.stdin` are those of the test process.
+- Output is captured from Python's streams in the statement's own thread alone.
+- `sys.modules["__main__"]` is not the namespace, so classes of statements cannot be pickled.
+- Programs (`command`) run below the shared zygote, without the worker's domain.
+- With the first guard, functions that start threads are replaced in the whole process. For other threads they do what
+  they did before.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import ctypes
 import io
 import os
-import select
-import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, Final, TextIO, cast
 
 import anyio
 
-from ..core.programs import CommandOutcome, CommandRequest
-from ..core.tokens import counter
-from ..files.outline.fallbacks import IndentationOutliner
-from ..files.safe_open import same_directory
-from .connected_environment import ConnectedEnvironment
-from .connection import Capture, Connection
-from .control_channel import Death, MessageReader
-from .environment import EnvironmentSpec
-from .programs import RunningProgram, program_variables
-from .worker.channel import Inbox
-from .worker.framing import FrameBuffer, frame
-from .worker.guarding.guard import OutsideGuard
-from .worker.interpreter import Interpreter, Request, serve
-from .worker.interrupts import Interrupts
-from .worker.processes import system
-from .worker.processes.ending import end_tree
-from .worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
-from .worker.statements.executor import OwnPython
-from .worker.statements.output import no_input
+from engine.core.domain import Domain
+from engine.core.tokens import counter
+from engine.files.outline.fallbacks import IndentationOutliner
+from engine.runtime.connection import Capture, Connection
+from engine.runtime.control_channel import Death, MessageReader, Parent
+from engine.runtime.environment import EnvironmentSpec
+from engine.runtime.worker.channel import Inbox
+from engine.runtime.worker.framing import FrameBuffer, frame
+from engine.runtime.worker.guarding.guard import OutsideGuard
+from engine.runtime.worker.interpreter import Interpreter, Request, serve
+from engine.runtime.worker.interrupts import Interrupts
+from engine.runtime.worker.processes import system
+from engine.runtime.worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
+from engine.runtime.worker.statements.executor import OwnPython
+from engine.runtime.worker.statements.output import no_input
+from engine.runtime.worker_environment import WorkerEnvironment
+from engine.runtime.zygote import Zygote
+from tests.support.workers import shared_zygote
 
 # What passes between the host and a thread that interprets statements: frames' bodies, and a bell to wake the host.
 #
@@ -603,112 +607,15 @@ def _nothing_more() -> None:
     """What C code has buffered is the host's."""
 
 
-# host program:
-# A program that the host starts itself, for the environment that lives in its own process.
-#
-# It has a session of its own and hence no terminal, and ends with its group and with what can still be found below
-# it. What left both goes on, and no limit but that of its time is applied. Must not know what the program prints.
-# Started by `in_process`, conducted by `command_run`.
-
-
-class HostProgram(RunningProgram):
-    """One child of the host's."""
-
-    def __init__(self, child: subprocess.Popen[bytes], stdout: int, stderr: int) -> None:
-        super().__init__(stdout, stderr)
-        self._child = child
-        self._end = os.pidfd_open(child.pid)
-        self.epoll.register(self._end, select.EPOLLIN)
-
-    @classmethod
-    def start(cls, spec: EnvironmentSpec, request: CommandRequest) -> HostProgram:
-        """Starts it. Raises OSError by the name of the reason."""
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            (stdout, out), (stderr, err) = os.pipe(), os.pipe()
-            for stack, descriptors in ((ours, (stdout, stderr)), (theirs, (out, err))):
-                for descriptor in descriptors:
-                    stack.callback(os.close, descriptor)
-            stdin = theirs.enter_context(open(os.memfd_create("stdin"), "wb", buffering=0))
-            stdin.write(request.stdin)
-            stdin.seek(0)
-            place = theirs.enter_context(same_directory(os.fsencode(request.cwd), request.directory))
-            child = subprocess.Popen(  # noqa: S603 -- whoever asks has been allowed to run it
-                request.argv,
-                cwd=f"/proc/{os.getpid()}/fd/{place}" if isinstance(place, int) else place,
-                env=program_variables(spec, request),
-                stdin=stdin,
-                stdout=out,
-                stderr=out if request.merged else err,
-                start_new_session=True,
-            )
-            program = cls(child, stdout, stderr)
-            ours.pop_all()
-            return program
-
-    def serve(self, descriptor: int, events: int) -> None:
-        # Ahead of the reaping: until then its number, which is that of its group, is not given again.
-        self.kill()
-        code = self._child.wait()
-        self.ended = CommandOutcome(code=code) if code >= 0 else CommandOutcome(signal=-code)
-
-    def interrupt(self) -> None:
-        self._signal_group(signal.SIGTERM)
-
-    def kill(self) -> None:
-        if self.ended is None:
-            self._signal_group(signal.SIGKILL)
-            end_tree(self._child.pid)
-
-    def watch_memory(self) -> None:
-        """The host's own memory is not bounded either."""
-
-    def give_up(self) -> CommandOutcome:
-        return CommandOutcome(reason="the program was killed, and has not ended since")
-
-    def close(self) -> None:
-        self.kill()
-        super().close()
-        os.close(self._end)
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(self._child.pid, number)
-
-
-# in process:
-# The Environment whose namespace lives in a thread of the host's own process, for tests and for embedding.
-#
-# It is a `ConnectedEnvironment` as a worker's is, over the same interpreter, the same messages and the same
-# `statement_run`: what statements do, how they are cut short, what a restore says, all of it is the same code. What
-# differs is what a process gives and a thread cannot:
-#
-# - Nothing confines a statement. `os._exit`, a segmentation fault and a lack of memory are the host's own; limits of
-# the
-# spec other than its seconds are not applied. Therefore no configuration of a user's leads here.
-# - A statement is interrupted at its next bytecode. One that waits in a system call is given up after the grace: its
-# thread and namespace are left behind, and the outcome is that of a worker that died. One that loops in C and keeps
-# the
-# GIL stops the whole process until it ends. What a stopped statement has started goes on.
-# - The working directory, `sys.path`, `os.environ` and `sys.stdin` are the host's. Paths given to `view`, `read` and
-# `ls`
-# start from the spec's directory as ever; `open("x")` starts from the host's. Import paths and variables of the spec
-# are not applied.
-# - Output is captured from Python's streams in the statement's own thread. That of children, of C code and of threads
-# that the statement starts goes where the host's goes. A statement that replaces `sys.stdout` does it for all.
-# - `__name__` is "__main__", as in a worker, but `sys.modules["__main__"]` stays the host's: what pickles a class of
-# a
-# statement by its name fails, so instances of such classes have no digest and changes within them go unseen.
-# - A program (`command`) is a child of the host with a session of its own. What leaves its group and its parents goes
-# on.
-# - Tracebacks look up source lines by a statement's label, of which there is one table for all environments.
-# - The guard of replays and of plan mode stands before the statement's own thread and what that starts, never before
-# the
-# host's others. With the first guard, what starts threads and takes work is replaced in the whole process; for the
-# host's own threads it does as ever. Alarms are the host's, and are not turned off.
-
-
-class InProcessEnvironment(ConnectedEnvironment):
-    """One session's namespace, in a thread. `count` replaces the exact count of tokens, which takes time to load."""
+class InProcessEnvironment(WorkerEnvironment):
+    """One session's namespace, in a thread. `count` replaces the exact token counter, which is slow to load."""
 
     def __init__(self, count: Count | None = None) -> None:
-        super().__init__(partial(ThreadConnection, count=count), HostProgram.start)
+        super().__init__(Zygote())  # it is never started
+        self._count = count
+
+    def _connect(self, spec: EnvironmentSpec) -> Connection:
+        return ThreadConnection(spec, self._count)
+
+    def _parent(self, domain: Domain | None) -> Parent:
+        return shared_zygote()

@@ -1,4 +1,4 @@
-"""What `worker.interrupts.Interrupts` promises, by signal and in a thread: once in a statement, in user code alone."""
+"""Interrupts reach user code alone, once in a statement."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from engine.runtime.in_process import ThreadInterrupts
 from engine.runtime.worker.interrupts import Interrupts, SignalInterrupts
+from tests.support.in_process import ThreadInterrupts
 
 Pair = tuple[Interrupts, Callable[[], None]]
 

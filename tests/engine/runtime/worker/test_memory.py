@@ -1,4 +1,4 @@
-"""What is counted of a scratch directory."""
+"""The size of a scratch directory, and its watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of statements are there as long as a traceback may show them, and no longer."""
+"""Streams, values, exceptions and sources of a statement."""
 
 from __future__ import annotations
 
@@ -6,12 +6,112 @@ import gc
 import inspect
 import linecache
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from engine.runtime.worker.statements.output import NEWEST, SourceLines
+from engine.files.safe_open import place_to_write
+from engine.runtime.worker.statements.output import (
+    MESSAGE_LIMIT,
+    MOST_ITEMS,
+    NEWEST,
+    TRACEBACK_LIMIT,
+    SourceLines,
+    describe_failure,
+    value_text,
+)
+
+LONG = list(range(3 * MOST_ITEMS))
+
+
+@pytest.mark.parametrize(
+    "value", [[], (1,), {1, 2}, frozenset({1}), {"a": [1, (2,)]}, "x" * 5_000, list(range(MOST_ITEMS)), Counter("aab")]
+)
+def test_a_short_value_is_its_repr(value: object) -> None:
+    assert value_text(value) == repr(value)
+
+
+def test_a_long_list_ends_in_an_ellipsis() -> None:
+    assert value_text(LONG) == repr(LONG[:MOST_ITEMS])[:-1] + ", ...]"
+    assert value_text(tuple(LONG)).endswith(", 999, ...)")
+    assert value_text(dict.fromkeys(LONG)).endswith(", 999: None, ...}")
+    assert value_text(frozenset(LONG)).endswith(", ...})")
+
+
+def test_a_long_list_inside_of_another_value_is_elided() -> None:
+    assert value_text({"rows": LONG, "n": (1,)}).endswith(", 999, ...], 'n': (1,)}")
+    assert value_text([[LONG]]).endswith("999, ...]]]")
+
+
+def test_a_class_of_its_own_decides_by_its_repr() -> None:
+    class Rows(list[int]):
+        def __repr__(self) -> str:
+            return "rows"
+
+    assert value_text(Rows(LONG)) == "rows"
+    assert value_text([Rows(LONG)]) == "[rows]"
+
+
+def test_a_value_that_holds_itself_has_a_text() -> None:
+    loop: list[object] = [1]
+    loop.append(loop)
+    assert value_text(loop) == "[1, [...]]"
+    loop += LONG
+    assert value_text(loop).startswith("[1, ")
+
+
+def raised(source: str) -> BaseException:
+    try:
+        exec(compile(source, "<statement 1>", "exec"), {"__name__": "__main__"})
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_long_messages_and_tracebacks_keep_both_ends() -> None:
+    info = describe_failure(raised("raise ValueError('start' + 'x' * 100_000 + 'end')"))
+    assert len(info.message) <= MESSAGE_LIMIT + 100
+    assert info.message.startswith("start")
+    assert info.message.endswith("end")
+    assert len(info.traceback) <= TRACEBACK_LIMIT + 100
+
+
+def test_a_long_mutual_recursion_is_bounded() -> None:
+    source = "\n".join(f"def f{i}(n): return f{(i + 1) % 60}(n + 1)" for i in range(60)) + "\nf0(0)"
+    info = describe_failure(raised(source))
+    assert info.type == "RecursionError"
+    assert len(info.traceback) <= TRACEBACK_LIMIT + 100
+
+
+def test_groups_and_cyclic_contexts_are_described() -> None:
+    info = describe_failure(raised("raise ExceptionGroup('g', [ValueError('a'), TypeError('b')])"))
+    assert "ValueError: a" in info.traceback
+    a, b = ValueError("a"), ValueError("b")
+    a.__context__, b.__context__ = b, a
+    assert describe_failure(a).message == "a"
+
+
+def test_a_traceback_ends_where_the_statement_called_us_and_shows_what_we_called_back() -> None:
+    ours: dict[str, Any] = {"outside": partial(place_to_write, "/else", ("/work",))}
+    source = "def refuse():\n    with outside(): pass\ndef call(function): function()"
+    exec(compile(source, describe_failure.__code__.co_filename, "exec"), ours)
+    calls = {name: ours[name] for name in ("refuse", "call")}
+    refused, failed = "refuse()", "def fails(): raise ValueError('here')\ncall(fails)"
+    assert frames(refused, calls) == ["<module>"]
+    assert frames(failed, calls) == ["<module>", "call", "fails"]
+
+
+def frames(source: str, namespace: dict[str, Any]) -> list[str]:
+    """The functions that a traceback of the statement names, from the statement on."""
+    try:
+        exec(compile(source, "<statement 1>", "exec"), namespace)
+    except (PermissionError, ValueError) as error:
+        lines = describe_failure(error).traceback.splitlines()
+        return [line.rpartition(" in ")[2] for line in lines if line.startswith("  File")][1:]
+    raise AssertionError("nothing was raised")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Who implements `runtime.environment.Environment`: the two of ours, and what somebody writes for a test of theirs."""
+"""Implementations of `runtime.environment.Environment`: ours, and one that a program brings for its tests."""
 
 from __future__ import annotations
 
@@ -26,19 +26,11 @@ from engine.log.statements import (
     ignore_touched,
 )
 from engine.runtime.environment import Environment, EnvironmentSpec
-from engine.runtime.factory import workers
-from engine.runtime.in_process import InProcessEnvironment
 from engine.runtime.worker_environment import WorkerEnvironment
-from tests.support.workers import shared_zygote
+from tests.support.in_process import InProcessEnvironment
+from tests.support.workers import new_worker
 
-MEMBERS = (
-    "alive", "idle", "loss", "layers", "start", "hold", "stopped", "acting", "run", "interrupt", "command",
-    "tick", "project",
-    "look", "foresee", "read", "follow", "kept", "preserve", "collect", "restore", "rerunning", "snapshot",
-    "checkpoints", "end", "close",
-)  # fmt: skip
-LINES = 95
-"""Of an Environment that somebody makes up, at most."""
+MEMBERS = sorted(name for name in vars(Environment) if not name.startswith("_"))
 
 
 class EchoEnvironment:
@@ -138,31 +130,21 @@ class EchoEnvironment:
 
 
 def shape(kind: type, member: str) -> tuple[object, ...]:
-    """What a type checker compares: whether it is awaited, its parameters by name, and all types."""
+    """What a type checker compares: whether it is awaited, its parameters, and all types."""
     found = inspect.getattr_static(kind, member)
     function = found.fget if isinstance(found, property) else found
     parameters = [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
     return isinstance(found, property), inspect.iscoroutinefunction(function), parameters, get_type_hints(function)
 
 
-def test_the_port_has_no_other_members() -> None:
-    assert {name for name in vars(Environment) if not name.startswith("_")} == set(MEMBERS)
-
-
 @pytest.mark.parametrize("kind", [EchoEnvironment, InProcessEnvironment, WorkerEnvironment])
 @pytest.mark.parametrize("member", MEMBERS)
-def test_every_environment_has_the_ports_members_with_its_types(kind: type, member: str) -> None:
+def test_environment_has_member_with_its_types(kind: type, member: str) -> None:
     assert shape(kind, member) == shape(Environment, member)
 
 
-def test_an_environment_of_somebody_elses_is_short() -> None:
-    assert len(inspect.getsource(EchoEnvironment).splitlines()) < LINES
-
-
-def test_a_host_makes_a_worker_for_each_session_and_nothing_starts_before_it_is_asked_to() -> None:
-    make: Callable[[], Environment] = workers(shared_zygote())
-    first, second = make(), make()
-    assert isinstance(first, WorkerEnvironment)
+def test_new_environment_starts_no_process() -> None:
+    first, second = new_worker(), new_worker()
     assert first is not second
     assert not first.alive
     assert first.pid is None

@@ -1,4 +1,6 @@
-"""The names in a statement."""
+"""Names in the source of a statement."""
+
+from __future__ import annotations
 
 import ast
 

@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from engine.log.past import PastExecution, PastLooks, PastRevision, PastStep, PastTick
 from engine.runtime.rebuild_inputs import PastContents
-from engine.runtime.replay_run import STRETCH_BYTES, Ahead, Prepared, replay_messages
+from engine.runtime.replay_run import STRETCH_BYTES, Prepared, ReplayPrefetch, replay_messages
 from tests.support.environments import contents, kept, past
 
 pytestmark = pytest.mark.anyio
 SIZE = 100_000
 
 
-def ahead(steps: Sequence[PastStep], alone: Collection[int] = ()) -> Ahead:
-    return Ahead(steps, PastContents(contents, steps), alone, ())
+def ahead(steps: Sequence[PastStep], alone: Collection[int] = ()) -> ReplayPrefetch:
+    return ReplayPrefetch(steps, PastContents(contents, steps), alone, ())
 
 
-async def stretches(all_ahead: Ahead, count: int) -> list[list[int]]:
+async def stretches(all_ahead: ReplayPrefetch, count: int) -> list[list[int]]:
     """The positions in each stretch; an empty one is a step of the host's."""
     found: list[list[int]] = []
     while all_ahead.position < count:
