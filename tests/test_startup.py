@@ -43,12 +43,12 @@ def test_a_foreign_engine_under_python_m_is_refused(foreign: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["rewindow-acp", "rewindow"])
-def test_a_foreign_engine_in_the_working_directory_does_no_harm_to_the_scripts(foreign: Path, script: str) -> None:
+def test_foreign_engine_in_the_working_directory_is_harmless(foreign: Path, script: str) -> None:
     done = start(str(BIN / script), "--version", cwd=foreign)
     assert (done.returncode, done.stdout.split()[1]) == (0, "0.1.0")
 
 
-def test_settings_that_cannot_be_used_end_the_agent_with_one_line(tmp_path: Path) -> None:
+def test_unusable_settings_end_the_agent_with_one_line(tmp_path: Path) -> None:
     done = start(str(BIN / "rewindow-acp"), cwd=tmp_path, REWINDOW_MAX_ROUNDS="many")
     assert done.returncode == 2
     assert done.stderr.startswith("rewindow-acp: REWINDOW_MAX_ROUNDS: 'many' cannot be used")

@@ -21,7 +21,7 @@ def written(project: Path, name: str, functions: int) -> None:
 
 
 @pytest.mark.slow
-def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows(tmp_path: Path) -> None:
+def test_prompt_shows_groups_with_summaries_of_their_members(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     for name in ("alpha", "beta"):
@@ -72,7 +72,7 @@ def test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_show
 
 
 @pytest.mark.slow
-def test_many_files_are_listed_until_an_overview_by_references_is_prepared(tmp_path: Path) -> None:
+def test_many_files_are_listed_until_their_overview_is_prepared(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "src").mkdir(parents=True)
     (project / "src/core.py").write_text("class Engine:\n    def run(self) -> None:\n        pass\n")

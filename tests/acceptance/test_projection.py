@@ -28,7 +28,7 @@ def part(tail: str, heading: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_prompt_has_handles_groups_and_what_changed_since_the_last_one(tmp_path: Path) -> None:
+def test_prompt_has_handles_groups_and_changes_since_the_last(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     file = project / "tally.py"

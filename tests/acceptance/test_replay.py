@@ -17,7 +17,7 @@ DIFFERS = "statement 2 ran again and came out differently: diff: seed = 'two' in
 
 
 @pytest.mark.slow
-def test_from_a_statement_on_the_environment_is_as_it_was_and_what_differs_is_told(tmp_path: Path) -> None:
+def test_replay_restores_the_environment_and_reports_differences(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "notes.md").write_text("# Notes\n\nCount the words.\n")

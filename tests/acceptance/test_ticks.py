@@ -71,7 +71,7 @@ def played(folder: Path, server: LlmServer) -> list[str]:
 
 
 @pytest.mark.slow
-def test_running_views_follow_their_files_at_ticks_alone_and_twice_alike(tmp_path: Path) -> None:
+def test_running_views_follow_files_only_at_ticks(tmp_path: Path) -> None:
     with llm_server() as server:
         first, second = (played(tmp_path / name, server) for name in ("first", "second"))
     assert first == second

@@ -49,7 +49,7 @@ def opened(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_statements_that_condensation_took_stand_in_the_tail_as_they_would_be_written_now(tmp_path: Path) -> None:
+def test_tail_shows_condensed_statements_with_current_names(tmp_path: Path) -> None:
     project = opened(tmp_path)
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
         session = agent.open(project)
@@ -96,7 +96,7 @@ def test_statements_that_condensation_took_stand_in_the_tail_as_they_would_be_wr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["economic", "never"])
-def test_a_handle_that_is_given_less_takes_less_of_the_results_that_show_it(tmp_path: Path, rule: str) -> None:
+def test_smaller_handle_budget_shrinks_results_that_show_it(tmp_path: Path, rule: str) -> None:
     project = opened(tmp_path)
     options = (*MODEL, "--projection-rerender", rule)
     with llm_server() as server, Agent(tmp_path / "state", *options, env=server.environment()) as agent:
@@ -139,7 +139,7 @@ def test_a_handle_that_is_given_less_takes_less_of_the_results_that_show_it(tmp_
 
 
 @pytest.mark.slow
-def test_what_a_call_read_is_shown_again_before_and_after_a_new_render(tmp_path: Path) -> None:
+def test_projection_shows_a_call_before_and_after_a_rerender(tmp_path: Path) -> None:
     project = opened(tmp_path)
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
         session = agent.open(project)

@@ -39,7 +39,7 @@ class Tally:
 
 
 @pytest.mark.slow
-def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) -> None:
+def test_model_makes_and_adjusts_a_view_and_sees_updates(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     file = project / "tally.py"
@@ -83,7 +83,7 @@ def test_the_model_makes_a_view_adjusts_it_and_sees_the_updates(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_a_view_has_shown_and_where_it_stands_survive_the_end_of_the_agent(tmp_path: Path) -> None:
+def test_view_content_and_position_survive_an_agent_restart(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     file = project / "tally.py"

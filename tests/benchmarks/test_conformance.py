@@ -12,7 +12,7 @@ from conformance.suites.registry import SUITES
 from conformance.transcript import load
 
 
-def test_the_transcript_that_is_judged_has_as_many_messages_as_it_says_and_shows_no_violation(tmp_path: Path) -> None:
+def test_judged_transcript_has_its_message_count_and_no_violation(tmp_path: Path) -> None:
     path = tmp_path / "traffic.jsonl"
     path.write_text("".join(line + "\n" for line in bench_conformance.transcript(500)))
     found = load(path)

@@ -22,7 +22,7 @@ def test_subjects_take_turns_and_the_first_round_does_not_count() -> None:
     assert "".join(asked) == "abababab"
 
 
-def test_a_row_has_the_ratio_of_new_to_old_and_every_other_figure_as_a_peer() -> None:
+def test_row_has_the_ratio_to_the_old_figure_and_peers() -> None:
     found = row("turn", {"ours": 3.0, "before": 4.0, "bare": 1.0, "sdk": 9.0}, lambda value: f"{value:.0f} s")
     assert (found.ours, found.change, found.before, found.peer) == ("3 s", "0.75", "4 s", "bare 1 s, sdk 9 s")
     alone = row("turn", {"ours": 3.0}, lambda value: f"{value:.0f} s")

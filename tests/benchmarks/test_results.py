@@ -39,7 +39,7 @@ def test_a_partial_run_keeps_what_other_suites_found(tmp_path: Path) -> None:
     ]
 
 
-def test_each_suite_says_when_where_and_on_which_commit_it_was_measured(tmp_path: Path) -> None:
+def test_each_suite_records_date_machine_and_commit(tmp_path: Path) -> None:
     earlier = Suite(measured="2026-01-02 03:04", commit="0123456", machine="another machine", rows=())
     keep(tmp_path, {"acp": earlier})
     main(["view"], suites(acp="1 ms", view="2 ms"), tmp_path)
@@ -52,7 +52,7 @@ def test_each_suite_says_when_where_and_on_which_commit_it_was_measured(tmp_path
         assert f"{suite.measured}, commit {suite.commit}; {suite.machine}." in markdown(kept)
 
 
-def test_a_bar_that_is_missed_is_kept_and_ends_the_run_with_1(tmp_path: Path) -> None:
+def test_missed_bar_is_recorded_and_exits_with_1(tmp_path: Path) -> None:
     slow: Suites = {"acp": lambda _: [Row(name="turn", ours="9 ms", bar="<= 1 ms", met=False)]}
     assert main([], slow, tmp_path) == 1
     assert "| turn | 9 ms | <= 1 ms | **no** |" in (tmp_path / "latest.md").read_text()
@@ -78,7 +78,7 @@ def test_what_is_kept_in_the_repository_can_be_read() -> None:
     assert (RESULTS / "latest.md").read_text() == markdown(load(RESULTS))
 
 
-def test_the_new_figure_stands_beside_the_old_one_with_their_ratio_first() -> None:
+def test_new_figure_is_beside_the_old_after_their_ratio() -> None:
     suite = Suite(
         measured="now",
         commit="b",

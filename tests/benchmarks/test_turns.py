@@ -12,13 +12,13 @@ from benchmarks.prompts import shared_tokens, text_of, tools_of
 from engine.core.tokens import count
 
 
-def test_what_a_prompt_shares_with_the_one_before_is_counted_from_its_first_token_on() -> None:
+def test_tokens_shared_with_the_previous_prompt_are_counted() -> None:
     first, second = "tools; hello there", "tools; hello you, there"
     assert shared_tokens([first, second, second]) == count("tools; hello ") + count(second)
     assert shared_tokens([first]) == shared_tokens(["x", "y"]) == 0
 
 
-def test_a_prompt_is_its_tools_and_its_messages_in_their_order() -> None:
+def test_prompt_is_its_tools_and_then_its_messages() -> None:
     called = {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}
     body = {"messages": [{"role": "user", "content": "hi"}, called], "tools": [{"name": "python"}]}
     assert tools_of(body) == '[{"name": "python"}]'
@@ -27,9 +27,7 @@ def test_a_prompt_is_its_tools_and_its_messages_in_their_order() -> None:
 
 
 @pytest.mark.slow
-def test_a_peer_that_cannot_be_installed_is_named_and_nothing_is_judged_by_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uninstallable_peer_is_named_and_sets_no_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_turns, "peer_package", lambda *_: None)
     (tmp_path / "project").mkdir()
     rows = bench_turns.rows(Setting(quick=True), tmp_path)

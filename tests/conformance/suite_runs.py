@@ -53,7 +53,7 @@ Peer = Callable[..., Any]
 
 def record_server(server: dict[str, Any]) -> bool:
     """Record an MCP server start as the probe does, because a program in memory starts no process."""
-    if not os.path.exists(server["command"]):
+    if not isinstance(server["command"], str) or not os.path.exists(server["command"]):
         return False
     (record,) = [pair["value"] for pair in server["env"] if pair["name"] == "REWINDOW_CONFORMANCE_RECORD"]
     with open(record, "a", encoding="utf-8") as file:

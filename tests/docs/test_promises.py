@@ -19,11 +19,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/files/test_looks.py::test_contents_beyond_the_limit_are_recorded_but_not_sent",
         "tests/engine/runtime/test_contract_seen.py::"
         "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
-        "tests/e2e/test_past_findings.py::test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now",
-        "tests/e2e/test_past_kills.py::test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were",
+        "tests/e2e/test_past_findings.py::test_rebuilt_view_is_unchanged_until_the_next_tick",
+        "tests/e2e/test_past_kills.py::test_few_sessions_are_unchanged_after_kills",
         "tests/engine/session/test_seen_again.py::"
         "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
-        "tests/e2e/test_sessions.py::test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there",
+        "tests/e2e/test_sessions.py::test_load_after_a_kill_shows_everything_and_restores_variables",
         "tests/acp_adapter/v1/test_updates_golden.py::test_load_at_any_moment",
         "tests/engine/runtime/test_worker_restore.py::"
         "test_every_execution_that_ends_its_worker_is_left_out_however_many",
@@ -51,18 +51,18 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_editing.py::test_a_live_edit_acts_again",
     ),
     "A rebuild has no outside effects.": (
-        "tests/e2e/test_past_acts.py::test_an_act_is_done_once_and_never_again_by_a_rebuild",
+        "tests/e2e/test_past_acts.py::test_rebuild_never_repeats_an_act",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
-        "tests/e2e/test_rebuild_effects.py::test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening",
+        "tests/e2e/test_rebuild_effects.py::test_reload_repeats_no_effect_and_names_each_refused_one",
         "tests/engine/runtime/test_contract_rebuilt_work.py::"
         "test_what_was_started_stays_guarded_and_what_is_handed_to_it_is_free",
         "tests/engine/runtime/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
     "Values that a re-run cannot reproduce come from copies.": (
-        "tests/e2e/test_past_findings.py::test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back",
-        "tests/e2e/test_past_bad_input.py::test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back",
-        "tests/e2e/test_past_planted.py::test_what_a_re_run_sees_otherwise_is_reported_once_and_nothing_else_is",
+        "tests/e2e/test_past_findings.py::test_names_bound_with_a_write_or_process_are_restored",
+        "tests/e2e/test_past_bad_input.py::test_unsaveable_value_is_named_and_others_are_restored",
+        "tests/e2e/test_past_planted.py::test_rerun_reports_each_difference_once_and_nothing_else",
         "tests/engine/session/test_rebuilt_values.py::test_what_came_out_differently_is_said_of_each_statement",
         "tests/engine/session/test_rebuilt_values.py::"
         "test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothing",
@@ -73,13 +73,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
     ),
     "The sandbox enforces permissions.": (
-        "tests/e2e/test_mcp_sandbox.py::test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone",
-        "tests/e2e/test_coding_task.py::test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once",
+        "tests/e2e/test_mcp_sandbox.py::test_client_python_writes_only_in_roots_and_scratch",
+        "tests/e2e/test_coding_task.py::test_sandboxed_reads_ask_nothing_and_each_act_asks_once",
         "tests/engine/session/test_confinement.py::"
         "test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_with_fewer",
     ),
     "A statement cannot take the session down.": (
-        "tests/e2e/test_hostile_statements.py::test_statements_that_end_their_worker_are_recorded_and_names_come_back",
+        "tests/e2e/test_hostile_statements.py::test_fatal_statements_are_recorded_and_names_are_rebuilt",
         "tests/engine/runtime/test_worker_memory.py::test_a_statement_whose_processes_hold_too_much_memory_is_ended",
         "tests/e2e/test_session.py::test_a_flood_of_output_is_bounded_and_counted",
         "tests/engine/runtime/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
@@ -87,7 +87,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_fork_bombs.py::test_a_tree_of_too_many_processes_is_found_with_the_reason",
     ),
     "Cancelling works": (
-        "tests/e2e/test_cancel_races.py::test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back",
+        "tests/e2e/test_cancel_races.py::test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt",
         "tests/e2e/test_cancel_races.py::test_cancel_of_a_statement_that_refuses_to_be_interrupted",
         "tests/e2e/test_hostile_statements.py::test_cancelled_statements_take_the_processes_they_wait_for_with_them",
     ),
@@ -97,13 +97,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/cli/test_doctor.py::test_what_a_killed_agent_left_is_listed",
     ),
     "Statements cannot reach keys.": (
-        "tests/e2e/test_process_secrets.py::test_no_statement_and_no_program_of_one_finds_the_key_in_a_process",
-        "tests/e2e/test_process_secrets.py::"
-        "test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_the_agent_but_not_the_agent",
+        "tests/e2e/test_process_secrets.py::test_no_statement_or_program_finds_keys_in_processes",
+        "tests/e2e/test_process_secrets.py::test_with_sudo_a_statement_reads_only_the_agent_parent",
     ),
     "Keys stay out of everything that Rewindow shows, sends to models or stores": (
         "tests/e2e/test_secrets.py::test_nothing_of_a_secret_leaves_whatever_statements_do_with_it",
-        "tests/e2e/test_secrets.py::test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is",
+        "tests/e2e/test_secrets.py::test_secret_of_a_model_is_masked_and_its_statement_runs",
         "tests/engine/cli/test_secrets.py::test_no_command_shows_a_secret",
         "tests/engine/log/test_secrets.py::test_too_short_values_are_named_but_not_removed",
     ),
@@ -127,24 +126,22 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/acp_adapter/sessions/test_permissions.py::test_auto_mode_does_not_ask",
     ),
     "Each tool action is shown in its own form, and asked about once": (
-        "tests/e2e/test_coding_task.py::test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants",
+        "tests/e2e/test_coding_task.py::test_acpx_shows_a_coding_task_and_asks_by_mode",
         "tests/acp_adapter/sessions/test_questions.py::test_one_question_covers_a_statement",
         "tests/acp_adapter/sessions/test_questions.py::test_asking_about_acts_shows_each_diff",
-        "tests/e2e/test_coding_task.py::test_what_was_done_is_on_the_log_shown_again_and_not_done_again",
+        "tests/e2e/test_coding_task.py::test_load_shows_recorded_acts_and_repeats_none",
     ),
     '"Always" covers only what it names': (
         "tests/engine/session/test_scopes.py::test_an_answer_covers_what_it_names_and_no_more",
         "tests/engine/session/test_scopes.py::test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone",
     ),
     "Nothing is written without your approval, or over a file that changed since it was read.": (
-        "tests/e2e/test_asking_about_acts.py::"
-        "test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown",
+        "tests/e2e/test_asking_about_acts.py::test_no_write_without_approval_or_over_a_changed_file",
         "tests/engine/session/test_writing.py::test_a_file_changed_since_it_was_read_written_or_viewed_is_left_alone",
         "tests/engine/session/tools/test_landing.py::test_a_file_that_somebody_saves_during_the_act_is_left_alone",
     ),
     "Tool writes are atomic": (
-        "tests/e2e/test_killed_writes.py::"
-        "test_writes_killed_at_100_instants_leave_each_file_whole_and_nothing_beside_it",
+        "tests/e2e/test_killed_writes.py::test_writes_killed_at_100_moments_leave_only_whole_files",
         "tests/engine/session/tools/test_landing_on_disks.py::"
         "test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there",
         "tests/engine/session/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
@@ -156,9 +153,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_own_writes.py::"
         "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
         "tests/engine/session/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
-        "tests/e2e/test_own_writes.py::test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load",
-        "tests/e2e/test_own_writes.py::"
-        "test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_became_of_it",
+        "tests/e2e/test_own_writes.py::test_editor_shows_each_file_diff_live_and_after_load",
+        "tests/e2e/test_own_writes.py::test_load_after_a_kill_shows_written_files",
         "tests/engine/session/test_own_writes.py::test_a_file_that_is_too_large_is_named_without_its_content",
         "tests/engine/session/test_own_writes.py::"
         "test_what_happens_between_statements_and_in_forked_processes_is_nobodys",
@@ -177,9 +173,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "A command ends with every process that it started": (
         "tests/engine/runtime/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
-        "tests/e2e/test_left_processes.py::"
-        "test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours",
-        "tests/e2e/test_bash.py::test_what_a_statement_planted_in_its_environment_is_not_what_a_command_runs",
+        "tests/e2e/test_left_processes.py::test_next_command_ends_leftovers_of_a_kill_during_bash",
+        "tests/e2e/test_bash.py::test_command_runs_no_program_that_a_statement_planted",
     ),
     "`grep` and `find` search the files that git would": (
         "tests/engine/files/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
@@ -191,7 +186,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/files/test_diff_level.py::test_a_difference_never_passes_its_budget_and_is_exact",
         "tests/engine/files/test_group_summary.py::test_a_summary_is_exact_and_within_its_budget",
         "tests/engine/context/tail/test_sections.py::test_a_tail_is_exact_and_within_its_budget",
-        "tests/acceptance/test_views.py::test_the_model_makes_a_view_adjusts_it_and_sees_the_updates",
+        "tests/acceptance/test_views.py::test_model_makes_and_adjusts_a_view_and_sees_updates",
     ),
     "Files of up to 1 GB can be viewed a window at a time": (
         "tests/engine/files/test_paged_views.py::test_a_window_equals_that_of_a_text_in_memory",
@@ -212,27 +207,26 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/runtime/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
     ),
     "A group always summarises its current members": (
-        "tests/acceptance/test_groups.py::"
-        "test_groups_summarize_their_members_by_themselves_and_are_what_a_prompt_shows",
+        "tests/acceptance/test_groups.py::test_prompt_shows_groups_with_summaries_of_their_members",
         "tests/engine/files/test_globs.py::test_a_glob_shows_matching_files_that_are_not_ignored",
         "tests/engine/files/test_globs.py::test_files_come_change_and_go_at_ticks_alone",
-        "tests/acceptance/test_groups.py::test_many_files_are_listed_until_an_overview_by_references_is_prepared",
+        "tests/acceptance/test_groups.py::test_many_files_are_listed_until_their_overview_is_prepared",
     ),
     "Views and groups change only in statements and at ticks.": (
         "tests/engine/runtime/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
-        "tests/acceptance/test_ticks.py::test_running_views_follow_their_files_at_ticks_alone_and_twice_alike",
+        "tests/acceptance/test_ticks.py::test_running_views_follow_files_only_at_ticks",
         "tests/engine/context/tail/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
         "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",
-        "tests/e2e/test_reading.py::test_a_change_that_nobody_has_read_is_told_after_a_reload",
+        "tests/e2e/test_reading.py::test_unread_change_is_reported_after_a_reload",
     ),
     "Every model call can be shown again exactly": (
         "tests/engine/session/test_sent.py::test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet",
-        "tests/e2e/test_projections.py::test_a_call_during_which_the_agent_is_killed_can_be_shown",
+        "tests/e2e/test_projections.py::test_call_interrupted_by_a_kill_can_be_shown",
         "tests/e2e/test_projections.py::test_what_a_server_received_is_made_again_from_the_log",
         "tests/engine/session/test_sent.py::test_every_prompt_is_made_again_from_the_log_also_after_condensations",
     ),
     "The editor's text takes precedence over the disk.": (
-        "tests/e2e/test_mentions.py::test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came",
+        "tests/e2e/test_mentions.py::test_mention_shows_unsaved_text_and_loads_unchanged",
         "tests/acp_adapter/sessions/test_mentions.py::test_lines_in_a_link_set_the_position",
         "tests/acp_adapter/sessions/test_mentions.py::test_mention_in_a_sentence",
     ),
@@ -250,9 +244,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_servers.py::test_a_server_that_is_dead_is_told_once_and_fails_nothing",
         "tests/engine/session/test_servers.py::test_a_flood_holds_nobody_up",
         "tests/engine/session/tools/test_mcp_listing.py::test_help_has_our_words_first_and_says_whose_the_others_are",
-        "tests/e2e/test_mcp_servers.py::test_the_sdk_client_names_servers_and_no_call_is_made_twice_after_a_kill",
+        "tests/e2e/test_mcp_servers.py::test_no_server_call_is_repeated_after_a_kill",
         "tests/e2e/test_mcp_servers.py::test_no_server_outlives_the_agent_however_that_ends",
-        "tests/e2e/test_mcp_servers.py::test_what_a_server_is_given_is_in_no_file_and_in_no_message",
+        "tests/e2e/test_mcp_servers.py::test_server_secrets_are_in_no_file_or_message",
         "tests/engine/log/test_secrets.py::test_what_is_plainly_no_secret_stays",
     ),
     "Only regular files are opened": (
@@ -264,42 +258,40 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "A session can move to another directory.": (
         "tests/acp_adapter/sessions/test_moves.py::test_load_in_another_directory_keeps_variables",
-        "tests/e2e/test_moves.py::test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded",
+        "tests/e2e/test_moves.py::test_session_of_a_missing_folder_continues_where_loaded",
     ),
     "A damaged store hides no other session.": (
         "tests/engine/cli/test_damaged_stores.py::test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session",
-        "tests/e2e/test_hostile_sessions.py::"
-        "test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_works",
+        "tests/e2e/test_hostile_sessions.py::test_hostile_file_is_refused_or_becomes_a_working_session",
     ),
     "Store failures are reported at once": (
-        "tests/e2e/test_stores_under_way.py::test_a_store_that_is_taken_away_is_noticed_by_the_next_prompt",
-        "tests/e2e/test_stores_under_way.py::test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free",
-        "tests/e2e/test_stores_under_way.py::test_a_full_disk_lets_sessions_be_read_and_new_ones_live_in_memory",
-        "tests/e2e/test_stores_under_way.py::test_a_store_that_may_not_be_written_can_be_read_and_loaded",
+        "tests/e2e/test_stores_under_way.py::test_next_prompt_notices_a_removed_store",
+        "tests/e2e/test_stores_under_way.py::test_locked_store_is_written_once_unlocked",
+        "tests/e2e/test_stores_under_way.py::test_full_disk_keeps_sessions_readable_and_new_ones_in_memory",
+        "tests/e2e/test_stores_under_way.py::test_read_only_store_can_be_read_and_loaded",
     ),
     "A conversation may outgrow its budget.": (
-        "tests/e2e/test_condensation.py::test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well",
+        "tests/e2e/test_condensation.py::test_run_over_its_budget_is_condensed_and_completes",
         "tests/engine/session/test_condensation.py::"
         "test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened",
     ),
     "Models that cannot call tools write statements in their text": (
-        "tests/e2e/test_provider.py::test_a_model_without_tools_writes_its_statements_and_reads_their_results",
+        "tests/e2e/test_provider.py::test_model_without_tools_writes_statements_and_reads_results",
         "tests/engine/session/test_without_tools.py::"
         "test_calls_of_before_are_text_afterwards_and_calls_again_when_it_is_set_back",
         "tests/engine/context/models/test_written_replies.py::test_all_else_is_shown_as_it_is",
     ),
     "No output can control your terminal": (
         "tests/e2e/test_run.py::test_nothing_that_is_printed_read_or_said_controls_the_terminal",
-        "tests/e2e/test_run.py::test_a_question_shows_the_whole_statement_and_each_key_is_an_answer",
+        "tests/e2e/test_run.py::test_question_shows_the_whole_statement_and_accepts_each_key",
         "tests/engine/cli/terminal/test_transcript.py::test_nothing_that_is_shown_holds_a_control_character",
     ),
     "Everything but prompts works without a usable model": (
-        "tests/e2e/test_model_setup.py::test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback",
+        "tests/e2e/test_model_setup.py::test_missing_key_and_unknown_provider_show_no_traceback",
         "tests/acp_adapter/sessions/test_setup.py::test_unusable_model_only_fails_prompts",
     ),
     "The first model reply does not wait for its library": (
-        "tests/e2e/test_provider.py::"
-        "test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it",
+        "tests/e2e/test_provider.py::test_provider_library_loads_before_the_first_reply",
         "tests/engine/context/models/test_library.py::test_no_step_begins_while_a_session_works",
     ),
     "The cost of a turn does not grow with the session.": (

@@ -14,7 +14,7 @@ from engine.cli.commands import COMMANDS
 from engine.cli.complaints import MEANINGS, ExitCode
 from engine.cli.terminal.one_prompt import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
 from tests.support.commands import COMMAND, SECONDS, Home
-from tests.support.node import MODULES, NODE
+from tests.support.node import own_command
 from tests.support.stores import ROOT
 
 PAGE = (ROOT / "docs" / "scripts.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_script_counts_in_one_session_and_stops_at_an_error(tmp_path: Path, jq: 
     folder.mkdir()
     programs = {"rewindow": COMMAND}
     if jq == "node" or subprocess.run(["sh", "-c", "command -v jq"], capture_output=True).returncode:
-        programs["jq"] = (str(NODE), str(MODULES.parent / "jq.js"))
+        programs["jq"] = tuple(own_command("jq.js"))
     for name, command in programs.items():
         (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         (folder / name).chmod(0o755)

@@ -63,9 +63,7 @@ def test_acpx_quiet_prints_the_answer_alone(tmp_path: Path, environment: dict[st
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_acpx_cancels_the_statement_and_leaves_no_process(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_ctrl_c_in_acpx_cancels_and_leaves_no_process(tmp_path: Path, environment: dict[str, str]) -> None:
     client = subprocess.Popen(
         acpx("--cwd", str(tmp_path), "--format", "json", "--json-strict", "exec", "while True: pass"),
         env=environment,
@@ -107,7 +105,7 @@ def _session_of(process: psutil.Process) -> int | None:
         ),
     ],
 )
-def test_acpx_shows_a_result_once_and_as_it_would_be_read(
+def test_acpx_shows_a_result_once_and_readable(
     tmp_path: Path, environment: dict[str, str], source: str, shown: list[str]
 ) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n")

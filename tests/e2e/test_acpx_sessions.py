@@ -26,7 +26,7 @@ def acpx(tmp_path: Path) -> Iterator[Acpx]:
 
 
 @pytest.mark.slow
-def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(acpx: Acpx) -> None:
+def test_later_processes_list_read_export_and_close_a_session(acpx: Acpx) -> None:
     session = acpx.run("--format", "quiet", "sessions", "new").strip()
     acpx.run("prompt", "x = 41")
     assert acpx.run("--format", "quiet", "prompt", "x + 1").strip() == "42"
@@ -46,7 +46,7 @@ def test_a_session_is_found_by_later_processes_listed_read_exported_and_closed(a
 
 
 @pytest.mark.slow
-def test_a_cancel_from_another_process_is_shown_as_cancelled_and_the_session_goes_on(acpx: Acpx) -> None:
+def test_session_continues_after_a_cancel_from_another_process(acpx: Acpx) -> None:
     acpx.run("sessions", "new")
     acpx.run("prompt", "kept = 42")
     running = acpx.start("prompt", "while True: pass")

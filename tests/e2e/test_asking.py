@@ -13,7 +13,7 @@ from tests.support.transcripts import asks_permission
 
 
 @pytest.mark.slow
-def test_a_question_of_a_real_agent_shows_or_announces_every_line_and_closing_it_ends_the_turn(tmp_path: Path) -> None:
+def test_question_shows_every_line_and_closing_ends_the_turn(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     source = f"import os  # tidy up\nimport shutil\nshutil.rmtree({str(kept)!r})"

@@ -81,7 +81,7 @@ CASES: list[tuple[Answering, str, str | None]] = [
 
 
 @pytest.mark.slow
-def test_no_change_lands_that_was_not_allowed_or_on_a_file_that_is_not_as_it_was_shown(tmp_path: Path) -> None:
+def test_no_write_without_approval_or_over_a_changed_file(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for number, _ in enumerate(CASES):
         folder = project / f"case{number}"

@@ -79,7 +79,7 @@ BAD: list[tuple[str, str]] = [
 
 
 @pytest.mark.slow
-def test_a_tool_that_cannot_do_what_it_is_told_says_why_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
+def test_failing_tool_says_why_and_changes_nothing(tmp_path: Path) -> None:
     project = tmp_path / "project"
     _fill(project)
     before = _state(tmp_path)

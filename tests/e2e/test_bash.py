@@ -49,7 +49,7 @@ def assert_left(folder: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_finds_no_key_in_its_environment_nor_in_any_process(
+def test_command_finds_no_key_in_environments_or_processes(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -61,7 +61,7 @@ def test_a_command_finds_no_key_in_its_environment_nor_in_any_process(
 
 
 @pytest.mark.slow
-def test_of_a_key_that_a_command_prints_nothing_is_shown_wherever_its_output_is_cut(
+def test_printed_key_is_masked_wherever_output_is_cut(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -113,7 +113,7 @@ def test_a_command_ends_with_its_session(project: Path, tmp_path: Path, how: str
 
 
 @pytest.mark.slow
-def test_a_command_is_not_run_again_when_the_names_are_rebuilt(project: Path, tmp_path: Path) -> None:
+def test_rebuild_does_not_run_commands_again(project: Path, tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(project)
         agent.prompt(session, "done = bash('echo once >> ran; exit 3')")
@@ -138,7 +138,7 @@ os.chdir(here)
 
 
 @pytest.mark.slow
-def test_what_a_statement_planted_in_its_environment_is_not_what_a_command_runs(project: Path, tmp_path: Path) -> None:
+def test_command_runs_no_program_that_a_statement_planted(project: Path, tmp_path: Path) -> None:
     command = "pwd; ls -d .; git --version; python3 -c 'import colorsys; print(colorsys.__name__)'"
     with Agent(tmp_path / "state") as agent:
         session = agent.open(project)

@@ -168,7 +168,7 @@ def test_a_load_reads_no_file_that_an_import_names(tmp_path: Path, other: int, n
 
 @slow
 @pytest.mark.parametrize("by", ["editor", "command"])
-def test_a_kept_value_of_an_import_is_not_loaded_outside_the_sandbox(tmp_path: Path, by: str) -> None:
+def test_imported_saved_values_load_only_in_the_sandbox(tmp_path: Path, by: str) -> None:
     path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
     major, minor = sys.version_info[:2]
     data = b"RWV\x01" + bytes((major, minor, 0)) + pickle.dumps({"x": Replacing(REPLACING.format(marker=marker))})
@@ -218,7 +218,7 @@ SWAPS: Final = {
 
 
 @pytest.mark.parametrize("name", with_quick(SWAPS))
-def test_a_link_above_a_file_of_a_statement_leads_the_host_nowhere(tmp_path: Path, other: int, name: str) -> None:
+def test_host_follows_no_link_above_a_statement_file(tmp_path: Path, other: int, name: str) -> None:
     first, where, file = SWAPS[name]
     path, state = project(tmp_path / "project"), tmp_path / "state"
     state.mkdir()
@@ -288,7 +288,7 @@ def check_state(state: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", with_quick(["auto", "ask", "plan"]))
-def test_statements_neither_read_nor_change_the_state_in_a_home_directory(tmp_path: Path, mode: str) -> None:
+def test_statements_cannot_access_the_state_in_a_home_directory(tmp_path: Path, mode: str) -> None:
     home, state = home_of(tmp_path)
     statements = [f"import os; S = {str(state)!r}\n{each}" for each in TRIES.values()]
     agent, session = auto(tmp_path, home, statements, state=state, mode=mode, environ={"HOME": str(home)})
@@ -398,7 +398,7 @@ for line in sys.stdin:
 
 @slow
 @pytest.mark.parametrize("suite", ["acp", "mcp"])
-def test_no_report_on_a_program_holds_the_key_that_it_says(tmp_path: Path, suite: str) -> None:
+def test_program_report_masks_the_key_that_it_prints(tmp_path: Path, suite: str) -> None:
     kinds = {"json": "r.json", "junit": "r.xml", "html": "r.html", "markdown": "r.md"}
     limits = ("--timeout", "2", "--scenario-timeout", "4", "--budget", "30", "-k", "INIT", "--verbose")
     files = [f"--{kind}={tmp_path / 'reports' / name}" for kind, name in kinds.items()]

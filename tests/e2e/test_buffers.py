@@ -27,7 +27,7 @@ def started(state: Path, editor: FakeEditor) -> Agent:
     return agent
 
 
-def test_unsaved_text_is_shown_followed_changed_and_there_again_after_a_kill(tmp_path: Path) -> None:
+def test_unsaved_text_is_followed_changed_and_restored_after_a_kill(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     path = project / "a.py"
@@ -52,7 +52,7 @@ def test_unsaved_text_is_shown_followed_changed_and_there_again_after_a_kill(tmp
         assert "2\ttwo = 4" in said(agent, session, "a.Pause(); show(a)")
 
 
-def test_an_editor_that_never_answers_costs_one_wait_for_each_prompt(tmp_path: Path) -> None:
+def test_silent_editor_costs_one_wait_for_each_prompt(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.py").write_text(f"{name} = 1\n")
     editor = FakeEditor()

@@ -77,7 +77,7 @@ def test_cancel_while_a_statement_waits_in_a_system_call(agent: Agent, tmp_path:
 
 
 @pytest.mark.slow
-def test_cancel_of_a_loop_in_c_kills_the_worker_and_names_come_back(agent: Agent, tmp_path: Path) -> None:
+def test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = [1, 2]; also = kept")
     prompt = agent.begin_prompt(session, f"half = 1\n{UNINTERRUPTIBLE}")
@@ -151,9 +151,7 @@ def test_cancel_while_the_namespace_is_rebuilt_for_it(agent: Agent, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_cancel_while_the_namespace_is_rebuilt_after_a_statement_that_ended_its_process(
-    agent: Agent, tmp_path: Path, gate: Gate
-) -> None:
+def test_cancel_during_a_rebuild_after_a_worker_ended(agent: Agent, tmp_path: Path, gate: Gate) -> None:
     session = with_slow_history(agent, tmp_path, gate)
     # Only where it is run for the first time, so that the history can be run again at once.
     flag = tmp_path / "died"
@@ -187,7 +185,7 @@ def test_a_second_cancel_changes_nothing(agent: Agent, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stale_cancel_after_a_killed_worker_never_hits_the_next_turn(agent: Agent, tmp_path: Path) -> None:
+def test_stale_cancel_never_affects_the_next_turn(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)
     agent.until(runs)
@@ -226,7 +224,7 @@ def test_close_answers_the_running_prompt_first_and_twice_is_once(agent: Agent, 
 
 
 @pytest.mark.slow
-def test_a_prompt_that_comes_while_the_session_closes_does_not_keep_it_open(agent: Agent, tmp_path: Path) -> None:
+def test_prompt_during_close_does_not_keep_the_session_open(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)
     agent.until(runs)
@@ -262,7 +260,7 @@ def nothing_yet(agent: Agent, session: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("under_way", [runaway, loop_in_c, queue, nothing_yet])
-def test_the_end_of_input_ends_everything_within_seconds_and_answers_every_prompt(
+def test_end_of_input_answers_every_prompt_and_ends_everything(
     tmp_path: Path, under_way: Callable[[Agent, str], None]
 ) -> None:
     agent = Agent(tmp_path / "state")

@@ -67,7 +67,7 @@ def assert_works(agent: Agent, session: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_leaves_during_a_load_takes_its_agent_with_it(tmp_path: Path, long_session: str) -> None:
+def test_agent_ends_when_its_client_leaves_during_a_load(tmp_path: Path, long_session: str) -> None:
     agent = Agent(tmp_path / "state")
     begin_load(agent, long_session, tmp_path)
     agent.write(agent.line("session/prompt", prompt_params(long_session, "while True: pass"), "prompt"))
@@ -79,7 +79,7 @@ def test_a_client_that_leaves_during_a_load_takes_its_agent_with_it(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_response_comes_after_its_updates_however_slowly_they_are_read(agent: Agent, tmp_path: Path) -> None:
+def test_response_follows_its_updates_for_a_slow_reader(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "x = 41")
     agent.read_ahead(1)

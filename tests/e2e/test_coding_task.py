@@ -42,7 +42,7 @@ def without_sandbox(as_users_run_it: None) -> Iterator[None]:
 
 @pytest.mark.slow
 @ASKING
-def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path, asking: Asking) -> None:
+def test_acpx_shows_a_coding_task_and_asks_by_mode(tmp_path: Path, asking: Asking) -> None:
     project = TASK.copy(tmp_path / "work")
     before = texts(project)
     with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:
@@ -58,7 +58,7 @@ def test_acpx_is_shown_a_coding_task_and_asked_as_the_user_wants(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once(tmp_path: Path) -> None:
+def test_sandboxed_reads_ask_nothing_and_each_act_asks_once(tmp_path: Path) -> None:
     project = TASK.copy(tmp_path / "work")
     before = texts(project)
     agent = f"{AGENT} --model {scripted(tmp_path, *TASK.script())}"
@@ -70,7 +70,7 @@ def test_in_the_sandbox_reading_asks_nothing_and_each_act_asks_once(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_what_acpx_prints_tells_each_act_with_its_place_and_what_came_of_it(tmp_path: Path) -> None:
+def test_acpx_prints_each_act_with_place_and_outcome(tmp_path: Path) -> None:
     project = TASK.copy(tmp_path / "work")
     with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:
         told = acpx.run("--approve-all", "--format", "text", "exec", TASK.request)
@@ -190,7 +190,7 @@ def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: str
 
 
 @pytest.mark.slow
-def test_what_was_done_is_on_the_log_shown_again_and_not_done_again(tmp_path: Path) -> None:
+def test_load_shows_recorded_acts_and_repeats_none(tmp_path: Path) -> None:
     project, state = TASK.copy(tmp_path / "work"), tmp_path / "state"
     with Agent(state, "--model", scripted(tmp_path, *TASK.script()), env=environment()) as agent:
         session = agent.open(project)

@@ -22,7 +22,7 @@ def condensations(agent: Agent) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_a_run_that_outgrows_its_budget_is_condensed_and_ends_well(tmp_path: Path) -> None:
+def test_run_over_its_budget_is_condensed_and_completes(tmp_path: Path) -> None:
     replies = [{"statement": LONG} for _ in range(12)] + [{"text": "Counted."}]
     with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), env=BUDGET) as agent:
         session = agent.open(tmp_path)
@@ -82,7 +82,7 @@ CONVERSATION = [
 @pytest.mark.parametrize(
     "model", [pytest.param("provider:openai:gpt-5", marks=pytest.mark.slow), "provider:anthropic:claude-sonnet-4-5"]
 )
-def test_a_conversation_with_a_provider_goes_on_after_it_was_condensed(tmp_path: Path, model: str) -> None:
+def test_provider_conversation_continues_after_condensation(tmp_path: Path, model: str) -> None:
     with aimock(tmp_path, CONVERSATION) as mock, judge(mock.url) as strict:
         env = Aimock(strict.url).openai | Aimock(strict.url).anthropic
         with Agent(tmp_path / "state", "--model", model, env=env) as agent:

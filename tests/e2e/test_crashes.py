@@ -156,12 +156,12 @@ def test_a_crash_at_any_instant_loses_nothing_that_was_shown(tmp_path: Path, see
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 110))
-def test_a_crash_at_any_of_many_instants_loses_nothing_that_was_shown(tmp_path: Path, seed: int) -> None:
+def test_crash_at_any_moment_loses_nothing_shown(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
 
 
 @pytest.mark.slow
-def test_the_rebuild_after_a_kill_names_the_statement_that_it_cut_off(tmp_path: Path) -> None:
+def test_rebuild_after_a_kill_names_the_interrupted_statement(tmp_path: Path) -> None:
     state = tmp_path / "state"
     agent = Agent(state)
     session = agent.open(tmp_path)
@@ -182,7 +182,7 @@ def test_the_rebuild_after_a_kill_names_the_statement_that_it_cut_off(tmp_path: 
 
 
 @pytest.mark.slow
-def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path: Path) -> None:
+def test_names_survive_repeated_kills_of_all_workers(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, "kept = 0")
@@ -195,7 +195,7 @@ def test_killing_every_worker_there_is_again_and_again_keeps_the_names(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_statement_runs(tmp_path: Path) -> None:
+def test_worker_that_dies_during_a_question_is_replaced(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"statement": "x = 20"}, {}, {"statement": "x += 1; x"}, {})
     with Agent(tmp_path / "state", "--model", model, env=WITHOUT_SANDBOX) as agent:
         session = agent.open(tmp_path)
@@ -212,7 +212,7 @@ def test_a_worker_that_dies_while_the_user_is_asked_is_replaced_before_the_state
 
 
 @pytest.mark.slow
-def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -> None:
+def test_idle_session_survives_a_killed_zygote(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, "kept = 41")
@@ -230,7 +230,7 @@ def test_killing_the_zygote_of_an_idle_session_does_not_end_it(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_zygote_that_is_stopped_or_killed_before_the_first_statement_is_replaced(
+def test_zygote_stopped_or_killed_before_the_first_statement_is_replaced(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with Agent(tmp_path / "state") as agent:
@@ -243,7 +243,7 @@ def test_a_zygote_that_is_stopped_or_killed_before_the_first_statement_is_replac
 
 
 @pytest.mark.slow
-def test_many_statements_that_ended_their_process_do_not_keep_a_session_from_being_rebuilt(tmp_path: Path) -> None:
+def test_session_with_many_fatal_statements_is_rebuilt(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, "kept = 41")
@@ -280,7 +280,7 @@ def test_a_crash_while_prompts_wait_withdraws_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_statement_that_had_not_begun_when_the_agent_crashed_is_shown_as_failed(tmp_path: Path) -> None:
+def test_statement_not_started_before_a_crash_is_shown_as_failed(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"statement": "x = 1"})
     first = Agent(tmp_path / "state", "--model", model, permission=None, env=WITHOUT_SANDBOX)
     session = first.open(tmp_path)

@@ -65,9 +65,7 @@ def loaded(agent: Agent, session: str, work: Path) -> str | None:
 
 
 @pytest.mark.parametrize("file", slow_but(FILE_SAMPLE, FILES))
-def test_a_hostile_file_is_refused_with_a_sentence_or_becomes_a_session_that_works(
-    file: HostileFile, place: Place
-) -> None:
+def test_hostile_file_is_refused_or_becomes_a_working_session(file: HostileFile, place: Place) -> None:
     home, agent = place.home, place.agent
     (home.path / "it").write_bytes(file.make(Session(place.work)))
     before = {json.loads(line)["session_id"] for line in home.run("sessions", "--jsonl").stdout.splitlines()}
@@ -110,9 +108,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", slow_but(DAMAGE_SAMPLE, DAMAGES))
-def test_over_a_damaged_store_the_agent_says_what_is_amiss_and_goes_on(
-    damage: Damage, whole: Path, tmp_path: Path
-) -> None:
+def test_agent_reports_a_damaged_store_and_continues(damage: Damage, whole: Path, tmp_path: Path) -> None:
     state, work = tmp_path / "state", whole / "work"
     damaged(damage, whole / "state", state)
     with Agent(state) as agent:
@@ -154,9 +150,7 @@ def test_a_doctor_over_a_store_of_hostile_sessions_ends_well(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("round_", range(6))
-def test_a_store_with_flipped_bytes_anywhere_ends_every_command_in_time(
-    round_: int, whole: Path, tmp_path: Path
-) -> None:
+def test_every_command_ends_on_a_store_with_flipped_bytes(round_: int, whole: Path, tmp_path: Path) -> None:
     """Bytes are changed at random in all of the database; a command may fail, with a sentence."""
     random_ = random.Random(round_)
     home = Home(tmp_path)

@@ -61,7 +61,7 @@ FATAL = (
 
 
 @pytest.mark.slow
-def test_statements_that_end_their_worker_are_recorded_and_names_come_back(
+def test_fatal_statements_are_recorded_and_names_are_rebuilt(
     agent: Agent, tmp_path: Path, restore: dict[str, str]
 ) -> None:
     session = agent.open(tmp_path)
@@ -90,9 +90,7 @@ key = os.urandom(8)
 
 
 @pytest.mark.slow
-def test_names_of_statements_that_acted_outlive_every_attack_and_nothing_is_done_again(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_names_survive_every_attack_and_no_act_is_repeated(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, ACTS)
     agent.prompt(session, "kept.append(n)")
@@ -120,7 +118,7 @@ def test_a_statement_that_closes_standard_streams_loses_no_later_output(agent: A
 
 
 @pytest.mark.slow
-def test_a_statement_that_cannot_be_interrupted_ends_at_its_time_limit_and_names_come_back(
+def test_uninterruptible_statement_ends_at_its_limit_and_names_are_rebuilt(
     tmp_path: Path, restore: dict[str, str]
 ) -> None:
     with Agent(tmp_path / "state", "--statement-seconds", "0.3", env=restore) as agent:

@@ -101,12 +101,12 @@ def crash(tmp_path: Path, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_a_killed_write_leaves_each_file_as_before_or_as_after(tmp_path: Path, seed: int) -> None:
+def test_killed_write_leaves_each_file_old_or_new(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
 
 
 @pytest.mark.slow
-def test_writes_killed_at_100_instants_leave_each_file_whole_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_writes_killed_at_100_moments_leave_only_whole_files(tmp_path: Path) -> None:
     left_behind = 0
     for seed in range(2, 102):
         (tmp_path / str(seed)).mkdir()

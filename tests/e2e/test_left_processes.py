@@ -135,20 +135,18 @@ def test_what_a_killed_agent_leaves_ends_with_the_next_command(tmp_path: Path, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5, 205))
-def test_whoever_is_killed_at_any_instant_nothing_is_left_after_the_next_command(tmp_path: Path, seed: int) -> None:
+def test_next_command_ends_leftovers_of_a_kill_at_any_moment(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(205, 245))
-def test_whoever_is_killed_while_a_command_runs_nothing_is_left_after_the_next_of_ours(
-    tmp_path: Path, seed: int
-) -> None:
+def test_next_command_ends_leftovers_of_a_kill_during_bash(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed, f"bash({COMMAND!r}, timeout=600)")
 
 
 @pytest.mark.slow
-def test_a_running_agent_and_what_it_started_are_left_alone_by_the_next_command(tmp_path: Path) -> None:
+def test_next_command_spares_a_running_agent_and_its_processes(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     with Agent(tmp_path / "state") as agent:

@@ -43,7 +43,7 @@ async def test_a_client_views_a_file_in_a_process(project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_client_views_a_file_and_finds_it_again_in_the_next_process(project: Path, era: Era) -> None:
+async def test_client_finds_its_view_in_the_next_process(project: Path, era: Era) -> None:
     async with process(project, "--session", "work", era=era) as caller:
         assert (await caller.text("view", path="a.txt")).startswith("a  a.txt  lines 1-2 of 2  ")
     (project / "a.txt").write_text("three\n")

@@ -243,7 +243,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_answered(
 
 
 @pytest.mark.anyio
-async def test_of_two_servers_the_second_is_told_who_has_the_session(project: Path) -> None:
+async def test_second_server_reports_who_has_the_session(project: Path) -> None:
     async with process(project, "--session", "work") as first, process(project, "--session", "work") as second:
         await first.text("view", path="a.txt")
         said = await second.error("view", path="a.txt")
@@ -270,7 +270,7 @@ def test_the_end_of_input_in_a_call_ends_everything(project: Path) -> None:
     server.stdout.close()
 
 
-def test_a_line_of_ten_megabytes_is_a_request_like_any_other(project: Path) -> None:
+def test_line_of_ten_megabytes_is_a_normal_request(project: Path) -> None:
     server = _started(project)
     assert server.stdin is not None
     assert server.stdout is not None
@@ -286,7 +286,7 @@ def test_a_line_of_ten_megabytes_is_a_request_like_any_other(project: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_a_state_directory_that_cannot_be_written_costs_the_history_alone(project: Path) -> None:
+async def test_unwritable_state_directory_costs_only_the_history(project: Path) -> None:
     async with process(project, environ={"REWINDOW_STATE_DIR": "/proc/nowhere"}) as caller:
         assert "two" in await caller.text("view", path="a.txt")
         assert "two" in await caller.text("view", name="a")

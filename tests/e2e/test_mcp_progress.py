@@ -81,7 +81,7 @@ async def prepared(wire: Wire, caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_client_is_told_which_statement_of_how_many_runs_again_and_how_many_files_are_back(wire: Wire) -> None:
+async def test_client_receives_progress_of_statements_and_files(wire: Wire) -> None:
     with anyio.fail_after(PATIENCE * 2):
         async with wire.server() as client:
             await prepared(wire, Caller(client))
@@ -101,7 +101,7 @@ async def test_a_client_is_told_which_statement_of_how_many_runs_again_and_how_m
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("arguments", [{"from": 1}, {"from": 1, "code": "n = 10"}], ids=["replay", "edit"])
-async def test_a_cancel_in_the_middle_goes_back_to_where_it_was(wire: Wire, arguments: dict[str, Any]) -> None:
+async def test_cancel_in_the_middle_restores_the_former_position(wire: Wire, arguments: dict[str, Any]) -> None:
     with anyio.fail_after(PATIENCE * 2):
         async with wire.server() as client:
             caller = Caller(client)

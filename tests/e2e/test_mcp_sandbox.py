@@ -36,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-async def test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone(project: Path) -> None:
+async def test_client_python_writes_only_in_roots_and_scratch(project: Path) -> None:
     outside = str(project.parent / "outside.txt")
     async with process(project, "--allow-run") as caller:
         for what, template in ESCAPES.items():
@@ -56,7 +56,7 @@ async def test_a_client_s_python_writes_below_the_roots_and_in_scratch_alone(pro
     assert set(os.listdir(project)) >= {"own.txt", "tool.txt", "command.txt"}
 
 
-def test_without_a_kernel_that_holds_it_it_ends_and_says_what_to_do(
+def test_kernel_without_sandbox_ends_the_server_with_advice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("engine.cannot_hold", lambda: "this kernel has no Landlock", raising=False)

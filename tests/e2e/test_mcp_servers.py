@@ -94,9 +94,7 @@ def shapes(folder: Path) -> list[Any]:
     ]
 
 
-async def test_the_sdk_client_names_servers_and_no_call_is_made_twice_after_a_kill(
-    tmp_path: Path, project: Path
-) -> None:
+async def test_no_server_call_is_repeated_after_a_kill(tmp_path: Path, project: Path) -> None:
     environment = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
     editor = Editor()
     arguments = ("--model", model(tmp_path, project))
@@ -205,7 +203,7 @@ def test_importing_the_agent_loads_nothing_of_mcp(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_what_a_server_is_given_is_in_no_file_and_in_no_message(tmp_path: Path) -> None:
+def test_server_secrets_are_in_no_file_or_message(tmp_path: Path) -> None:
     secret = "given-3f9a8b7c6d5e"
     variables = [{"name": "ANY_NAME", "value": secret}]
     named = {"name": "test", "command": sys.executable, "args": ["-S", mcp_server.__file__], "env": variables}

@@ -12,7 +12,7 @@ from tests.support.scripts import load
 
 
 @pytest.mark.slow
-def test_unsaved_text_is_what_is_shown_and_a_load_shows_the_sentence_as_it_came(tmp_path: Path) -> None:
+def test_mention_shows_unsaved_text_and_loads_unchanged(tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("saved\n" * 5000)
     unsaved = "".join(f"unsaved {number}\n" for number in range(1, 5001))
     uri = f"{(tmp_path / 'calc.py').as_uri()}#L4000:4003"

@@ -21,7 +21,7 @@ def refused(agent: Agent, session: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_model_that_there_is_not_is_told_to_who_asks_it(tmp_path: Path) -> None:
+def test_unknown_model_is_reported_at_the_prompt(tmp_path: Path) -> None:
     with Agent(tmp_path / "state", "--model", "nosuch") as agent:
         (method,) = agent.initialize()["authMethods"]
         assert "no model 'nosuch'; there is direct, scripted, provider" in method["description"]
@@ -39,9 +39,7 @@ def test_a_model_that_there_is_not_is_told_to_who_asks_it(tmp_path: Path) -> Non
         ("provider:nosuch:x", "nosuch:x cannot be used: Unknown model: nosuch:x; REWINDOW_MODEL chooses another model"),
     ],
 )
-def test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback(
-    tmp_path: Path, model: str, said: str
-) -> None:
+def test_missing_key_and_unknown_provider_show_no_traceback(tmp_path: Path, model: str, said: str) -> None:
     with Agent(tmp_path / "state", "--model", model, env=NO_KEYS) as agent:
         (method,) = agent.initialize()["authMethods"]
         session = agent.new_session(tmp_path)
@@ -53,7 +51,7 @@ def test_a_missing_key_and_an_unknown_provider_are_told_without_a_traceback(
 
 
 @pytest.mark.slow
-def test_a_key_that_is_refused_and_a_server_that_fails_are_two_errors(tmp_path: Path) -> None:
+def test_refused_key_and_failing_server_are_different_errors(tmp_path: Path) -> None:
     body = json.dumps({"error": {"message": "bad sk-test-openai-key"}}).encode()
     with (
         llm_server(Answer(401, (body,)), Answer(400, (b'{"error": {"message": "no"}}',))) as server,

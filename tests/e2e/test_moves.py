@@ -11,7 +11,7 @@ from tests.support.scripts import last_value
 
 
 @pytest.mark.slow
-def test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded(tmp_path: Path) -> None:
+def test_session_of_a_missing_folder_continues_where_loaded(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
@@ -39,7 +39,7 @@ def test_a_session_whose_folder_is_gone_goes_on_where_it_is_loaded(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_folder_that_goes_while_its_session_is_open_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_folder_removed_during_a_session_is_named_without_loss(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with Agent(tmp_path / "state") as agent:

@@ -31,7 +31,7 @@ UNKNOWN = [
 
 
 @pytest.mark.slow
-def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_path: Path) -> None:
+def test_session_of_an_earlier_version_loads_with_its_names(tmp_path: Path) -> None:
     state = _state("direct", tmp_path)
     with Agent(state) as agent:
         agent.initialize()
@@ -47,7 +47,7 @@ def test_a_session_of_an_earlier_program_is_loaded_and_its_names_are_back(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_session_that_recorded_no_past_is_loaded_and_says_what_it_cannot_know(tmp_path: Path) -> None:
+def test_session_without_recorded_past_loads_and_names_the_gaps(tmp_path: Path) -> None:
     state = _state("before_past", tmp_path)
     (tmp_path / "a.py").write_text("def first():\n    return 3\n")
     (tmp_path / "notes.txt").write_text("today\n")
@@ -89,7 +89,7 @@ def _move(database: Path, cwd: Path) -> None:
         connection.commit()
 
 
-def test_each_kind_of_kept_value_comes_back_from_an_earlier_program(tmp_path: Path) -> None:
+def test_each_kind_of_saved_value_loads_from_earlier_versions(tmp_path: Path) -> None:
     """Each holds a number drawn by chance, so that only its copy can be what it was: modules may have moved since."""
     state = _state("kept_values", tmp_path)
     (tmp_path / "a.py").write_text("def first():\n    return 3\n")

@@ -45,7 +45,7 @@ def of_kind(state: Path, session: str, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load(tmp_path: Path, project: Path) -> None:
+def test_editor_shows_each_file_diff_live_and_after_load(tmp_path: Path, project: Path) -> None:
     state = tmp_path / "state"
     with Agent(state) as agent:
         session = agent.open(project)
@@ -63,9 +63,7 @@ def test_an_editor_is_shown_each_file_as_a_diff_live_and_after_a_load(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("everybody", [False, True])
-def test_an_agent_that_is_killed_leaves_what_was_there_and_the_next_load_what_became_of_it(
-    tmp_path: Path, project: Path, everybody: bool
-) -> None:
+def test_load_after_a_kill_shows_written_files(tmp_path: Path, project: Path, everybody: bool) -> None:
     state, gate = tmp_path / "state", Gate(tmp_path / "gate")
     agent = Agent(state)
     session = agent.open(project)

@@ -300,7 +300,7 @@ WAYS = pytest.mark.parametrize("name", ACTS)
 
 
 @WAYS
-def test_an_act_is_done_once_and_never_again_by_a_rebuild(seen: Seen, name: str) -> None:
+def test_rebuild_never_repeats_an_act(seen: Seen, name: str) -> None:
     acted = seen.acted[name]
     assert acted == 1 or (isinstance(acted, tuple) and acted[1]), acted
     assert [after[name] for after in seen.after] == [acted, acted]
@@ -315,7 +315,7 @@ def test_a_rebuild_says_what_it_kept_from_acting(seen: Seen, name: str) -> None:
 
 
 @WAYS
-def test_what_a_statement_that_acted_has_bound_is_back_or_named(seen: Seen, name: str) -> None:
+def test_names_bound_with_an_act_are_rebuilt_or_reported(seen: Seen, name: str) -> None:
     number = list(ACTS).index(name) + 1
     before, *rebuilt = seen.names
     for names, there, report in zip(rebuilt, seen.there, seen.reports, strict=True):

@@ -65,7 +65,7 @@ BACK_OR_NAMED = {"cannot_be_made_again"}
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back(tmp_path: Path, name: str) -> None:
+def test_unsaveable_value_is_named_and_others_are_restored(tmp_path: Path, name: str) -> None:
     defining, value = VALUES[name]
     with Life(tmp_path) as life:
         life.ok("import os", defining, f"{ACT}; other = [1]; bad = {value}; last = [other]", "after = [last]")
@@ -83,7 +83,7 @@ def test_a_value_that_cannot_be_kept_is_named_and_the_others_are_back(tmp_path: 
         assert b"Traceback" not in life.agent.stderr
 
 
-def test_a_value_that_changes_the_namespace_while_it_is_kept_harms_no_other(tmp_path: Path) -> None:
+def test_value_that_changes_the_namespace_harms_no_other(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         changing = "global x; x = [len(x)]; globals().pop('y', 0); z.append(1); return str, ()"
         life.ok("import os; x, y, z = [1, 2, 3], [4], []", f"class Bad:\n    def __reduce__(self):\n        {changing}")
@@ -94,7 +94,7 @@ def test_a_value_that_changes_the_namespace_while_it_is_kept_harms_no_other(tmp_
         assert after == before or names_in(life.reports()[-1]) & {"x", "y", "z"}, (before, after, life.reports())
 
 
-def test_a_value_that_ends_its_process_while_it_is_kept_costs_nothing_but_itself(tmp_path: Path) -> None:
+def test_value_that_kills_its_process_costs_only_itself(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         life.ok(
             "import os; kept = [1]", "class Bad:\n    def __reduce__(self): os._exit(1)", f"{ACT}; bad = Bad(); n = 1"
@@ -120,7 +120,7 @@ def _damaged(connection: sqlite3.Connection, digests: list[str]) -> None:
 
 @pytest.mark.parametrize("harm", [_missing, _damaged])
 @pytest.mark.parametrize("kind", ["values_kept", "revision_adopted", "effect_answered"])
-def test_a_content_that_is_gone_is_named_and_what_does_not_need_it_is_back(
+def test_missing_content_is_named_and_independent_names_are_restored(
     tmp_path: Path, kind: str, harm: Callable[[sqlite3.Connection, list[str]], None]
 ) -> None:
     with Life(tmp_path) as life:
@@ -171,7 +171,7 @@ def _digests(event: dict[str, object]) -> list[str]:
 # --- other folders ----------------------------------------------------------------------------------------------------
 
 
-def test_a_session_whose_project_was_moved_has_its_names_and_its_views(tmp_path: Path) -> None:
+def test_session_of_a_moved_project_keeps_names_and_views(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")
         life.ok(

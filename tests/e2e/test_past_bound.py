@@ -11,7 +11,7 @@ from tests.support.past import Life, until_committed
 pytestmark = pytest.mark.slow
 
 
-def test_the_oldest_values_go_and_a_rebuild_names_them_and_has_the_rest(tmp_path: Path) -> None:
+def test_rebuild_names_dropped_old_values_and_restores_the_rest(tmp_path: Path) -> None:
     with Life(tmp_path, REWINDOW_PAST_BYTES="30000") as life:
         life.ok("import os")
         for name in "abcdef":

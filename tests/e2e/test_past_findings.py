@@ -42,7 +42,7 @@ def shown(life: Life) -> list[str | None]:
 
 
 @LOST
-def test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back(tmp_path: Path, how: str) -> None:
+def test_names_bound_with_a_write_or_process_are_restored(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.ok(*(source for source, _, _ in STATEMENTS))
         before = shown(life)
@@ -57,7 +57,7 @@ def test_the_names_of_a_statement_that_wrote_or_ran_a_process_are_back(tmp_path:
 
 
 @KILLED
-def test_a_statement_that_was_killed_after_it_had_written_is_not_run_again(tmp_path: Path, how: str) -> None:
+def test_statement_killed_after_a_write_does_not_run_again(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.ok("kept = [1]; from pathlib import Path")
         life.killed_in('with open("q.txt", "w") as f: f.write("x")\n_ = Path("p.txt").write_text("y"); n = 5', how)
@@ -75,7 +75,7 @@ def test_a_statement_that_was_killed_after_it_had_written_is_not_run_again(tmp_p
 
 
 @LOST
-def test_a_re_run_that_asks_for_another_file_is_not_given_the_text_of_the_first(tmp_path: Path, how: str) -> None:
+def test_rerun_that_reads_another_file_gets_no_recorded_text(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.file("b.txt", "text of b")
         life.file("c.txt", "text of c")
@@ -91,7 +91,7 @@ def test_a_re_run_that_asks_for_another_file_is_not_given_the_text_of_the_first(
 
 
 @KILLED
-def test_the_answers_that_a_killed_statement_had_got_are_given_to_nobody(tmp_path: Path, how: str) -> None:
+def test_answers_to_a_killed_statement_are_never_reused(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.file("b.txt", "text of b")
         life.ok("kept = read('b.txt')")
@@ -106,7 +106,7 @@ def test_the_answers_that_a_killed_statement_had_got_are_given_to_nobody(tmp_pat
 
 
 @LOST
-def test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now(tmp_path: Path, how: str) -> None:
+def test_rebuilt_view_is_unchanged_until_the_next_tick(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")
         gone = life.file("gone.txt", "was here\n")
@@ -130,7 +130,7 @@ def test_a_view_shows_what_it_showed_and_the_next_tick_finds_what_differs_now(tm
 
 
 @KILLED
-def test_what_a_view_of_a_killed_statement_saw_takes_nothing_from_the_others(tmp_path: Path, how: str) -> None:
+def test_view_of_a_killed_statement_does_not_affect_others(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")
         life.ok("v = view('a.txt')")
@@ -170,7 +170,7 @@ def test_plan_mode_and_rounds_are_what_they_were(tmp_path: Path, how: str) -> No
 
 
 @LOST
-def test_a_handle_of_a_cancelled_statement_shifts_no_later_number_and_is_back(tmp_path: Path, how: str) -> None:
+def test_handle_of_a_cancelled_statement_keeps_numbers_and_returns(tmp_path: Path, how: str) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")
         life.ok("first = view('a.txt')")
@@ -200,9 +200,7 @@ def asks_for(source: str) -> list[dict[str, Any]]:
 
 
 @KILLED
-def test_the_next_model_call_is_told_of_the_rebuild_and_of_what_it_could_not_bring_back(
-    tmp_path: Path, how: str
-) -> None:
+def test_next_model_call_reports_the_rebuild_and_its_losses(tmp_path: Path, how: str) -> None:
     acting = "import io, os; f = io.open('f.txt', 'w'); n = 5"
     replies = ({"toolCalls": asks_for(acting)}, {"content": "Written."}, {"content": "I see."}, {"content": "Again."})
     turns = [{"match": {"turnIndex": number}, "response": reply} for number, reply in enumerate(replies)]
@@ -230,7 +228,7 @@ def test_the_next_model_call_is_told_of_the_rebuild_and_of_what_it_could_not_bri
 
 
 @pytest.mark.slow
-def test_what_other_code_writes_is_on_the_log_and_a_diff_in_the_editor(tmp_path: Path) -> None:
+def test_writes_of_other_code_are_logged_and_shown(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         path = life.file("p.txt", "old\n")
         life.ok("from pathlib import Path; _ = Path('p.txt').write_text('new\\n')")
@@ -262,7 +260,7 @@ def test_what_a_killed_statement_overwrote_is_kept(tmp_path: Path, how: str) -> 
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_no_name_no_view_and_no_number(tmp_path: Path) -> None:
+def test_killed_worker_loses_no_name_view_or_number(tmp_path: Path) -> None:
     with Life(tmp_path) as life:
         life.file("a.txt", "one\n")
         which = life.file("which.txt", "a.txt")

@@ -17,10 +17,10 @@ def test_a_session_whose_worker_was_killed_is_what_it_was(tmp_path: Path, first:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(500, 1_000, TOGETHER))
-def test_a_session_whose_worker_and_agent_were_killed_is_what_it_was(tmp_path: Path, first: int) -> None:
+def test_many_sessions_are_unchanged_after_kills(tmp_path: Path, first: int) -> None:
     compared(tmp_path, first, "both")
 
 
 @pytest.mark.slow
-def test_a_few_sessions_that_were_killed_and_loaded_are_what_they_were(tmp_path: Path) -> None:
+def test_few_sessions_are_unchanged_after_kills(tmp_path: Path) -> None:
     assert many(tmp_path, 5_000, 2, "both", steps=3)["same"] > 0

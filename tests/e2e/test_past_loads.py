@@ -17,5 +17,5 @@ def test_a_session_whose_agent_was_killed_is_what_it_was(tmp_path: Path, first: 
 
 
 @pytest.mark.parametrize("first", range(1_500, 2_000, TOGETHER))
-def test_a_session_that_was_closed_and_loaded_is_what_it_was(tmp_path: Path, first: int) -> None:
+def test_session_is_unchanged_after_close_and_load(tmp_path: Path, first: int) -> None:
     compared(tmp_path, first, "nothing")

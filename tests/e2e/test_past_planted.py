@@ -108,5 +108,5 @@ def _wrong(session: Session, state: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 500, TOGETHER))
-def test_what_a_re_run_sees_otherwise_is_reported_once_and_nothing_else_is(tmp_path: Path, first: int) -> None:
+def test_rerun_reports_each_difference_once_and_nothing_else(tmp_path: Path, first: int) -> None:
     assert many(tmp_path, first, TOGETHER) == []

@@ -88,7 +88,7 @@ def agent_of(folder: Path, user: Sequence[str], *arguments: str) -> Agent:
 
 
 @pytest.mark.parametrize("user", [*(pytest.param(user, marks=pytest.mark.slow) for user in USERS[:-1]), USERS[-1]])
-def test_no_statement_and_no_program_of_one_finds_the_key_in_a_process(tmp_path: Path, user: Sequence[str]) -> None:
+def test_no_statement_or_program_finds_keys_in_processes(tmp_path: Path, user: Sequence[str]) -> None:
     with agent_of(tmp_path, user) as agent:
         session = agent.open(tmp_path)
         agent.prompt(session, SEARCH)
@@ -103,7 +103,7 @@ def test_no_statement_and_no_program_of_one_finds_the_key_in_a_process(tmp_path:
 
 
 @pytest.mark.slow
-def test_where_sudo_is_allowed_an_ordinary_users_statement_reads_what_started_the_agent_but_not_the_agent(
+def test_with_sudo_a_statement_reads_only_the_agent_parent(
     tmp_path: Path,
 ) -> None:
     with agent_of(tmp_path, USERS[-1], "--allow-sudo", "yes") as agent:

@@ -106,7 +106,7 @@ async def sent_again(state: Path, session: str, kind: str) -> tuple[list[dict[st
     return [asked.body for asked in served.asked], list(sent.calls)
 
 
-def test_a_call_during_which_the_agent_is_killed_can_be_shown(tmp_path: Path) -> None:
+def test_call_interrupted_by_a_kill_can_be_shown(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with llm_server(Answer(hang=True)) as served:
         with Agent(state, "--model", SPECS["chat"], env=served.environment()) as agent:

@@ -94,9 +94,7 @@ def _imported(agent: Agent) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads_nothing_of_it(
-    tmp_path: Path, mock: Aimock
-) -> None:
+def test_provider_library_loads_before_the_first_reply(tmp_path: Path, mock: Aimock) -> None:
     env = {**mock.openai, "PYTHONPROFILEIMPORTTIME": "1"}
     with Agent(tmp_path / "state", "--model", "provider:openai:gpt-5", env=env) as agent:
         agent.initialize()
@@ -116,7 +114,7 @@ def test_the_library_is_loaded_after_the_first_session_and_the_first_reply_loads
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
-def test_a_model_without_tools_writes_its_statements_and_reads_their_results(tmp_path: Path, api: str) -> None:
+def test_model_without_tools_writes_statements_and_reads_results(tmp_path: Path, api: str) -> None:
     block = f'Let me compute.\n<script type="text/x-python">\n{LEAKS}\n</script>\n'
     written = [turn(0, content=f"{block}It is 41."), turn(1, content="It is 42.")]
     with aimock(tmp_path, written, "--chunk-size", "1") as mock:

@@ -103,7 +103,7 @@ class Chance:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_files_are_whole_and_a_load_shows_what_was_shown(tmp_path: Path, seed: int) -> None:
+def test_random_acts_leave_whole_files_and_load_unchanged(tmp_path: Path, seed: int) -> None:
     chance = Chance(seed, tmp_path)
     session = ""
     for _ in range(PROCESSES):

@@ -90,7 +90,7 @@ def test_a_change_that_a_cancelled_call_carried_is_told_again(tmp_path: Path, pr
 
 
 @pytest.mark.slow
-def test_a_change_that_nobody_has_read_is_told_after_a_reload(tmp_path: Path, project: Path, served: LlmServer) -> None:
+def test_unread_change_is_reported_after_a_reload(tmp_path: Path, project: Path, served: LlmServer) -> None:
     with Agent(tmp_path / "state", *MODEL, env=served.environment()) as agent:
         session = agent.open(project)
         follow(agent, served, session, project)

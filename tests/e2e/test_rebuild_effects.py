@@ -194,7 +194,7 @@ def run(agent: Agent, session: str, source: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_reload_repeats_nothing_and_names_each_thing_it_kept_from_happening(tmp_path: Path, outside: Outside) -> None:
+def test_reload_repeats_no_effect_and_names_each_refused_one(tmp_path: Path, outside: Outside) -> None:
     ways = {**AT_ONCE, **LATER}
     project = tmp_path / "project"
     project.mkdir()

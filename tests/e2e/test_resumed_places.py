@@ -30,7 +30,7 @@ def load(session: str, cwd: Path, **others: Any) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     "place", ["cwd", *(pytest.param(each, marks=pytest.mark.slow) for each in ("additional", "above"))]
 )
-def test_a_link_in_place_of_a_directory_is_not_followed_by_a_load(tmp_path: Path, place: str) -> None:
+def test_load_follows_no_link_in_place_of_a_directory(tmp_path: Path, place: str) -> None:
     """A statement of another session, which may write the directory above, has put it there."""
     path, home = project(tmp_path / "project"), tmp_path / "home"
     (path / "packages/a").mkdir(parents=True)
@@ -56,7 +56,7 @@ def test_a_link_in_place_of_a_directory_is_not_followed_by_a_load(tmp_path: Path
     assert list(home.rglob("written")) == []
 
 
-def test_a_server_is_not_started_from_where_a_statement_could_leave_a_program(tmp_path: Path) -> None:
+def test_server_never_starts_from_a_writable_place(tmp_path: Path) -> None:
     """As with an activated environment of the project, which comes first in the PATH."""
     path, marker = project(tmp_path / "project"), tmp_path / "marker"
     programs = path / ".venv/bin"

@@ -56,7 +56,7 @@ def timeline(home: Home) -> str:
 
 
 @pytest.mark.parametrize("word", ["quit", pytest.param("exit()", marks=pytest.mark.slow)])
-def test_the_command_alone_begins_a_session_and_the_usual_words_leave_it(tmp_path: Path, word: str) -> None:
+def test_bare_command_starts_a_session_and_exit_words_end_it(tmp_path: Path, word: str) -> None:
     home = Home(tmp_path)
     environ = {name: value for name, value in home.variables.items() if name != "COLUMNS"} | {"TERM": "xterm-256color"}
     with Terminal(COMMAND, environ, str(home.path), lines=60, columns=170) as terminal:
@@ -84,7 +84,7 @@ def test_what_is_typed_runs_and_leaving_closes_everything(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_is_pasted_stays_whole_and_a_long_text_is_a_label(tmp_path: Path) -> None:
+def test_paste_stays_whole_and_long_text_becomes_a_label(tmp_path: Path) -> None:
     with on_terminal(Home(tmp_path)) as terminal:
         terminal.until("\n1>")
         terminal.type(pasted("def twice(x):\r\n    return 2 * x\r\n\r\nprint(twice(4))\r\n"))
@@ -101,7 +101,7 @@ def test_what_is_pasted_stays_whole_and_a_long_text_is_a_label(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_what_commands_answer_fits_the_terminal_and_what_it_names_can_be_typed(tmp_path: Path) -> None:
+def test_command_answers_fit_the_terminal_and_name_typable_things(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "configuration.py").write_text("".join(f"def f{n}():\n    pass\n" for n in range(90)))
     model = scripted(tmp_path, {"statement": "config = view('configuration.py', tokens=400).Run()"}, {"text": "Seen."})
@@ -131,7 +131,7 @@ def test_what_commands_answer_fits_the_terminal_and_what_it_names_can_be_typed(t
 
 
 @pytest.mark.slow
-def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_former_run(tmp_path: Path) -> None:
+def test_completion_and_history_of_an_earlier_run_work(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "first.txt").write_text("hello")
@@ -166,7 +166,7 @@ def test_names_commands_and_paths_are_completed_and_lines_come_back_from_a_forme
 
 
 @pytest.mark.slow
-def test_in_a_session_with_a_model_enter_sends_and_a_mention_attaches_a_file(tmp_path: Path) -> None:
+def test_with_a_model_enter_sends_and_mentions_attach_files(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "plan.md").write_text("Be brief.\n")
     model = scripted(tmp_path, {"text": "I have read it."})
@@ -196,7 +196,7 @@ def test_shift_tab_changes_the_mode_and_so_does_a_command(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_ctrl_c_cancels_what_runs_however_often_and_clears_a_line_and_nothing_else(tmp_path: Path) -> None:
+def test_ctrl_c_only_cancels_statements_and_clears_lines(tmp_path: Path) -> None:
     with on_terminal(Home(tmp_path)) as terminal:
         terminal.until("\n1>")
         terminal.type("kept = 1" + ENTER)
@@ -229,9 +229,7 @@ def test_leaving_in_the_middle_of_a_turn_cancels_it_first(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("running", [False, True], ids=["at the prompt", "in a turn"])
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "gone"])
-def test_a_signal_and_a_terminal_that_is_gone_close_the_session_in_order(
-    tmp_path: Path, how: str, running: bool
-) -> None:
+def test_signal_or_lost_terminal_closes_the_session_cleanly(tmp_path: Path, how: str, running: bool) -> None:
     home = Home(tmp_path)
     gate = Gate(tmp_path / "gate")
     with on_terminal(home) as terminal:
@@ -258,7 +256,7 @@ def test_a_signal_and_a_terminal_that_is_gone_close_the_session_in_order(
 
 
 @pytest.mark.slow
-def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path: Path) -> None:
+def test_question_shows_the_whole_statement_and_accepts_each_key(tmp_path: Path) -> None:
     home = Home(tmp_path)
     touched = tmp_path / "touched"
     source = "\n".join([*(f"a{i} = {i}" for i in range(100)), f"open({str(touched)!r}, 'a').write('+')"])
@@ -299,7 +297,7 @@ def test_a_question_shows_the_whole_statement_and_each_key_is_an_answer(tmp_path
 
 
 @pytest.mark.slow
-def test_never_is_remembered_and_what_was_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
+def test_never_is_remembered_and_earlier_typing_answers_no_question(tmp_path: Path) -> None:
     home = Home(tmp_path)
     gate = Gate(tmp_path / "gate")
     touched = tmp_path / "touched"
@@ -359,7 +357,7 @@ def test_acts_are_asked_about_with_their_diff_and_their_command(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_a_model_reads_is_folded_and_opened_by_a_key_and_by_a_command(tmp_path: Path) -> None:
+def test_model_input_is_folded_and_opens_by_key_or_command(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))
     model = scripted(tmp_path, {"statement": "text = view('long.txt', tokens=2000)"}, {"text": "## Done\n\n*Well.*"})
     with on_terminal(Home(tmp_path), "--model", model) as terminal:
@@ -391,7 +389,7 @@ def test_while_a_turn_waits_a_spinner_says_for_what(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_server_that_is_not_there_is_named_with_the_attempts(tmp_path: Path) -> None:
+def test_missing_model_server_is_named_with_the_attempts(tmp_path: Path) -> None:
     server = {"OPENAI_API_KEY": "unused", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     with on_terminal(Home(tmp_path), "--model", "provider:openai:gpt", **server) as terminal:
         terminal.until("Model openai:gpt: ", "\n>")
@@ -404,7 +402,7 @@ def test_a_model_server_that_is_not_there_is_named_with_the_attempts(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_session_goes_on_by_its_id_or_as_the_latest_and_shows_its_last_exchanges(tmp_path: Path) -> None:
+def test_continued_session_shows_its_last_exchanges(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with on_terminal(home) as terminal:
         for number in range(1, 6):
@@ -451,7 +449,7 @@ def test_a_session_whose_directory_is_gone_goes_on_in_another(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_where_no_session_can_be_meant_it_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_missing_session_is_reported_in_one_sentence(tmp_path: Path) -> None:
     home = Home(tmp_path)
     for arguments, sentence in (
         (["-c"], f"rewindow: no session of {tmp_path} can go on; `rewindow run` begins one"),
@@ -515,7 +513,7 @@ def test_the_window_may_change_its_size_and_be_tiny(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_utf_8_and_what_a_terminal_without_it_shows_are_escaped_or_replaced(tmp_path: Path) -> None:
+def test_undecodable_and_unprintable_text_is_escaped_or_replaced(tmp_path: Path) -> None:
     with on_terminal(Home(tmp_path)) as terminal:
         terminal.until("\n1>")
         terminal.type("'caf\udce9'" + ENTER)
@@ -528,7 +526,7 @@ def test_what_is_no_utf_8_and_what_a_terminal_without_it_shows_are_escaped_or_re
 
 
 @pytest.mark.slow
-def test_ctrl_z_gives_the_terminal_to_the_shell_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_ctrl_z_suspends_to_the_shell_and_resumes(tmp_path: Path) -> None:
     home = Home(tmp_path)
     gate = Gate(tmp_path / "gate")
     command = shlex.join([*COMMAND, "run"])
@@ -558,7 +556,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_goes_on_where_it_was(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_state_directory_that_cannot_be_used_is_said_and_the_session_works(tmp_path: Path) -> None:
+def test_unusable_state_directory_is_reported_and_the_session_works(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.state.write_text("no directory")
     with on_terminal(home) as terminal:

@@ -115,7 +115,7 @@ class Deciding(Editor):
 
 
 @pytest.mark.slow
-async def test_the_sdk_client_reads_every_act_of_a_coding_task_and_is_asked_about_each(tmp_path: Path) -> None:
+async def test_sdk_client_reads_and_answers_every_act(tmp_path: Path) -> None:
     task = coding_task("check")
     project = task.copy(tmp_path / "project")
     state = {"REWINDOW_STATE_DIR": str(tmp_path / "state")}
@@ -156,7 +156,7 @@ class Holding(Editor):
 
 
 @pytest.mark.slow
-async def test_the_sdk_client_offers_its_unsaved_text_and_takes_a_change_of_it(tmp_path: Path) -> None:
+async def test_sdk_client_offers_unsaved_text_and_accepts_changes(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "notes.md").write_text("# Notes\n")

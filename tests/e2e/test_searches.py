@@ -73,7 +73,7 @@ def test_a_cancelled_search_ends_with_its_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_whose_name_is_no_text_is_found_and_can_be_worked_with(tmp_path: Path) -> None:
+def test_file_with_an_undecodable_name_is_found_and_usable(tmp_path: Path) -> None:
     project = os.fsencode(tmp_path) + b"/project"
     os.makedirs(project + b"/d\xe9")
     for name in (b"/q\xe9z", b"/d\xe9/a"):
@@ -100,7 +100,7 @@ def test_a_file_whose_name_is_no_text_is_found_and_can_be_worked_with(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_search_that_never_ends_is_ended_and_says_what_to_do(tmp_path: Path) -> None:
+def test_endless_search_is_ended_with_advice(tmp_path: Path) -> None:
     files(tmp_path, {"project/a": "a" * 60 + "\n", "project/A": "aab\n"})
     with Agent(tmp_path / "state", env={"PATH": SYSTEM}) as agent:
         session = agent.open(tmp_path / "project")

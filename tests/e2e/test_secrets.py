@@ -281,23 +281,21 @@ def test_nothing_of_a_secret_leaves_whatever_statements_do_with_it(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANTED)
-def test_nothing_of_any_kind_of_secret_leaves_wherever_a_text_is_cut(tmp_path: Path, kind: str) -> None:
+def test_no_kind_of_secret_leaks_wherever_text_is_cut(tmp_path: Path, kind: str) -> None:
     length = len(secret_of(kind))
     offsets = range(0, min(length, 40) + 4, 7) if length < 1_000 else range(0, length, 1_201)
     direct(tmp_path, [kind], offsets, thorough=True)
 
 
 @pytest.mark.slow
-def test_nothing_leaves_where_every_kind_of_secret_is_planted_at_once(tmp_path: Path) -> None:
+def test_nothing_leaks_with_every_kind_of_secret_planted(tmp_path: Path) -> None:
     direct(tmp_path, tuple(PLANTED), (7,), thorough=False)
 
 
 @pytest.mark.parametrize(
     "kinds", [("quotes", "tool_call_id"), pytest.param(tuple(PLANTED), marks=pytest.mark.slow)], ids=["two", "all"]
 )
-def test_a_model_that_says_a_secret_shows_it_nowhere_and_its_statement_runs_as_it_is(
-    tmp_path: Path, kinds: Sequence[str]
-) -> None:
+def test_secret_of_a_model_is_masked_and_its_statement_runs(tmp_path: Path, kinds: Sequence[str]) -> None:
     state, env, script = tmp_path / "state", planted(kinds), tmp_path / "replies.jsonl"
     script.write_text("\n".join(map(json.dumps, replies(kinds))))
     asking = {**env, "REWINDOW_SANDBOX": "off"}  # so that each statement is shown in a question

@@ -38,7 +38,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 # --- load and resume --------------------------------------------------------------------------------------------------
 
 
-def test_what_a_killed_agent_had_shown_is_what_a_load_shows_and_the_variables_are_there(tmp_path: Path) -> None:
+def test_load_after_a_kill_shows_everything_and_restores_variables(tmp_path: Path) -> None:
     first = Agent(tmp_path / "state")
     session = first.open(tmp_path)
     first.prompt(session, "x = 40\nprint('set')\n'value'")
@@ -94,7 +94,7 @@ def test_a_session_that_another_agent_has_open_names_its_process(agent: Agent, t
 
 
 @pytest.mark.slow
-def test_a_deleted_session_is_gone_for_everybody_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
+def test_deleted_session_is_gone_and_deleting_is_idempotent(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     kept = agent.new_session(tmp_path)
     agent.prompt(kept, "let it be listed")

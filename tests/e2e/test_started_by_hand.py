@@ -17,7 +17,7 @@ SECONDS = 30
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "advice"), [("acp", "`rewindow run`"), ("mcp", "--print-config CLIENT")])
-def test_who_starts_it_in_a_terminal_is_told_what_it_waits_for(command: str, advice: str, tmp_path: Path) -> None:
+def test_start_in_a_terminal_explains_what_it_waits_for(command: str, advice: str, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     program = [sys.executable, "-c", f"from rewindow_startup import rewindow_{command}; rewindow_{command}()"]

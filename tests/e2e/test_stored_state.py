@@ -146,7 +146,7 @@ class Replacing:
 
 
 @pytest.mark.slow
-def test_a_value_that_an_import_keeps_runs_nothing_with_the_users_rights(tmp_path: Path) -> None:
+def test_imported_value_runs_nothing_with_user_rights(tmp_path: Path) -> None:
     home, path, marker = Home(tmp_path), project(tmp_path / "project"), tmp_path / "planted"
     code = REPLACING.format(marker=marker)
     major, minor = sys.version_info[:2]
@@ -182,7 +182,7 @@ TRIES = {
 
 
 @pytest.mark.parametrize("mode", ["auto", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ask", "plan"))])
-def test_in_a_home_directory_a_statement_gets_at_nothing_of_this_program(tmp_path: Path, mode: str) -> None:
+def test_statement_in_a_home_directory_cannot_access_our_state(tmp_path: Path, mode: str) -> None:
     home = tmp_path / "home"
     state = home / ".local/state/rewindow"
     state.mkdir(parents=True, mode=0o700)

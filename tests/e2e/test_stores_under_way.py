@@ -93,7 +93,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "gone", ["removed", *(pytest.param(each, marks=pytest.mark.slow) for each in ("replaced", "renamed", "directory"))]
 )
-def test_a_store_that_is_taken_away_is_noticed_by_the_next_prompt(tmp_path: Path, work: Path, gone: str) -> None:
+def test_next_prompt_notices_a_removed_store(tmp_path: Path, work: Path, gone: str) -> None:
     state = tmp_path / "state"
     with Agent(state) as agent:
         session = agent.open(work)
@@ -119,7 +119,7 @@ def test_a_store_that_is_taken_away_is_noticed_by_the_next_prompt(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free(tmp_path: Path, work: Path) -> None:
+def test_locked_store_is_written_once_unlocked(tmp_path: Path, work: Path) -> None:
     state = tmp_path / "state"
     with Agent(state) as agent:
         session = agent.open(work)
@@ -140,9 +140,7 @@ def test_a_store_that_somebody_keeps_locked_is_written_to_when_it_is_free(tmp_pa
 
 
 @pytest.mark.slow
-def test_an_agent_that_starts_while_somebody_has_the_store_for_himself_uses_it_later(
-    tmp_path: Path, work: Path
-) -> None:
+def test_agent_started_during_a_lock_uses_the_store_later(tmp_path: Path, work: Path) -> None:
     state = tmp_path / "state"
     with Agent(state) as agent:
         session = agent.open(work)
@@ -165,7 +163,7 @@ def test_an_agent_that_starts_while_somebody_has_the_store_for_himself_uses_it_l
 
 
 @pytest.mark.slow
-def test_a_full_disk_lets_sessions_be_read_and_new_ones_live_in_memory(tmp_path: Path, work: Path) -> None:
+def test_full_disk_keeps_sessions_readable_and_new_ones_in_memory(tmp_path: Path, work: Path) -> None:
     if not can_mount():
         return  # `tests/engine/log/store` fills a quota where nothing can be mounted
     state = tmp_path / "state"
@@ -207,7 +205,7 @@ def listed_by(state: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["mounted", "immutable"])
-def test_a_store_that_may_not_be_written_can_be_read_and_loaded(tmp_path: Path, work: Path, how: str) -> None:
+def test_read_only_store_can_be_read_and_loaded(tmp_path: Path, work: Path, how: str) -> None:
     if not can_mount():
         return  # rights do not bind root, and another user may not reach the interpreter
     state = tmp_path / "state"

@@ -54,9 +54,7 @@ STEPS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [False, True], ids=["in one process", "killed after each step"])
-def test_an_edit_rewinds_and_switches_leave_names_views_and_files_as_they_say(
-    tmp_path: Path, project: Path, kills: bool
-) -> None:
+def test_edit_rewind_and_switch_restore_names_views_and_files(tmp_path: Path, project: Path, kills: bool) -> None:
     agent = Agent(tmp_path / "state")
     try:
         session = agent.open(project)

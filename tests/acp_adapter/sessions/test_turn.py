@@ -94,7 +94,7 @@ async def test_what_is_advertised_is_served(agent: Client) -> None:
         assert (await agent.error(method, {"sessionId": 7, "cwd": "relative"}))["code"] == -32602
 
 
-async def test_a_statement_is_one_tool_call_with_source_output_and_locations(agent: Client, tmp_path: Path) -> None:
+async def test_statement_is_one_tool_call_with_source_output_and_locations(agent: Client, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     session = await agent.open(tmp_path)
     await agent.prompt(session, 'a = view("a.txt", pos="2", tokens=100)\nprint("printed")\n6 * 7')
@@ -221,7 +221,7 @@ async def spoken(agent: Client, folder: Path) -> str:
     return session
 
 
-async def test_code_block_is_the_call_and_text_before_it_the_message(store: MemoryStore, tmp_path: Path) -> None:
+async def test_code_block_is_a_call_and_preceding_text_a_message(store: MemoryStore, tmp_path: Path) -> None:
     async with in_memory(tmp_path, store=store, model=scripted(tmp_path, *REPLIES)) as agent:
         session = await spoken(agent, tmp_path)
         live = transcript(agent.updates())

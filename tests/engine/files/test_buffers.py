@@ -119,7 +119,7 @@ def test_the_editor_is_not_asked_for_what_it_cannot_hold(editing: Editing, conte
 
 
 @pytest.mark.parametrize("text", ["x" * (LARGEST + 1), "\0\0\0"])
-def test_a_text_that_no_view_could_show_is_left_to_the_disk(editing: Editing, text: str) -> None:
+def test_unviewable_text_is_left_to_the_disk(editing: Editing, text: str) -> None:
     editing.desk.write("a.py", "saved\n")
     editing.hold("a.py", text)
     editing.desk.run("a = view('a.py')")

@@ -268,7 +268,7 @@ def test_what_rows_are_in_does_not_come_at_once(tmp_path: Path) -> None:
     assert protection.why(str(tmp_path / "dots/config/rewindow/config.toml")) != ""
 
 
-def test_rows_below_and_work_trees_and_what_is_under_way_are_places(tmp_path: Path) -> None:
+def test_nested_rows_work_trees_and_pending_operations_are_protected(tmp_path: Path) -> None:
     made(tmp_path / ".git")
     wanted = ["src/.envrc", "src/.vscode", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir", ".git/rebase-merge"]
     for name in wanted:
@@ -333,7 +333,7 @@ def test_a_name_counts_however_it_is_written(tmp_path: Path, line: str, place: s
     assert NAMED in why(tmp_path, os.path.dirname(place)) or os.path.dirname(place) == ""
 
 
-def test_a_repository_around_the_session_and_one_beside_it_name_files_in_it(tmp_path: Path) -> None:
+def test_outer_and_neighbouring_repositories_protect_files_in_the_session(tmp_path: Path) -> None:
     root = tmp_path / "top/src"
     made(tmp_path / "top/.git")
     made(root / "libs/srv.git")
@@ -535,9 +535,7 @@ def test_what_a_linked_file_includes_is_relative_to_the_link(tmp_path: Path) -> 
     assert NAMED in why(tmp_path, "more")
 
 
-def test_links_above_the_session_and_in_the_users_home_lead_into_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_above_and_from_home_lead_into_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, home = tmp_path / "p/src", tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     made(tmp_path / "p/.git")

@@ -147,7 +147,7 @@ def test_a_paused_view_keeps_its_content_until_refresh_or_run(desk: Desk) -> Non
     assert "line 52" in desk.run("show(a.Run())").displays[0].text
 
 
-def test_a_second_view_of_a_path_does_not_change_a_paused_one(desk: Desk) -> None:
+def test_second_view_does_not_change_a_paused_one(desk: Desk) -> None:
     desk.write("a.py", "old\n")
     desk.run("a = view('a.py')")
     desk.write("a.py", "new\n")
