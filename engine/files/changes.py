@@ -152,23 +152,29 @@ _UNSAVED: Final = "is another file on disk now, and unsaved in the editor"
 
 
 def report(
-    title: str, path: str, before: Revision, after: Revision, count: Callable[[str], int], note: str = ""
+    title: str,
+    path: str,
+    before: Revision,
+    after: Revision,
+    count: Callable[[str], int],
+    note: str = "",
+    budget: int = _DELTA_TOKENS,
 ) -> TickResult:
     """Report a change of a document.
 
-    `note` is a clause about the view, after the first line.
+    `note` is a clause about the view, after the first line. `budget` is for the diff, in tokens.
     """
     if before.digest and before.digest == after.digest:
         summary = delta = f"{title} {_SAVED if before.notice in NOTICES else _UNSAVED}"
     elif before.state == after.state == "text":
         form = changed_form(before, after)
-        summary, delta = describe(title, before.lines, after.lines, count, _DELTA_TOKENS, form)
+        summary, delta = describe(title, before.lines, after.lines, count, budget, form)
     elif before.is_listing and after.is_listing:
         summary = delta = f"entries of {title}: {_of_listings(before, after)}"
     elif {before.state, after.state} <= {"text", "paged"}:
         change = change_between(before, after)
         summary = f"{title} changed: {change.summary}"
-        delta = with_added(summary, change.added, count, _DELTA_TOKENS)
+        delta = with_added(summary, change.added, count, budget)
     else:
         summary = delta = _sentence(title, before, after)
     source = SourceChange(

@@ -14,27 +14,25 @@ from typing import Final
 from ..core.text import plural
 from ..log.events.nodes import PayloadBasis
 from .changes import counted
-from .detail import rendered_at
+from .detail import ladder_at
 from .detail.scene import Scene
 from .document import Place
+from .filling import EMPTY, Ladder, single
 from .group_summary import Part, Salience, need_of
 from .looks import Looks
-from .manifest import Listed, Manifest, ManifestChange, change_between, glob_path, listing, manifest_of
+from .manifest import Listed, Manifest, ManifestChange, change_between, changed_rows, glob_path, listing, manifest_of
 from .outline.model import Outline
 from .overview import Ranked, overview, unpacked
 from .rendered import RenderedView, ShownRevision, ShownRevisions
 from .revision import Found, Revision
 
 _MOST_SHOWN: Final = 64
-"""Largest number of files that are shown one by one; more are listed."""
-_TOKENS_EACH: Final = 48
-"""Least tokens of the group's budget for each file that is shown; with fewer an overview is more useful."""
+"""Largest number of files that are shown one by one, whatever the budget; more are listed."""
 _LARGEST: Final = 256 << 10
 """Bytes of the largest file that is read for a summary."""
 _LINE_TOKENS: Final = 5
 OVERVIEW: Final = 1
 """The coarsest level at which a large glob is an overview."""
-_NOTHING: Final = RenderedView(text="", tokens=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +136,10 @@ class Glob:
         marked = [shown.mark_read() for shown in self._shown.values()]
         return any(marked)
 
-    def read_files(self, tokens: int) -> None:
-        """Read the changed files that a summary of `tokens` tokens shows, and forget all others."""
+    def read_files(self) -> None:
+        """Read the changed files that are shown one by one, and forget all others."""
         known = self._contents
-        self._contents = {path: self._current(path, mark, known.get(path)) for path, mark in self._wanted(tokens)}
+        self._contents = {path: self._current(path, mark, known.get(path)) for path, mark in self._wanted()}
         self._shown = {path: known for path, known in self._shown.items() if path in self._contents}
 
     def _current(self, path: str, mark: str, known: tuple[str, Found] | None) -> tuple[str, Found]:
@@ -155,7 +153,7 @@ class Glob:
 
         Returns None if the files are shown one by one, or the overview is there.
         """
-        digest = self._manifest.paths_digest if self._manifest.number and not self._contents else ""
+        digest = self._manifest.digest if self.is_large else ""
         return PayloadBasis(obj_digest_hash=digest) if digest and digest != self._ranked_for else None
 
     def take_overview(self, data: bytes) -> None:
@@ -163,11 +161,16 @@ class Glob:
 
         Raises ValueError for invalid data.
         """
-        self._ranked, self._ranked_for = unpacked(data), self._manifest.paths_digest
+        self._ranked, self._ranked_for = unpacked(data), self._manifest.digest
 
-    def _wanted(self, tokens: int) -> Sequence[tuple[str, str]]:
+    @property
+    def is_large(self) -> bool:
+        """Whether the files are listed, and not shown one by one."""
+        return self._manifest.number > _MOST_SHOWN
+
+    def _wanted(self) -> Sequence[tuple[str, str]]:
         """Return the files to show one by one, with their marks."""
-        if self._manifest.number > min(_MOST_SHOWN, tokens // _TOKENS_EACH):
+        if self.is_large:
             return ()
         return [(path, listed.mark) for path, listed in self._manifest.files.items() if listed.size <= _LARGEST]
 
@@ -178,46 +181,51 @@ class Glob:
         manifest, unread, count = self._manifest, self.unread, self._globbing.count
         first = "the first " if manifest.is_cut else ""
         title = f"{self.text}, {first}{manifest.number:,} {plural(manifest.number, 'file')}"
-        if self._contents:
+        if not self.is_large:
             parts = tuple(self._file(path, listed) for path, listed in manifest.files.items())
-            return Part(key=self.key, name="", title=title, lod=0, need=need_of(parts), render=None, parts=parts)
+            if [part.title for part in parts] == [self.text]:
+                return parts[0]  # the glob is the path of a file, which needs no heading above its own
+            return Part(
+                key=self.key, name="", title=title, lod=0, need=need_of(parts), ladder=None, parts=parts, rolled=True
+            )
         return Part(
             key=self.key,
             name="",
             title=title,
             lod=0,
-            need=_LINE_TOKENS * manifest.number,
-            render=_listing(manifest, unread, self._ranked, count),
+            need=len(manifest.text),
+            ladder=_listing(manifest, unread, self._ranked, count),
             salience=Salience(changed=bool(unread)),
         )
 
     def _file(self, path: str, listed: Listed) -> Part:
-        known = self._contents.get(path)
-        # The content of a file that was read begins with its length.
-        title = path if known else f"{path}, {listed.size:,} {plural(listed.size, 'byte')}"
-        changed = path in self.unread.changed or path in self.unread.added
-        need, render = 0, _none
-        if known is not None:
+        known, count = self._contents.get(path), self._globbing.count
+        if known is None:
+            text = f"({listed.size:,} {plural(listed.size, 'byte')})\n"
+            view = RenderedView(text=text, tokens=count(text))
+            need, ladder = view.tokens, _single(view)
+        else:
             revision = known[1].revision
             last = shown.last if (shown := self._shown.get(path)) else None
             scene = Scene(
                 revision=revision,
                 place=Place(0, 0),
                 budget=1,
-                count=self._globbing.count,
+                count=count,
                 title=path,
                 last_shown=last.revision if last else None,
                 shown_in=last.statement if last else 0,
             )
             need = listed.size + _LINE_TOKENS * (len(revision.lines) + 2)
-            render = _rendering(scene, self._globbing.outline, path)
+            ladder = _ladders(scene, self._globbing.outline, path)
+        changed = path in self.unread.changed or path in self.unread.added
         return Part(
             key=self.path_of(path),
             name="",
-            title=title,
+            title=path,
             lod=0,
             need=need,
-            render=render,
+            ladder=ladder,
             salience=Salience(changed=changed),
         )
 
@@ -227,22 +235,27 @@ class Glob:
         return f"files of {self.text}: {counted(what)}"
 
 
+_Ladders = Callable[[int, int, bool], Ladder]
+
+
 def _listing(
     manifest: Manifest, unread: ManifestChange, ranked: Sequence[Ranked], count: Callable[[str], int]
-) -> Callable[[int, int], RenderedView]:
-    def render(lod: int, budget: int) -> RenderedView:
+) -> _Ladders:
+    def ladder(lod: int, limit: int, _sparing: bool) -> Ladder:
         if not ranked or lod > OVERVIEW:
-            return listing(manifest, unread, budget, count)
-        return overview(ranked, manifest.number, budget, count)
+            return listing(manifest, unread, limit, count)
+        return overview(ranked, manifest.number, tuple(changed_rows(unread)), limit, count)
 
-    return render
-
-
-def _none(_lod: int, _budget: int) -> RenderedView:
-    return _NOTHING
+    return ladder
 
 
-def _rendering(
-    scene: Scene, outline: Callable[[Revision, str], Outline], path: str
-) -> Callable[[int, int], RenderedView]:
-    return lambda lod, budget: rendered_at(replace(scene, budget=budget), lod, lambda revision: outline(revision, path))
+def _single(rendered: RenderedView) -> _Ladders:
+    return lambda _lod, limit, _sparing: single(rendered) if rendered.tokens <= limit else EMPTY
+
+
+def _ladders(scene: Scene, outline: Callable[[Revision, str], Outline], path: str) -> _Ladders:
+    def ladder(lod: int, limit: int, sparing: bool) -> Ladder:
+        sized = replace(scene, budget=limit, sparing=sparing)
+        return ladder_at(sized, lod, lambda revision: outline(revision, path))
+
+    return ladder

@@ -8,7 +8,7 @@ keep members, parts and changed members in step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 import msgspec
@@ -17,9 +17,11 @@ from msgspec.structs import asdict
 from ..core.text import more, plural
 from ..log.events.nodes import DropReason, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
-from .detail import DIFFERENCES, LEVELS, checked_lod
+from .changes import report
+from .detail import DIFFERENCES, checked_lod
 from .globs import OVERVIEW, Glob
 from .group_summary import Part, need_of, summarize
+from .manifest import ManifestChange
 from .node import Aspect, NodeBase, NodeContext, mutating
 from .rendered import All, Budget, RenderedView, ShownRevisions, checked_budget, limit_of
 from .revision import Revision, without_content
@@ -104,6 +106,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     dirty: bool
     last_touched: int = 0
     pinned: str | None = None
+    sparing: bool = False
 
 
 def group_state(plain: object) -> GroupState:
@@ -196,6 +199,9 @@ def _seen(revision: Revision, path: str = "", mark: str = "") -> SeenState:
 
 _NAMED: Final = 3
 """Number of members that a title or a delta names."""
+_DELTA_PART: Final = 8
+"""A report about changed files may take one of so many parts of the group's budget, and so many tokens:"""
+_DELTA_TOKENS: Final = 300
 INDEX: Final = "index"
 """Work: rank the files of a glob; also the kind of its payloads."""
 
@@ -304,7 +310,8 @@ class GroupHandle(NodeBase):
         self._catch_up()
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return summarize(tuple(self._parts.values()), limit, level, tuple(LEVELS), self._context.count)
+        parts, sparing = tuple(self._parts.values()), self._is_sparing(tokens)
+        return summarize(parts, limit, level, self._context.count, sparing=sparing)
 
     @mutating
     def Add(self, *members: NodeBase | str) -> None:
@@ -370,6 +377,7 @@ class GroupHandle(NodeBase):
         self._last_tick_time = now
         self._last_tick_turn = turn_id
         moved, self._moved = self._moved, {}
+        before = {glob.key: glob.contents for glob in self._globs()}
         changes = [(glob, glob.refresh()) for glob in self._globs()]
         if any(change for _, change in changes):
             self._read_files()
@@ -387,7 +395,25 @@ class GroupHandle(NodeBase):
         self._notify_holders()
         files = "; ".join(descriptions.values())
         summary = "; ".join(filter(None, (*self._said(moved), files)))
-        return TickResult(summary=summary, delta=summary, members=changed, files=files)
+        diffs = "".join(f"\n{diff}" for diff in self._diffs(changes, before))
+        return TickResult(summary=summary, delta=summary + diffs, members=changed, files=files)
+
+    def _diffs(
+        self, changes: Sequence[tuple[Glob, ManifestChange]], before: Mapping[str, Mapping[str, tuple[str, Revision]]]
+    ) -> Iterator[str]:
+        """Yield the changes of files that the group shows one by one, within a share of its budget."""
+        count, room = self._context.count, min(limit_of(self._tokens) // _DELTA_PART, _DELTA_TOKENS)
+        for glob, change in changes:
+            old, new = before[glob.key], glob.contents
+            for path in change.changed:
+                if path not in old or path not in new:
+                    continue
+                was, now = old[path][1], new[path][1]
+                text = report(path, glob.path_of(path), was, now, count, budget=room).delta
+                room -= count(f"{text}\n")
+                if room < 0:
+                    return
+                yield text
 
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]
@@ -429,7 +455,7 @@ class GroupHandle(NodeBase):
     def _ranking(self) -> Glob | None:
         if not self._running or self._lod > OVERVIEW:
             return None
-        return next((glob for glob in self._globs() if not glob.contents and glob.manifest.number), None)
+        return next((glob for glob in self._globs() if glob.is_large), None)
 
     # --- members -----------------------------------------------------------------------------------------------------
 
@@ -494,9 +520,9 @@ class GroupHandle(NodeBase):
         self._read_files()
 
     def _read_files(self) -> None:
-        """Read the files of globs that a summary at the group's own budget shows."""
+        """Read the files of globs that a summary shows."""
         for glob in self._globs():
-            glob.read_files(limit_of(self._tokens))
+            glob.read_files()
 
     def _catch_up(self) -> None:
         """Take the current parts of members if the group follows them, inner groups first."""
@@ -522,7 +548,7 @@ class GroupHandle(NodeBase):
             title=f"group of {self.title}",
             lod=self._lod,
             need=min(limit_of(self._tokens), need_of(parts)),
-            render=None,
+            ladder=None,
             salience=self.salience(),
             parts=parts,
         )
@@ -557,6 +583,7 @@ class GroupHandle(NodeBase):
             dirty=self._dirty,
             last_touched=self._last_touched,
             pinned=self._pinned,
+            sparing=self._sparing,
         )
 
     def restore(self, state: GroupState, members: Sequence[Member]) -> None:
@@ -574,7 +601,7 @@ class GroupHandle(NodeBase):
         self._members = {key_of(member): member for member in members}
         for child in self.children():
             child.note_holder(self, held=True)
-        self._tokens, self._lod = tokens, lod
+        self._tokens, self._lod, self._sparing = tokens, lod, state.sparing
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time

@@ -9,12 +9,14 @@ may break that. Must not know nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import log2
-from typing import Any, Final, TypeAlias
+from math import exp, log, log1p, log2
+from typing import Final, NamedTuple
 
 from ..core.text import DOTS
+from .filling import EMPTY as EMPTY_LADDER
+from .filling import Ladder
 from .rendered import RenderedView
 
 _TOP: Final = -1
@@ -37,8 +39,9 @@ class Part:
 
     `key` identifies the member, so that one that occurs twice counts once. `name` is its name in statements, and
     `title` its subject; both are one line. `lod` is the finest level of its own policy. `need` is an upper bound of the
-    tokens that it could use. `render` returns its text for a level and a budget, at least 1, in tokens; if it is None
-    the part is a group, with its own `parts`.
+    tokens that it could use. `ladder` returns its texts for a level and a limit in tokens, at least 1, sparing or not
+    (see `Scene`); if it is None the part is a group, with its own `parts`. `rolled`: these are files whose titles are
+    paths, which share rows until something else of them is shown.
     """
 
     key: str
@@ -46,9 +49,10 @@ class Part:
     title: str
     lod: int
     need: int
-    render: Callable[[int, int], RenderedView] | None
+    ladder: Callable[[int, int, bool], Ladder] | None
     salience: Salience = Salience()
     parts: tuple[Part, ...] = ()
+    rolled: bool = False
 
 
 def need_of(parts: Sequence[Part]) -> int:
@@ -84,7 +88,7 @@ EMPTY: Final = "(empty group: nothing was added yet)"
 
 
 def summarize(
-    parts: Sequence[Part], budget: int, lod: int, levels: Sequence[int], count: Callable[[str], int]
+    parts: Sequence[Part], budget: int, lod: int, count: Callable[[str], int], *, sparing: bool = False
 ) -> RenderedView:
     """Write the summary, at most `budget` tokens.
 
@@ -94,13 +98,13 @@ def summarize(
         parts: the members, in order; one that occurs twice counts once.
         budget: in tokens, at least 1.
         lod: the finest level for a member.
-        levels: the existing levels.
         count: exact tokens.
+        sparing: whether nobody chose the budget (see `Scene`).
     """
     if not parts:
         return _first((EMPTY, "(empty)", DOTS), budget, count)
-    sheet = laid_out(distinct(parts), budget, lod, Measure(levels, count))
-    if not any(entry.is_listed for entry in sheet.entries):
+    sheet = laid_out(distinct(parts), budget, lod, sparing, count)
+    if not sheet.listed:
         return _first((f"{DOTS} {members(len(sheet.entries))}", DOTS), budget, count, whole=False)
     return _written(sheet, budget, count)
 
@@ -119,18 +123,18 @@ def _written(sheet: Sheet, budget: int, count: Callable[[str], int]) -> Rendered
 
     Bodies are dropped, the least salient first, until its exact tokens fit.
     """
-    bare: set[int] = set()
-    for entry in [*reversed(sheet.by_salience), None]:
-        text, is_whole = _text(sheet, bare)
+    for entry in [None, *reversed(sheet.by_salience)]:
+        if entry is not None:
+            entry.is_bare = True
+        text, is_whole = _text(sheet)
         tokens = count(text)
         if tokens <= budget:
             return RenderedView(text=text, tokens=tokens, whole=is_whole)
-        bare.add(id(entry))
     return _first((DOTS,), budget, count, whole=False)
 
 
-def _text(sheet: Sheet, bare: set[int]) -> tuple[str, bool]:
-    """Return the text without the bodies of the entries in `bare` (by identity), and whether it is complete."""
+def _text(sheet: Sheet) -> tuple[str, bool]:
+    """Return the text, and whether it is complete."""
     texts: list[str] = []
     is_whole = True
     waiting: list[Entry | str] = _reversed(sheet)
@@ -138,30 +142,31 @@ def _text(sheet: Sheet, bare: set[int]) -> tuple[str, bool]:
         entry = waiting.pop()
         if isinstance(entry, str):
             texts.append(entry)
-            is_whole = is_whole and not entry
             continue
         texts.append(entry.line)
-        if id(entry) in bare:
-            is_whole = False
-        elif entry.part.render is None:
-            is_whole = is_whole and _is_listed(entry)
-            waiting += _reversed(entry.inner) if entry.inner is not None else []
+        if entry.is_bare or (entry.inner is None and entry.rung < 0):
+            is_whole = is_whole and not entry.is_bare and not entry.part.need
+        elif entry.inner is None:
+            rendered = entry.ladder.show(entry.rung)
+            texts.append(rendered.text)
+            is_whole = is_whole and rendered.whole
         else:
-            texts.append(entry.body)
-            is_whole = is_whole and entry.is_whole
-    return "".join(texts), is_whole
-
-
-def _is_listed(group: Entry) -> bool:
-    """Return whether all members of the group are listed."""
-    if group.inner is None:
-        return not group.part.parts
-    return all(entry.is_listed for entry in group.inner.entries)
+            is_whole = is_whole and entry.inner.listed == len(entry.inner.entries)
+            if entry.inner.roll is not None:
+                is_whole = is_whole and all(each.rung >= 0 or not each.part.need for each in entry.inner.entries)
+            waiting += _reversed(entry.inner)
+    return "".join(texts), is_whole and sheet.listed == len(sheet.entries)
 
 
 def _reversed(sheet: Sheet) -> list[Entry | str]:
-    """Return the contents of a group, last first."""
-    return [sheet.note, *(entry for entry in reversed(sheet.entries) if entry.is_listed)]
+    """Return the contents of a group, last first: its rows of names, members and note."""
+    listed = [entry for entry in sheet.entries if entry.is_listed]
+    rows, shown = "", listed
+    if sheet.roll is not None:
+        rows = rows_of(entry.part.title for entry in listed if entry.rung < 0)
+        shown = [entry for entry in listed if entry.rung >= 0]
+    note = _note(len(sheet.entries) - sheet.listed, len(sheet.entries)) if sheet.listed else ""
+    return [note, *reversed(shown), rows]
 
 
 # --- dividing a budget -----------------------------------------------------------------------------------------------
@@ -226,188 +231,317 @@ def _round(shares: list[int], parts: Sequence[int], room: int, weights: Sequence
 # --- the layout ------------------------------------------------------------------------------------------------------
 
 
-_COARSEST: Final = 2
-"""Beyond this level there is only the member's line. Level 3 is not coarser; it shows changes."""
-_SMALLEST: Final = 8
-"""Tokens below which a body adds nothing to its line."""
-
-_Pass: TypeAlias = Generator["_Pass", Any, int]
-"""Yields the same pass over an inner group, receives what that left, and returns what is left."""
+_FIRST: Final = 64
+"""Tokens of a member up to which its texts are made at first, or twice its share, if that is more."""
+_NEVER: Final = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The levels, and exact tokens."""
+class Roll:
+    """The tokens of a row for each directory, with the names of files that have no text of their own.
 
-    levels: Sequence[int]
-    count: Callable[[str], int]
+    A space before a visible character begins a token, so the tokens of names add up.
+    """
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+        self._numbers: dict[str, int] = {}
+
+    def cost(self, path: str) -> int:
+        """Return the tokens that a name adds."""
+        directory, _, name = path.rpartition("/")
+        row = 0 if self._numbers.get(directory) else self._count(f"{directory or _ROOT}/") + 1
+        return self._count(f" {name}") + row
+
+    def add(self, path: str) -> None:
+        """Note a name."""
+        directory = path.rpartition("/")[0]
+        self._numbers[directory] = self._numbers.get(directory, 0) + 1
+
+    def drop(self, path: str) -> int:
+        """Take out a name, because the file has a title now; return the tokens that it took."""
+        self._numbers[path.rpartition("/")[0]] -= 1
+        return self.cost(path)
 
 
-@dataclass(slots=True)
+def rows_of(paths: Iterable[str]) -> str:
+    """Write paths in a row for each directory."""
+    rows: dict[str, list[str]] = {}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        rows.setdefault(directory or _ROOT, []).append(name)
+    return "".join(f"{directory}/ {' '.join(names)}\n" for directory, names in rows.items())
+
+
+_ROOT: Final = "."
+
+
+@dataclass(slots=True, eq=False)
 class Entry:
     """A member in the layout.
 
-    `line` is its line, with a cost in tokens, if it `is_listed`. Below the line is `body`, with its `tokens`; for a
-    group `inner`, None if nothing of it fits. `is_finest`: the body is at the finest level allowed.
+    `line` is its line, with a cost in tokens, if it `is_listed`. Below the line is text `rung` of its `ladder`, made
+    for `limit` tokens; none if it is -1. `inner` is a group's layout. `weight` is the logarithm of its share of the
+    budget, and `start` that of the moment at which texts of its group begin. `is_bare`: the text below is dropped.
     """
 
     part: Part
     line: str
     cost: int
+    holder: Sheet
     inner: Sheet | None = None
     is_listed: bool = False
-    is_whole: bool = False
-    is_finest: bool = False
-    body: str = ""
-    tokens: int = 0
+    is_bare: bool = False
+    ladder: Ladder = EMPTY_LADDER
+    limit: int = 0
+    rung: int = -1
+    weight: float = 0.0
+    start: float = -_NEVER
 
-    def take(self, render: RenderedView, *, is_finest: bool) -> None:
-        self.body, self.tokens, self.is_whole = render.text, render.tokens, render.whole
-        self.is_finest = is_finest
+    def moment(self, tokens: int) -> float:
+        """Return the logarithm of the moment at which the member has this many tokens."""
+        return _sum(self.start, log(max(tokens, 1)) - self.weight)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it could have more texts than were made."""
+        return self.part.ladder is not None and self.limit < self.part.need and (not self.limit or self.ladder.more)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sheet:
     """A group in the layout: its members in their order and by salience.
 
     `lod` is the finest level for them. `limit` are the most tokens below the group's line, and `used` those in use.
-    `note` counts the members that are not listed.
+    `listed` counts the listed members. `roll` is for the names of files without a text. `owner` is the group's own
+    entry in the group around it. `start` and `weight` are as in `Entry`. `limits` are the groups from this one outwards
+    whose limits can matter: each less than all that follow. `full_at` is the moment of the first unit that exceeds the
+    limit.
     """
 
     entries: Sequence[Entry]
     by_salience: Sequence[Entry]
     lod: int
     limit: int
+    owner: Entry | None = None
+    roll: Roll | None = None
+    start: float = -_NEVER
+    weight: float = 0.0
+    limits: tuple[Sheet, ...] = ()
     used: int = 0
-    note: str = ""
+    listed: int = 0
+    full_at: float = _NEVER
 
 
-def laid_out(parts: Sequence[Part], budget: int, lod: int, measure: Measure) -> Sheet:
+class _Unit(NamedTuple):
+    """A member's line, or a text in place of the one before; `moment` orders them."""
+
+    moment: float
+    number: int
+    entry: Entry
+    rung: int
+
+
+def laid_out(parts: Sequence[Part], budget: int, lod: int, sparing: bool, count: Callable[[str], int]) -> Sheet:
     """Lay out the parts, each once in the tree, within `budget` tokens.
 
-    This takes two passes over the tree. The first fills each group: members get their lines, salient ones first if not
-    all fit, and the rest of the budget is divided by salience. A member takes the finest level that fits its share as a
-    whole, and leaves the remainder to the next. The second pass gives the remainder of the whole to members that would
-    have taken more: those without a line get one, the others as much of their finest level as fits. So a member is
-    rendered once for each level and once more, at any depth. Laying out an inner group for each possible room would
-    double the time with each level.
+    The units are the members' lines and the steps of their texts. Their order does not depend on the budget: lines of
+    a group's members come first, salient ones first; then each member gets tokens in proportion to its salience, so
+    the unit is next whose member has, with it, the fewest tokens for its weight. A group's weight is divided among its
+    members. The layout is the longest beginning of this order that fits.
 
-    The passes are written as recursions but run without Python's stack (`_run`). Groups nest as deep as statements make
-    them, and a summary is also made in places where a stack overflow could not be reported to a statement.
+    Texts are made only as far as the order is read. A member's texts are known up to a limit, so the order is known up
+    to the moment at which the first member reaches its limit. If the budget reaches further, limits are doubled.
     """
-    sheet = _sheet(parts, lod, budget, measure)
-    left = _run(_fill(sheet, budget, measure))
-    _run(_grow(sheet, left, measure))
-    return sheet
+    root = _sheets(parts, budget, lod, count)
+    entries = list(_entries(root))
+    shares = {id(entry): share for entry, share in zip(entries, _shares(entries, budget), strict=True)}
+    while True:
+        end = _fill(root, entries, budget, count)
+        behind = [entry for entry in entries if entry.is_cut and entry.limit < budget and _is_open(entry, end)]
+        if not behind:
+            return root
+        for entry in behind:
+            assert entry.part.ladder is not None
+            first = max(_FIRST, 2 * shares[id(entry)])
+            entry.limit = min(max(2 * entry.limit, first), budget)
+            level = max(entry.holder.lod, entry.part.lod)
+            entry.ladder = entry.part.ladder(level, entry.limit, sparing)
 
 
-def _sheet(parts: Sequence[Part], lod: int, limit: int, measure: Measure) -> Sheet:
-    entries = [Entry(part, line := _line(part), measure.count(line)) for part in parts]
-    heavy = _weights(entries)
-    order = sorted(range(len(entries)), key=lambda index: (-heavy[index], index))
-    return Sheet(entries, [entries[index] for index in order], lod, limit)
+def _shares(entries: Sequence[Entry], budget: int) -> list[int]:
+    """Estimate the tokens of each member."""
+    needs = [entry.part.need if entry.inner is None else 0 for entry in entries]
+    heaviest = max((entry.weight for entry in entries), default=0.0)
+    return divide(budget, needs, [max(exp(entry.weight - heaviest), _LIGHTEST) for entry in entries])
 
 
-def _inner(part: Part, lod: int, measure: Measure) -> Sheet:
-    return _sheet(part.parts, max(lod, part.lod), part.need, measure)
+_LIGHTEST: Final = 1e-9
 
 
-def _line(part: Part) -> str:
-    title = part.title if part.name in ("", part.title) else f"{part.name}: {part.title}"
-    return f"# {title}\n"
+def _is_open(entry: Entry, end: float) -> bool:
+    """Return whether the member's unknown texts could come before the end, and before groups around it are full."""
+    return entry.moment(entry.limit + 1) <= min((end, *(each.full_at for each in entry.holder.limits)))
 
 
-def _weights(entries: Sequence[Entry]) -> list[float]:
-    return weights([entry.part.salience for entry in entries], [entry.part.need for entry in entries])
+def _is_full(sheet: Sheet) -> bool:
+    return any(each.full_at < _NEVER for each in sheet.limits)
 
 
-def members(number: int) -> str:
-    """Write a number of members."""
-    return f"{number:,} {'member' if number == 1 else 'members'}"
+def _sheets(parts: Sequence[Part], budget: int, lod: int, count: Callable[[str], int]) -> Sheet:
+    """Make the layout without any unit, with weights and moments."""
+    root = Sheet((), (), lod, budget)
+    waiting: list[tuple[Sheet, Sequence[Part]]] = [(root, parts)]
+    while waiting:
+        sheet, inner = waiting.pop()
+        heavy = weights([part.salience for part in inner], [part.need for part in inner])
+        entries = [Entry(part, line := _line(part), count(line), sheet) for part in inner]
+        order = sorted(range(len(entries)), key=lambda index: (-heavy[index], index))
+        sheet.entries, sheet.by_salience = entries, [entries[index] for index in order]
+        begins = _sum(sheet.start, log(max(sum(entry.cost for entry in entries), 1)) - sheet.weight)
+        total = log(sum(heavy)) if heavy else 0.0
+        for entry, own in zip(entries, heavy, strict=True):
+            entry.weight, entry.start = sheet.weight + log(own) - total, begins
+            part = entry.part
+            if part.ladder is None:
+                roll = Roll(count) if part.rolled else None
+                made = Sheet((), (), max(sheet.lod, part.lod), part.need, entry, roll, begins, entry.weight)
+                outer = sheet.limits
+                narrower = part.need < (outer[0].limit if outer else budget)
+                made.limits = (made, *outer) if narrower else outer
+                entry.inner = made
+                waiting.append((made, part.parts))
+    return root
 
 
-# --- the passes ------------------------------------------------------------------------------------------------------
+def _entries(root: Sheet) -> Iterator[Entry]:
+    """Yield all members, each after the one around it."""
+    waiting = [root]
+    while waiting:
+        sheet = waiting.pop()
+        yield from sheet.entries
+        waiting += [entry.inner for entry in sheet.entries if entry.inner is not None]
 
 
-def _run(first: _Pass) -> int:
-    """Run a pass, and the ones that it yields, and return its result."""
-    under_way, result = [first], None
-    while under_way:
-        try:
-            inner = under_way[-1].send(result)
-        except StopIteration as ended:
-            under_way.pop()
-            result = ended.value
-        else:
-            under_way.append(inner)
-            result = None
-    return result or 0
+def _units(root: Sheet, entries: Sequence[Entry]) -> list[_Unit]:
+    """Return the known units in order."""
+    units: list[_Unit] = []
+    for sheet in (root, *(entry.inner for entry in entries if entry.inner is not None)):
+        used, latest = 0, sheet.start
+        for entry in sheet.by_salience:
+            used += entry.cost
+            latest = max(latest, _sum(sheet.start, log(used) - sheet.weight))
+            units.append(_Unit(latest, len(units), entry, -1))
+    for entry in entries:
+        latest = entry.start
+        for rung, tokens in enumerate(entry.ladder.tokens):
+            latest = max(latest, entry.moment(tokens))
+            units.append(_Unit(latest, len(units), entry, rung))
+    units.sort(key=lambda unit: unit[:2])
+    return units
 
 
-def _fill(sheet: Sheet, room: int, measure: Measure) -> _Pass:
-    """List as many more members as fit into `room` tokens, and give them bodies."""
-    fresh, cost = _list(sheet, room, measure.count)
-    shares = divide(room - cost, [entry.part.need for entry in fresh], _weights(fresh))
-    spare = room - cost - sum(shares)
-    for entry, share in zip(fresh, shares, strict=True):
-        spare += share
-        if entry.part.render is not None:
-            spare -= _take_whole(entry, spare, sheet.lod, measure)
-        elif spare >= _SMALLEST:
-            # Only if there is room, so that the time for a large tree depends on the budget.
-            entry.inner = _inner(entry.part, sheet.lod, measure)
-            granted = min(spare, entry.inner.limit)
-            spare += (yield _fill(entry.inner, granted, measure)) - granted
-    sheet.used += room - spare
-    return spare
+def _sum(one: float, other: float) -> float:
+    """Return the logarithm of the sum of two numbers, given their logarithms."""
+    high, low = max(one, other), min(one, other)
+    return high if low == -_NEVER else high + log1p(exp(low - high))
 
 
-def _grow(sheet: Sheet, room: int, measure: Measure) -> _Pass:
-    """Use up what is left within the group; no other group can use it."""
-    spare: int = yield _fill(sheet, room, measure)
-    before = spare
-    for entry in sheet.by_salience:
-        if not entry.is_listed:
-            continue
-        if entry.part.render is not None:
-            spare -= _take_more(entry, spare, sheet.lod, measure)
-        elif entry.inner is not None or spare >= _SMALLEST:
-            entry.inner = entry.inner or _inner(entry.part, sheet.lod, measure)
-            granted = min(spare, entry.inner.limit - entry.inner.used)
-            spare += (yield _grow(entry.inner, granted, measure)) - granted
-    sheet.used += before - spare
-    return spare
+# --- filling ---------------------------------------------------------------------------------------------------------
 
 
-def _list(sheet: Sheet, room: int, count: Callable[[str], int]) -> tuple[Sequence[Entry], int]:
-    """List the most salient unlisted members that fit.
+def _fill(root: Sheet, entries: Sequence[Entry], budget: int, count: Callable[[str], int]) -> float:
+    """Take the longest beginning of the units that fits; return the moment of the first one beyond."""
+    units = _units(root, entries)
+    taken = _Taken(root, count)
+    taken.clear(entries)
+    fitting = 0
+    end = _NEVER
+    for number, unit in enumerate(units, 1):
+        taken.take(unit)
+        if taken.least > budget:
+            end = unit.moment
+            break
+        if taken.tokens <= budget:
+            fitting = number
+    taken.clear(entries)
+    for unit in units[:fitting]:
+        taken.take(unit)
+    return end
 
-    Return them and their cost.
-    """
-    waiting = [entry for entry in sheet.by_salience if not entry.is_listed]
-    if not waiting:
-        return (), 0
-    noted = count(sheet.note) if sheet.note else 0
-    fresh = _fitting(waiting, room + noted, count)
-    for entry in fresh:
-        entry.is_listed = True
-    cost = sum(entry.cost for entry in fresh)
-    sheet.note = _note(len(waiting) - len(fresh), len(sheet.entries))
-    if sheet.note and cost + count(sheet.note) > room + noted:
-        sheet.note = ""
-    return fresh, cost + (count(sheet.note) if sheet.note else 0) - noted
 
+class _Taken:
+    """The layout while units are taken, with its tokens."""
 
-def _fitting(waiting: Sequence[Entry], room: int, count: Callable[[str], int]) -> Sequence[Entry]:
-    """Return the first entries whose lines fit, with a line that counts the others."""
-    if sum(entry.cost for entry in waiting) <= room:
-        return waiting
-    room -= count(_note(len(waiting), len(waiting) + 1))
-    for index, entry in enumerate(waiting):
-        room -= entry.cost
-        if room < 0:
-            return waiting[:index]
-    return waiting
+    def __init__(self, root: Sheet, count: Callable[[str], int]) -> None:
+        self._root = root
+        self._count = count
+        self.least = 0
+        self._notes = 0
+
+    @property
+    def tokens(self) -> int:
+        """The tokens with the lines that count unlisted members; `least` are those without."""
+        return self.least + self._notes
+
+    def clear(self, entries: Sequence[Entry]) -> None:
+        """Take no unit."""
+        for sheet in (self._root, *(entry.inner for entry in entries)):
+            if sheet is not None:
+                sheet.used, sheet.listed, sheet.full_at = 0, 0, _NEVER
+                sheet.roll = None if sheet.roll is None else Roll(self._count)
+        for entry in entries:
+            entry.is_listed, entry.rung = False, -1
+        self.least = self._notes = 0
+
+    def take(self, unit: _Unit) -> None:
+        """Take a unit, unless a group around it is full: then no later unit in that group is taken."""
+        entry, sheet = unit.entry, unit.entry.holder
+        is_line = unit.rung < 0
+        if (sheet.owner is not None and not sheet.owner.is_listed) or not (is_line or entry.is_listed):
+            return
+        if _is_full(sheet):
+            return
+        added, note = self._added(unit), self._note(sheet, 1) if is_line else 0
+        for each in sheet.limits:
+            if each.used + added + note > each.limit:
+                each.full_at = unit.moment
+                self._put_back(unit)
+                return
+        for each in sheet.limits:
+            each.used += added + note
+        self.least += added
+        self._notes += note
+        entry.rung = unit.rung
+        if is_line:
+            entry.is_listed = True
+            sheet.listed += 1
+
+    def _added(self, unit: _Unit) -> int:
+        """Return the tokens that a unit adds, without the note; rows of names change."""
+        entry, roll = unit.entry, unit.entry.holder.roll
+        if unit.rung < 0:
+            if roll is None:
+                return entry.cost
+            cost = roll.cost(entry.part.title)
+            roll.add(entry.part.title)
+            return cost
+        if entry.rung >= 0:
+            return entry.ladder.tokens[unit.rung] - entry.ladder.tokens[entry.rung]
+        row = 0 if roll is None else entry.cost - roll.drop(entry.part.title)
+        return entry.ladder.tokens[unit.rung] + row
+
+    def _put_back(self, unit: _Unit) -> None:
+        """Restore the rows of names after a unit that did not fit."""
+        roll = unit.entry.holder.roll
+        if roll is not None and unit.rung >= 0 and unit.entry.rung < 0:
+            roll.add(unit.entry.part.title)
+
+    def _note(self, sheet: Sheet, more: int) -> int:
+        """Return the tokens that the note takes more after so many more members are listed."""
+        number, listed = len(sheet.entries), sheet.listed
+        before = _note(number - listed, number) if listed else ""
+        after = _note(number - listed - more, number)
+        return (self._count(after) if after else 0) - (self._count(before) if before else 0)
 
 
 def _note(missing: int, number: int) -> str:
@@ -420,37 +554,11 @@ def _note(missing: int, number: int) -> str:
     return f"{DOTS} {members(missing)} more\n" if missing < number else f"{DOTS} {members(missing)}\n"
 
 
-# --- members ---------------------------------------------------------------------------------------------------------
+def _line(part: Part) -> str:
+    title = part.title if part.name in ("", part.title) else f"{part.name}: {part.title}"
+    return f"# {title}\n"
 
 
-def _take_whole(entry: Entry, room: int, lod: int, measure: Measure) -> int:
-    """Take the finest level that fits `room` as a whole, else part of the coarsest; return the cost."""
-    for place, level in enumerate(_ladder(entry.part, lod, measure) if room >= _SMALLEST else ()):
-        entry.take(_rendered(entry.part, level, room), is_finest=place == 0)
-        if entry.is_whole:
-            break
-    return entry.tokens
-
-
-def _take_more(entry: Entry, spare: int, lod: int, measure: Measure) -> int:
-    """Take more of the finest level, if that is longer; return the extra cost."""
-    before, room = entry.tokens, entry.tokens + spare
-    ladder = _ladder(entry.part, lod, measure)
-    has_all = entry.is_whole and entry.is_finest
-    if has_all or room < _SMALLEST or not ladder or before >= entry.part.need:
-        return 0
-    render = _rendered(entry.part, ladder[0], room)
-    if render.tokens > before:
-        entry.take(render, is_finest=True)
-    return entry.tokens - before
-
-
-def _ladder(part: Part, lod: int, measure: Measure) -> Sequence[int]:
-    """Return the levels that a member may get, finest first."""
-    finest = max(lod, part.lod)
-    return [level for level in measure.levels if finest <= level <= max(finest, _COARSEST)]
-
-
-def _rendered(part: Part, level: int, room: int) -> RenderedView:
-    assert part.render is not None
-    return part.render(level, room)
+def members(number: int) -> str:
+    """Write a number of members."""
+    return f"{number:,} {'member' if number == 1 else 'members'}"

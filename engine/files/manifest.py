@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-import xxhash
-
 from ..core.text import DOTS, more, plural
+from .filling import Ladder, Spent
+from .filling import ladder as filled
 from .rendered import RenderedView
 from .revision import Revision
 
@@ -85,11 +85,6 @@ class Manifest:
         return dict(map(_read, self.lines()))
 
     @cached_property
-    def paths_digest(self) -> str:
-        """The xxh3 hex of the paths alone."""
-        return xxhash.xxh3_64_hexdigest("\n".join(line.split(" ", 2)[2] for line in self.lines()).encode())
-
-    @cached_property
     def directories(self) -> Mapping[str, int]:
         """Number of files in each directory that has files itself, in order.
 
@@ -157,20 +152,71 @@ _DEEPEST: Final = 12
 _ROOT: Final = "."
 
 
-def listing(manifest: Manifest, change: ManifestChange, budget: int, count: Callable[[str], int]) -> RenderedView:
-    """List the changes, then the files: by name if that fits, else counted for each directory."""
-    changes = "".join(_changes(change))
-    if count(changes) > budget // 2:
-        changes = ""
-    room = budget - count(changes)
-    for rows, is_whole in _attempts(manifest, room):
-        tokens = sum(map(count, rows))
-        if tokens <= room:
-            return RenderedView(text=changes + "".join(rows), tokens=count(changes) + tokens, whole=is_whole)
-    return _cut(changes, _counted(manifest, 1), room, count)
+def listing(manifest: Manifest, change: ManifestChange, limit: int, count: Callable[[str], int]) -> Ladder:
+    """Return the listings of at most `limit` tokens.
+
+    The units are the changes; rows that count the files of each directory, first for outer directories, then also for
+    inner ones; and the names of files in place of the counts.
+    """
+    rows: list[_Rows] = []
+
+    def texts() -> Iterator[Spent | None]:
+        changes: list[str] = []
+        for line in changed_rows(change):
+            changes.append(line)
+            rows.append(_Rows("".join(changes)))
+            yield Spent(count(rows[-1].changes), 0)
+        begin = "".join(changes)
+        for listed in (*_by_depth(manifest, begin, limit), *_by_directory(manifest, begin, limit)):
+            rows.append(listed)
+            spent = sum(map(count, (begin, *listed.rows))) + (count(listed.rest) if listed.rest else 0)
+            yield Spent(spent, 0)
+
+    def show(number: int) -> RenderedView:
+        text = rows[number].text()
+        return RenderedView(text=text, tokens=count(text), whole=rows[number].is_whole)
+
+    return filled(texts(), limit, show)
 
 
-def _changes(change: ManifestChange) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One listing: changes, rows, and a line that counts missing rows."""
+
+    changes: str
+    rows: Sequence[str] = ()
+    rest: str = ""
+    is_whole: bool = False
+
+    def text(self) -> str:
+        return "".join((self.changes, *self.rows, self.rest))
+
+
+def _by_depth(manifest: Manifest, begin: str, limit: int) -> Iterator[_Rows]:
+    """Yield the listings that count files, first for outer directories only."""
+    deepest = min(max((path.count("/") + 1 for path in manifest.directories), default=0), _DEEPEST)
+    for depth in range(1, deepest + 1):
+        counted = _counted(manifest, depth)
+        # A row takes at least one token, so more rows than `limit` cannot fit.
+        for number in range(1, min(len(counted), limit + 1)) if depth == 1 else ():
+            yield _Rows(begin, counted[:number], _rest(len(counted) - number))
+        if len(counted) > limit:
+            return
+        yield _Rows(begin, counted)
+
+
+def _by_directory(manifest: Manifest, begin: str, limit: int) -> Iterator[_Rows]:
+    """Yield the listings that name the files of more and more directories, and count those of the others."""
+    if len(manifest.directories) > limit or not manifest.number:
+        return
+    shown = [_number_row(directory, number) for directory, number in manifest.directories.items()]
+    for index, row in enumerate(_by_name(manifest)):
+        shown[index] = row
+        yield _Rows(begin, list(shown), is_whole=index == len(shown) - 1)
+
+
+def changed_rows(change: ManifestChange) -> Iterator[str]:
+    """Yield a line for each kind of change."""
     for what, paths in (("changed", change.changed), ("new", change.added), ("gone", change.removed)):
         if paths:
             yield f"{what}: {_named(paths)}\n"
@@ -179,17 +225,6 @@ def _changes(change: ManifestChange) -> Iterator[str]:
 def _named(paths: Sequence[str]) -> str:
     rest = [more(len(paths) - _NAMED)] if len(paths) > _NAMED else []
     return ", ".join((*paths[:_NAMED], *rest))
-
-
-def _attempts(manifest: Manifest, room: int) -> Iterator[tuple[list[str], bool]]:
-    # A name or a row takes at least one token, so more of them than `room` cannot fit.
-    if manifest.number <= room:
-        yield _by_name(manifest), True
-    deepest = min(max((path.count("/") + 1 for path in manifest.directories), default=0), _DEEPEST)
-    for depth in range(deepest, 0, -1):
-        rows = _counted(manifest, depth)
-        if len(rows) <= room:
-            yield rows, False
 
 
 def _by_name(manifest: Manifest) -> list[str]:
@@ -203,24 +238,13 @@ def _by_name(manifest: Manifest) -> list[str]:
 def _counted(manifest: Manifest, depth: int) -> list[str]:
     numbers: dict[str, int] = {}
     for path, number in manifest.directories.items():
-        directory = "/".join(path.split("/")[:depth]) or _ROOT
+        directory = "/".join(path.split("/")[:depth])
         numbers[directory] = numbers.get(directory, 0) + number
-    return [f"{directory}/ {number:,} {plural(number, 'file')}\n" for directory, number in numbers.items()]
+    return [_number_row(directory, number) for directory, number in numbers.items()]
 
 
-def _cut(changes: str, rows: Sequence[str], room: int, count: Callable[[str], int]) -> RenderedView:
-    """Keep the first rows that fit, and a line that counts the others."""
-    kept: list[str] = []
-    room -= count(_rest(len(rows)))
-    for row in rows:
-        room -= count(row)
-        if room < 0:
-            break
-        kept.append(row)
-    if not kept and not changes:
-        return RenderedView(text="", tokens=0, whole=False)
-    text = changes + "".join(kept) + (_rest(len(rows) - len(kept)) if kept else "")
-    return RenderedView(text=text, tokens=count(text), whole=False)
+def _number_row(directory: str, number: int) -> str:
+    return f"{directory or _ROOT}/ {number:,} {plural(number, 'file')}\n"
 
 
 def _rest(rows: int) -> str:

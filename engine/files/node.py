@@ -28,7 +28,7 @@ from .detail import checked_lod
 from .globs import Glob
 from .group_summary import Part, Salience
 from .outlines import OutlineOf
-from .rendered import Budget, RenderedView, checked_budget
+from .rendered import Budget, DefaultTokens, RenderedView, checked_budget
 from .ticks import Frequency, TickResult
 
 Mode = Literal["paused", "running"]
@@ -145,6 +145,7 @@ class NodeBase(ABC):
         "_obj_id",
         "_pinned",
         "_running",
+        "_sparing",
         "_tokens",
     )
 
@@ -152,6 +153,7 @@ class NodeBase(ABC):
 
     def __init__(self, context: NodeContext, *, tokens: Budget, lod: int) -> None:
         self._tokens = checked_budget(tokens)
+        self._sparing = isinstance(tokens, DefaultTokens)
         self._lod = checked_lod(lod)
         self._context = context
         self._running = False
@@ -218,6 +220,19 @@ class NodeBase(ABC):
     @property
     def tokens(self) -> Budget:
         return self._tokens
+
+    @property
+    def sparing(self) -> bool:
+        """Whether nobody chose the budget, so that levels 1 and 2 keep to their shares of a text."""
+        return self._sparing
+
+    def at_most(self, tokens: int) -> Budget:
+        """Return a smaller budget for `Render`, that nobody chose if nobody chose the node's."""
+        return DefaultTokens(tokens) if self._sparing else tokens
+
+    def _is_sparing(self, tokens: Budget | None) -> bool:
+        """Return whether a render within this budget, or the node's own, is sparing."""
+        return self._sparing if tokens is None else isinstance(tokens, DefaultTokens)
 
     @property
     def lod(self) -> int:
@@ -346,6 +361,13 @@ class NodeBase(ABC):
         Called by the phases of a tick.
         """
 
+    def since_shown(self) -> str:
+        """Describe the difference between the content that was last displayed and the present one, with a diff.
+
+        Returns "" if nothing was displayed.
+        """
+        return ""
+
     def foresee(self) -> str:
         """Describe, in one line, the change that a tick would report now.
 
@@ -369,8 +391,8 @@ class NodeBase(ABC):
     def SetTokens(self, tokens: Budget) -> None:
         """Set the budget: a number of tokens, or All."""
         checked = checked_budget(tokens)
-        if checked != self._tokens:
-            self._tokens = checked
+        if checked != self._tokens or self._sparing:
+            self._tokens, self._sparing = checked, False
             self._touch("policy")
 
     @mutating

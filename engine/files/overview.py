@@ -8,7 +8,7 @@ ranks files (`session.preparing`), an `index` payload carries the result, and `g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from math import sqrt
 from operator import eq
@@ -18,6 +18,8 @@ from typing import Final
 import msgspec
 
 from ..core.text import DOTS, plural
+from .filling import Ladder, Spent
+from .filling import ladder as filled
 from .rendered import RenderedView
 
 # --- the overview as data and text -----------------------------------------------------------------------------------
@@ -47,23 +49,30 @@ def unpacked(data: bytes) -> tuple[Ranked, ...]:
         raise ValueError(f"no overview: {error}") from None
 
 
-def overview(files: Sequence[Ranked], number: int, budget: int, count: Callable[[str], int]) -> RenderedView:
-    """List as many files as fit, sorted by path.
+def overview(
+    files: Sequence[Ranked], number: int, changes: Sequence[str], limit: int, count: Callable[[str], int]
+) -> Ladder:
+    """Return the lists of at most `limit` tokens: changes, then the most important files, sorted by path.
 
     A last line counts the others of `number`.
     """
-    room = budget - count(_rest(number))
-    kept: list[tuple[str, str]] = []
-    for each in files:
-        row = f"{each.path}: {' '.join(each.names)}\n" if each.names else f"{each.path}\n"
-        room -= count(row)
-        if room < 0:
-            break
-        kept.append((each.path, row))
-    if not kept:
-        return RenderedView(text="", tokens=0, whole=False)
-    text = "".join(row for _, row in sorted(kept)) + _rest(number - len(kept))
-    return RenderedView(text=text, tokens=count(text), whole=len(kept) == number)
+    rows = [f"{each.path}: {' '.join(each.names)}\n" if each.names else f"{each.path}\n" for each in files]
+
+    def texts() -> Iterator[Spent]:
+        used = 0
+        for shown, row in enumerate((*changes, *rows), 1 - len(changes)):
+            used += count(row)
+            rest = _rest(number - shown) if shown > 0 else ""
+            yield Spent(used + (count(rest) if rest else 0), used)
+
+    def show(index: int) -> RenderedView:
+        shown = max(index + 1 - len(changes), 0)
+        by_path = (row for _, row in sorted(zip((each.path for each in files[:shown]), rows, strict=False)))
+        rest = _rest(number - shown) if shown else ""
+        text = "".join((*changes[: index + 1], *by_path, rest))
+        return RenderedView(text=text, tokens=count(text), whole=shown == number)
+
+    return filled(texts(), limit, show)
 
 
 def _rest(number: int) -> str:

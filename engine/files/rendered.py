@@ -58,6 +58,12 @@ All: Final = AllTokens()
 Budget = int | AllTokens
 
 
+class DefaultTokens(int):
+    """A number of tokens that nobody chose: levels 1 and 2 then keep to their shares of a text."""
+
+    __slots__ = ()
+
+
 def checked_budget(tokens: object) -> Budget:
     """Validate a `tokens=` argument.
 
@@ -73,7 +79,7 @@ def checked_budget(tokens: object) -> Budget:
 
 def limit_of(tokens: Budget) -> int:
     """Return the budget as a number of tokens."""
-    return UNBOUNDED if isinstance(tokens, AllTokens) else min(tokens, UNBOUNDED)
+    return UNBOUNDED if isinstance(tokens, AllTokens) else min(int(tokens), UNBOUNDED)
 
 
 class ShownRevision(NamedTuple):

@@ -49,11 +49,13 @@ class Looked(Struct, frozen=True, kw_only=True):
 class FeedItem(Struct, frozen=True):
     """A change of a node, or of the namespace if `obj_id` is empty, that no statement caused.
 
-    `text` is one line, or more with a diff, without a newline at its end.
+    `text` is one line, or more with a diff, without a newline at its end. `is_source`: the node's source has other
+    content.
     """
 
     obj_id: Exact
     text: str
+    is_source: bool = False
 
 
 class MadeHandle(Struct, frozen=True, kw_only=True):

@@ -163,7 +163,7 @@ def changed(node: Ticking, result: TickResult, context: TickContext, kind: TickK
     if source is not None and (source.path, source.after_digest) not in context.reported:
         context.reported.add((source.path, source.after_digest))
         yield _file_changed(source, result.summary)
-    yield NodeChanged(obj_id=node.obj_id, obj_type=node.obj_type, delta=result.delta)
+    yield NodeChanged(obj_id=node.obj_id, obj_type=node.obj_type, delta=result.delta, is_source=source is not None)
     yield TickApplied(obj_id=node.obj_id, tick_kind=kind, turn_id=context.round_id, delta=result.summary)
 
 
@@ -350,16 +350,17 @@ class _Changes:
             self._waiting[node.obj_id] = summary
         else:
             self._sources[node.obj_id] = (node.obj_id,)
-            yield from self._reported(node.obj_id, summary, result.files)
+            diff = result.delta.removeprefix(result.summary)
+            yield from self._reported(node.obj_id, summary, result.files, diff)
 
     def rest(self) -> Iterator[Event]:
         for obj_id, summary in self._waiting.items():
             yield from self._reported(obj_id, summary)
 
-    def _reported(self, group: str, delta: str, files: str = "") -> Iterator[Event]:
+    def _reported(self, group: str, summary: str, files: str = "", diff: str = "") -> Iterator[Event]:
         obj_id = ObjId(group)
-        yield GroupRecomputed(obj_id=obj_id, delta=delta, files=files)
-        yield TickApplied(obj_id=obj_id, tick_kind="group", turn_id=self._context.round_id, delta=delta)
+        yield GroupRecomputed(obj_id=obj_id, delta=summary + diff, files=files)
+        yield TickApplied(obj_id=obj_id, tick_kind="group", turn_id=self._context.round_id, delta=summary)
 
 
 _G = TypeVar("_G", bound=Ticking)

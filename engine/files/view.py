@@ -18,7 +18,7 @@ from ..core.ids import ObjId
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
 from .changes import content_of, report
-from .detail import DIFFERENCES, OUTLINED, checked_lod, rendered_at
+from .detail import DIFFERENCES, OUTLINED, checked_lod, ladder_at, rendered_at
 from .detail.scene import LARGEST_WINDOW, Scene, measured
 from .document import Document, Place, Pos, Position, checked_pos, is_symbol, position_at
 from .group_summary import Part
@@ -130,6 +130,7 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     unread: list[ShownState] = msgspec.field(default_factory=list[ShownState])
     last_touched: int = 0
     pinned: str | None = None
+    sparing: bool = False
 
     @property
     def lost(self) -> str:
@@ -378,7 +379,8 @@ class ViewHandle(NodeBase):
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
-        return rendered_at(self._scene(limit), level, self._outlining())
+        scene = replace(self._scene(limit), sparing=self._is_sparing(tokens))
+        return rendered_at(scene, level, self._outlining())
 
     def _outlining(self) -> Callable[[Revision], Outline]:
         """Return a function that outlines a revision.
@@ -449,6 +451,14 @@ class ViewHandle(NodeBase):
             return f"{self._document.title} has changed"
         return report(self._document.title, self.path or "", before, found, self._context.count).summary
 
+    def since_shown(self) -> str:
+        before, now = self.last_shown, self._revision
+        if before is None:
+            return ""
+        if now.same_as(before):
+            return f"{self._document.title} has again the content that was shown"
+        return report(self._document.title, self.path or "", before, now, self._context.count).delta
+
     def _follow(self, revision: Revision) -> TickResult:
         before, old_position = self._revision, self._position
         if revision is before or revision.same_as(before):
@@ -478,7 +488,9 @@ class ViewHandle(NodeBase):
             title=f"{self.title}{content_of(revision)}",
             lod=self._lod,
             need=min(own, revision.size + _LINE_TOKENS * (len(revision.lines) + 2)),
-            render=lambda lod, budget: rendered_at(replace(scene, budget=min(budget, own)), lod, outline),
+            ladder=lambda lod, limit, sparing: ladder_at(
+                replace(scene, budget=min(limit, own), sparing=sparing), lod, outline
+            ),
             salience=self.salience(),
         )
 
@@ -576,6 +588,7 @@ class ViewHandle(NodeBase):
             unread=[shown_state(shown, revision) for shown in self._shown.unread],
             last_touched=self._last_touched,
             pinned=self._pinned,
+            sparing=self._sparing,
         )
 
     def restore(self, state: ViewState, document: Document, revision: Revision, shown: ShownRevisions) -> None:
@@ -590,6 +603,7 @@ class ViewHandle(NodeBase):
             self._outlined, self._awaits_outline = None, False
         self._document, self._revision, self._rendered = document, revision, None
         self._position, self._tokens, self._lod = position, tokens, lod
+        self._sparing = state.sparing
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time

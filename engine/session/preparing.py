@@ -161,7 +161,7 @@ async def index(want: Want, sources: Sources) -> Made | None:
     root, _ = place_of(want.path)
     found = await anyio.to_thread.run_sync(sources.disk.look, want.path, want.title, None)
     manifest = manifest_of(found.revision)
-    if manifest.paths_digest != want.basis.obj_digest_hash:
+    if manifest.digest != want.basis.obj_digest_hash:
         return None  # other files are there by now, and the next tick will wish for an overview of those
     declared: dict[str, Declared] = {}
     for path in _outlined(list(manifest.files.items())):
@@ -170,7 +170,7 @@ async def index(want: Want, sources: Sources) -> Made | None:
         if one is not None:
             declared[path] = one
     data = await anyio.to_thread.run_sync(lambda: packed(ranked(declared), PAYLOAD_BYTES))
-    return Made(payload_kind="index", data=data, mark=manifest.paths_digest)
+    return Made(payload_kind="index", data=data, mark=manifest.digest)
 
 
 def _outlined(files: Sequence[tuple[str, Listed]]) -> list[str]:

@@ -64,7 +64,7 @@ async def test_view_opens_moves_and_shows(project: Path, era: Era) -> None:
         assert "50\tline 50" in moved
         assert "60\tline 60" in await caller.text("view", name="a", scroll=10)
         named = await caller.text("view", name="first", path="src/one.py", pos="One.first", lod=1, tokens=300)
-        assert named.startswith("first  src/one.py:5 (One.first)  lines ")
+        assert named.startswith("first  src/one.py:5 (One.first)  6 lines  ")
         listed = (await caller.text("view")).split("\n")
         assert [line.split("  ")[:3] for line in listed] == [
             ["2 handles"],

@@ -170,7 +170,9 @@ class Desk:
     def news(self) -> News:
         """What ticks have told since the last `tail`, as the host's fold has it."""
         told = [event for step in self.steps[self.read_steps :] for event in step.report.events]
-        items = tuple(FeedItem(each.obj_id, each.delta) for each in told if isinstance(each, NodeChanged))
+        items = tuple(
+            FeedItem(each.obj_id, each.delta, each.is_source) for each in told if isinstance(each, NodeChanged)
+        )
         return News(items=items, standing=tuple(self._standing().values()))
 
     def _standing(self) -> dict[str, StandingRender]:

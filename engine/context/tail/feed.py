@@ -234,14 +234,14 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
     match event:
         case GroupRecomputed(delta=""):
             pass
-        case NodeChanged(obj_id=obj_id, delta=delta) | GroupRecomputed(obj_id=obj_id, delta=delta):
+        case NodeChanged(obj_id=obj_id, delta=delta, is_source=is_source):
+            yield FeedItem(obj_id, delta, is_source)
+        case GroupRecomputed(obj_id=obj_id, delta=delta):
             yield FeedItem(obj_id, delta)
-        case ServerConnected() | ServerLost() | HeadMoved() | DomainEntered():
+        case ServerConnected() | ServerLost() | HeadMoved() | DomainEntered() | GuidanceChanged():
             yield FeedItem("", _sentence(event))
         case Rewound():
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
-        case GuidanceChanged(told=told):
-            yield FeedItem("", told)
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
         case EnvironmentRestored(executions=executions, divergences=divergences, lost=lost):
@@ -257,8 +257,10 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
             pass
 
 
-def _sentence(event: ServerConnected | ServerLost | HeadMoved | DomainEntered) -> str:
+def _sentence(event: ServerConnected | ServerLost | HeadMoved | DomainEntered | GuidanceChanged) -> str:
     match event:
+        case GuidanceChanged(told=told):
+            return told
         case ServerConnected():
             return connected_sentence(event)
         case ServerLost():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from ..filling import Ladder, single
 from ..outline.model import Outline
 from ..paging import PageLostError
 from ..rendered import RenderedView
@@ -24,6 +25,10 @@ OUTLINED: Final = frozenset({1, 2})
 """Levels whose scenes need an outline."""
 DIFFERENCES: Final = 3
 """The only level that depends on earlier displays."""
+SUMMARY: Final = 2
+"""The level that a model's summary replaces."""
+_TINY: Final = 256
+"""Bytes of a text whose lines are as short as its outline."""
 _MEANINGS: Final = {0: "raw excerpt", 1: "symbols", 2: "summary", 3: "diff since it was last shown"}
 
 
@@ -37,6 +42,26 @@ def checked_lod(lod: object) -> int:
         return int(lod)
     known = ", ".join(f"{level} ({_MEANINGS[level]})" for level in LEVELS)
     raise ValueError(f"lod={lod!r}: there are lod {known}")
+
+
+def ladder_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> Ladder:
+    """Return the texts of the scene at a level, from the shortest to the longest that its budget allows.
+
+    Unlike the level alone, level 0 begins with the outline, so that a group shows names before lines.
+    """
+    try:
+        differs = lod == DIFFERENCES
+        instead = instead_of_differences(scene) if differs else instead_of_lines_or_outline(scene, lod)
+        if instead is not None:
+            return single(instead)
+        if differs:
+            return diff.ladder(scene)
+        if scene.revision.state != "text" or (lod == 0 and scene.revision.size <= _TINY):
+            return raw.ladder(scene)
+        scene = replace(scene, outline=outline(scene.revision))
+        return summary.ladder(scene) if lod == SUMMARY else symbols.ladder(scene, to_lines=lod == 0)
+    except PageLostError as error:
+        return single(lost_line(scene, error))
 
 
 def rendered_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> RenderedView:

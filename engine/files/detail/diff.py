@@ -1,31 +1,32 @@
 """Level 3: changes since the model last read the node, as a unified diff within an exact budget.
 
-A first line counts the changes. They have as many lines of context as lets all of them fit. If they do not fit even
-without context, changes from the place on are shown, then those above it, and lines on either side count the others.
+A first line counts the changes. Their lines come from the place on, then from those above it; lines on either side
+count the others. If all of them fit, they have as many lines of context as fit.
 Lines of a diff can be blank except for their sign, so the counts of parts do not add up, and only the count of the
 whole text decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from ...core.diff import Opcode, heading_of, hunk_lines, hunks, opcodes
 from ...core.text import DOTS, more, plural
 from ..changes import changed_form
+from ..filling import Ladder, Spent, single
+from ..filling import ladder as filled
 from ..rendered import RenderedView
 from ..revision import Revision
 from .scene import Scene, instead_of_lines, one_line
 
-_CONTEXTS: Final = (3, 1, 0)
-_ROOM_FOR_CONTEXT: Final = 300
-"""Tokens from which a part of the changes has a line of context."""
+_CONTEXTS: Final = (1, 3)
+"""Lines of context around all changes."""
 _LONGEST_LINE: Final = 240
 _LEAST: Final = 2
 """A hunk with fewer lines is not shown, because its ranges alone say little."""
-_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,24 @@ class _Changes:
 
 def render(scene: Scene) -> RenderedView:
     """Render the changes; empty if not even "..." fits."""
+    found = _changes_or_sentence(scene)
+    if isinstance(found, RenderedView):
+        return found
+    rendered = _whole(found, _CONTEXTS[-1]) or _ladder(found).within(scene.budget)
+    if rendered is not None:
+        return rendered
+    header = found.header().rstrip("\n")
+    short = header.partition(" since")[0]
+    return one_line((f"{header}, of which none fits", header, short), scene.budget, scene.count, whole=False)
+
+
+def ladder(scene: Scene) -> Ladder:
+    """Return the parts of the changes of at most the scene's budget, and all of them with more and more context."""
+    found = _changes_or_sentence(scene)
+    return single(found) if isinstance(found, RenderedView) else _ladder(found)
+
+
+def _changes_or_sentence(scene: Scene) -> _Changes | RenderedView:
     revision, before = scene.revision, scene.last_shown
     if revision.state != "text" and not revision.is_listing:
         return instead_of_lines(scene) or RenderedView(text="", tokens=0)
@@ -78,7 +97,7 @@ def render(scene: Scene) -> RenderedView:
     codes = opcodes(old, new)
     if all(code.tag == "equal" for code in codes):
         return _sentence(scene, f"(no line changed {_since(scene)}: {form or 'bytes that are not shown'})")
-    return _fitted(_Changes(scene, old, new, form, codes))
+    return _Changes(scene, old, new, form, codes)
 
 
 def _sentence(scene: Scene, *candidates: str) -> RenderedView:
@@ -102,86 +121,113 @@ def _without_returns(revision: Revision) -> Sequence[str]:
     return revision.lines if revision.line_ends == "LF" else [line.rstrip("\r") for line in revision.lines]
 
 
-def _fitted(changes: _Changes) -> RenderedView:
-    """Render all changes with the most context that fits; else a part of them."""
-    scene = changes.scene
-    for context in _CONTEXTS:
-        text = _whole(changes, context)
-        if text is not None:
-            line = changes.first_line
-            return RenderedView(text=text, tokens=scene.count(text), first_line=line, last_line=line)
-    room = scene.budget
-    for _ in range(_TRIES):
-        part = _part(changes, room)
-        tokens = scene.count(part)
-        if part and tokens <= scene.budget:
-            line = changes.first_line
-            return RenderedView(text=part, tokens=tokens, first_line=line, last_line=line, whole=False)
-        room -= tokens - scene.budget
-    header = changes.header().rstrip("\n")
-    short = header.partition(" since")[0]
-    return one_line((f"{header}, of which none fits", header, short), scene.budget, scene.count, whole=False)
+@dataclass(slots=True)
+class _Taken:
+    """The hunks and lines of a part: hunks `start` to `end` - 1 as a whole, and the first `lines` of another one."""
+
+    start: int
+    end: int
+    other: int = 0
+    lines: int = 0
 
 
-def _whole(changes: _Changes, context: int) -> str | None:
-    """Return the text with this much context; None if it exceeds the budget."""
-    scene = changes.scene
+def _ladder(changes: _Changes) -> Ladder:
+    """Return the texts with 0, 1, 2 ... lines of the changes.
+
+    Lines come from the place on, then those of the changes above it; and when there are all, more lines of context.
+    """
+    count, all_hunks = changes.scene.count, changes.hunks(0)
+    nearest = _nearest(all_hunks, changes.scene.place.line)
+    taken: list[_Taken | int] = []
+    written: dict[int, list[str]] = {}
+
+    def texts() -> Iterator[Spent | None]:
+        used = count(changes.header())
+        start = end = nearest
+        marked = _Marked(all_hunks, count)
+        for hunk in (*range(nearest, len(all_hunks)), *range(nearest - 1, -1, -1)):
+            total = _length(all_hunks[hunk])
+            lines = written.setdefault(hunk, [])
+            left = marked.tokens(min(start, hunk), max(end, hunk + 1))
+            for number, line in enumerate(changes.lines(all_hunks[hunk]), 1):
+                lines.append(line)
+                used += count(line)
+                rest = count(_more(total - number)) if number < total else 0
+                taken.append(_Taken(start, end, hunk, number))
+                yield Spent(used + left + rest, used) if number >= min(_LEAST, total) else None
+            start, end = min(start, hunk), max(end, hunk + 1)
+        for context in _CONTEXTS:
+            text = changes.header()
+            taken.append(context)
+            tokens = count(text)
+            for line in (line for hunk in hunks(changes.codes, context) for line in changes.lines(hunk)):
+                tokens += count(line)
+                if tokens > changes.scene.budget:
+                    break
+            yield Spent(tokens, used)
+
+    def show(units: int) -> RenderedView:
+        part = taken[units]
+        if isinstance(part, int):
+            text = changes.header() + "".join(
+                line for hunk in hunks(changes.codes, part) for line in changes.lines(hunk)
+            )
+            is_whole = True
+        else:
+            text, is_whole = _part(changes, all_hunks, written, part)
+        first = changes.first_line
+        return RenderedView(text=text, tokens=count(text), first_line=first, last_line=first, whole=is_whole)
+
+    return filled(texts(), changes.scene.budget, show)
+
+
+def _whole(changes: _Changes, context: int) -> RenderedView | None:
+    """Return all changes with this much context; None if that exceeds the budget."""
+    scene, first = changes.scene, changes.first_line
     parts = [changes.header()]
     used = scene.count(parts[0])
-    for hunk in hunks(changes.codes, context):
-        for line in changes.lines(hunk):
-            # An upper bound: blank lines may cost less together, so slightly more context might have fitted.
-            used += scene.count(line)
-            if used > scene.budget:
-                return None
-            parts.append(line)
+    for line in (line for hunk in hunks(changes.codes, context) for line in changes.lines(hunk)):
+        used += scene.count(line)
+        if used > scene.budget:
+            return None
+        parts.append(line)
     text = "".join(parts)
-    return text if scene.count(text) <= scene.budget else None
+    return RenderedView(text=text, tokens=scene.count(text), first_line=first, last_line=first)
 
 
-def _part(changes: _Changes, room: int) -> str:
-    """Return about `room` tokens of changes around the place; "" if none fits."""
-    count = changes.scene.count
-    all_hunks = changes.hunks(1 if room >= _ROOM_FOR_CONTEXT else 0)
-    header = changes.header()
-    room -= count(header) + sum(count(_marker(all_hunks, side)) for side in ("above", "below"))
-    start = _nearest(all_hunks, changes.scene.place.line)
-    end, kept = start, list[str]()
-    while end < len(all_hunks):
-        lines, missing = _fitting(changes, all_hunks[end], room)
-        if missing and (kept or len(lines) < _LEAST):
-            break
-        room -= sum(map(count, lines))
-        kept += [*lines, _more(missing)] if missing else lines
-        end += 1
-        if missing:
-            break
-    while start > 0 and end == len(all_hunks):
-        lines, missing = _fitting(changes, all_hunks[start - 1], room)
-        if missing:
-            break
-        room -= sum(map(count, lines))
-        kept, start = lines + kept, start - 1
-    if not kept:
-        return ""
-    return "".join((header, _marker(all_hunks[:start], "above"), *kept, _marker(all_hunks[end:], "below")))
+def _part(
+    changes: _Changes, all_hunks: Sequence[Sequence[Opcode]], written: Mapping[int, Sequence[str]], part: _Taken
+) -> tuple[str, bool]:
+    """Return the text of a part of the changes, and whether it has all of them."""
+    rows = {hunk: "".join(written[hunk]) for hunk in range(part.start, part.end)}
+    missing = _length(all_hunks[part.other]) - part.lines
+    rows[part.other] = "".join(written[part.other][: part.lines]) + (_more(missing) if missing else "")
+    first, end = min(part.start, part.other), max(part.end, part.other + 1)
+    above, below = _marker(all_hunks[:first], "above"), _marker(all_hunks[end:], "below")
+    text = "".join((changes.header(), above, *(rows[hunk] for hunk in range(first, end)), below))
+    return text, not (missing or above or below)
 
 
-def _fitting(changes: _Changes, hunk: Sequence[Opcode], room: int) -> tuple[list[str], int]:
-    """Return the lines of a hunk that fit, and the number of the others, whose count fits too."""
-    count = changes.scene.count
-    total = 1 + sum(code.i2 - code.i1 + (code.j2 - code.j1 if code.tag != "equal" else 0) for code in hunk)
-    kept: list[str] = []
-    marked = 0
-    reserved = count(_more(total))
-    for line in changes.lines(hunk):
-        room -= count(line)
-        if room < 0:
-            return kept[:marked], total - marked
-        kept.append(line)
-        if room >= reserved:
-            marked = len(kept)
-    return kept, 0
+class _Marked:
+    """The tokens of the lines that count the changes above and below a part."""
+
+    def __init__(self, all_hunks: Sequence[Sequence[Opcode]], count: Callable[[str], int]) -> None:
+        self._hunks = all_hunks
+        self._count = count
+        changed = (sum(code.tag != "equal" for code in hunk) for hunk in all_hunks)
+        self._sums = list(accumulate(changed, initial=0))
+
+    def tokens(self, start: int, end: int) -> int:
+        """Return the tokens of both lines around hunks `start` to `end` - 1."""
+        above = _mark(self._hunks[start - 1], self._sums[start], "above") if start else ""
+        rest = self._sums[-1] - self._sums[end]
+        below = _mark(self._hunks[end], rest, "below") if end < len(self._hunks) else ""
+        return sum(self._count(line) for line in (above, below) if line)
+
+
+def _length(hunk: Sequence[Opcode]) -> int:
+    """Return the number of lines of a hunk, with that of its ranges."""
+    return 1 + sum(code.i2 - code.i1 + (code.j2 - code.j1 if code.tag != "equal" else 0) for code in hunk)
 
 
 def _more(lines: int) -> str:
@@ -196,7 +242,10 @@ def _nearest(all_hunks: Sequence[Sequence[Opcode]], line: int) -> int:
 def _marker(left_out: Sequence[Sequence[Opcode]], side: str) -> str:
     if not left_out:
         return ""
-    nearest = left_out[-1] if side == "above" else left_out[0]
+    number = sum(code.tag != "equal" for hunk in left_out for code in hunk)
+    return _mark(left_out[-1] if side == "above" else left_out[0], number, side)
+
+
+def _mark(nearest: Sequence[Opcode], number: int, side: str) -> str:
     changed = next(code for code in nearest if code.tag != "equal")
-    count = sum(code.tag != "equal" for hunk in left_out for code in hunk)
-    return f"{DOTS} {_changes(count)} {side}, the next at line {changed.j1 + 1}\n"
+    return f"{DOTS} {_changes(number)} {side}, the next at line {changed.j1 + 1}\n"

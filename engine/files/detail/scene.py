@@ -25,7 +25,8 @@ class Scene:
 
     `budget` is in tokens, at least 1, and `count` counts exactly. `last_shown` is the revision that the model read last
     of this node, or None, and `shown_in` the index of the statement that showed it, 0 if unknown. `outline` is the
-    revision's, for levels that need one. `summary` is a model's text about the revision, or empty.
+    revision's, for levels that need one. `summary` is a model's text about the revision, or empty. `sparing`: nobody
+    chose the budget, so levels 1 and 2 keep to their shares of the text.
     """
 
     revision: Revision
@@ -37,6 +38,7 @@ class Scene:
     shown_in: int = 0
     outline: Outline | None = None
     summary: str = ""
+    sparing: bool = False
 
 
 def one_line(

@@ -1,8 +1,9 @@
 """Level 1: the symbols of a text, each with its lines, and the lines around the place in full.
 
-Names are shown as far as the budget allows: outer before inner, public before others, near before far. If not all fit,
-a row counts the omitted symbols within it, and a last line the others. Signatures, and keys within others, may take an
-eighth of the text's tokens, whatever the budget, because the level is for orientation.
+Names come first: outer before inner, public before others, near before far. If not all fit, a row counts the omitted
+symbols within it, and a last line the others. Then come keys within others, signatures and documentation. If nobody
+chose the budget, these may take an eighth of the text's tokens, because the level is for orientation. In groups that
+allow level 0, lines in full come last and replace the rows that they show, up to the whole text.
 
 Also has the rows and words for symbols that level 2 uses. Pure. A row begins with a digit and ends with a newline, so
 the counts of rows add up.
@@ -11,11 +12,14 @@ the counts of rows add up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from ...core.text import ELLIPSIS, cut_line, more
+from ..filling import Ladder, Spent, interleaved, single
+from ..filling import ladder as filled
 from ..outline.model import TOP, Kind, Outline, Symbol
 from ..rendered import RenderedView
 from ..revision import Revision
@@ -78,8 +82,13 @@ def row(symbol: Symbol, form: int, offset: int = 0, more: int = 0) -> str:
 
 
 def text_of(symbol: Symbol, form: int) -> str:
-    """Write a symbol on one line, never empty."""
+    """Write a symbol on one line, never empty.
+
+    A signature without the name, such as that of the first of several variables, is not shown.
+    """
     text = (_shortest, _short, _full, _documented)[form](symbol)
+    if form != SHORTEST and symbol.name[-_NAME_CHARS:].rpartition(".")[2] not in text:
+        text = _shortest(symbol)
     return text or name_of(symbol)
 
 
@@ -164,112 +173,196 @@ def name_of(symbol: Symbol) -> str:
 _SHARE: Final = Share(42, 120, 16)
 """An eighth of a text with 5 bytes for each token, and a third of a small one."""
 _NEAR_FLOOR: Final = 160
-"""Tokens for the lines around a chosen place, if the budget allows."""
+"""Tokens for the lines around a chosen place; more in a large text."""
 _PART: Final = 3
-"""A third of the budget is for lines around the place, and a third of these for lines above it."""
+"""A third of the tokens is for lines around the place, until these have a third of the level's share."""
 _LEFT_OUT: Final = -1
-_LEAST_GAIN: Final = 2
-"""Tokens below which no row is tried: most forms take more than the one before."""
-_TRIES: Final = 4
+_BEFORE_DOC: Final = 8
+"""Rows that come before the documentation of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
-    """Consecutive lines by their indices from 0, as they are shown."""
+class _Unit:
+    """A step of the text: symbol `index` in a form; a line of the text in full; or the documentation of the text."""
 
-    start: int = 0
-    end: int = 0
-    text: str = ""
-    tokens: int = 0
+    index: int = 0
+    form: int = SHORTEST
+    is_line: bool = False
+    is_doc: bool = False
 
-    def covers(self, first: int, last: int) -> bool:
-        """Return whether these lines, counted from 1, are all shown."""
-        return self.start < first and last <= self.end
+
+_DOC: Final = _Unit(is_doc=True)
 
 
 class _Rows:
-    """The rows of an outline while it is decided which to show, in which form."""
+    """An outline while units are added to it, with its tokens."""
 
-    def __init__(self, scene: Scene, outline: Outline, near: _Near, room: int, share: int) -> None:
-        """`room` is for names, in tokens.
-
-        Their cost counts toward `share`, which is for the rest.
-        """
+    def __init__(self, scene: Scene, outline: Outline, *, counts: bool = True) -> None:
+        """Unless `counts`, the tokens are not counted, because only the text is wanted."""
         self._scene = scene
+        self._counts = counts
+        self._marks: dict[tuple[bool, int], int] = {}
         self._symbols = outline.symbols
-        self._near = near
+        self._outline = outline
         self._offset = scene.revision.first_line - 1
+        self.forms = [_LEFT_OUT] * len(self._symbols)
         self._below = descendants(outline)
-        # Symbols among the lines near the place are shown in full already.
-        self._forms = [
-            DOCUMENTED if near.covers(symbol.first_line, symbol.last_line) else _LEFT_OUT for symbol in self._symbols
-        ]
-        self._costs = [0] * len(self._symbols)
-        order = self._order(around(outline, scene.place.line + 1))
-        reserved = scene.count(self._rest(len(order)))
-        self._room = room - reserved
-        self._take(filter(self._is_name, order), SHORTEST)
-        self._room -= room - share
-        self._take(order, SHORTEST)
-        if self.are_all:
-            self._room += reserved
-        for form in (SHORT, FULL, DOCUMENTED):
-            self._take(order, form)
+        # The last number is that of symbols without a shown symbol around them.
+        self._hidden = [*self._below, len(self._symbols)]
+        self._costs = [(0, 0)] * len(self._symbols)
+        self._covered = [False] * len(self._symbols)
+        self._by_first: dict[int, list[int]] | None = None
+        self._by_last: dict[int, list[int]] = {}
+        self._near = (scene.place.line, scene.place.line)
+        self._near_tokens = 0
+        self._has_doc = False
+        self._known: dict[tuple[int, int, bool], int] = {}
+        self.head = heading(outline, len(scene.revision.lines))
+        self._top_tokens = scene.count(f"{self.head}\n")
+        self._rows = self._bare = 0
+
+    @property
+    def spent(self) -> Spent:
+        """The tokens so far, and those without the counts of hidden symbols, which may go."""
+        least = self._top_tokens + self._bare + self._near_tokens
+        hidden = self._hidden[TOP]
+        rest = self._mark(hidden, is_last=True) if hidden else 0
+        return Spent(self._top_tokens + self._rows + self._near_tokens + rest, least)
+
+    @property
+    def documented(self) -> str:
+        """The first line with the documentation of the text."""
+        return f"{self.head}: {self._outline.doc}\n"
 
     @property
     def are_all(self) -> bool:
-        return _LEFT_OUT not in self._forms
+        return not any(form == _LEFT_OUT and not seen for form, seen in zip(self.forms, self._covered, strict=True))
 
     @property
     def are_all_names(self) -> bool:
-        return not any(form == _LEFT_OUT and self._is_name(index) for index, form in enumerate(self._forms))
+        forms = zip(self.forms, self._covered, strict=True)
+        return not any(
+            form == _LEFT_OUT and not covered and self.is_name(index) for index, (form, covered) in enumerate(forms)
+        )
 
-    @property
-    def shown(self) -> int:
-        return len(self._forms) - self._forms.count(_LEFT_OUT)
+    def is_name(self, index: int) -> bool:
+        symbol = self._symbols[index]
+        return symbol.depth == 0 or symbol.kind not in READ_BY_VALUE
+
+    def gain(self, unit: _Unit) -> int:
+        """Return the tokens that a unit of a symbol adds, without counts of hidden symbols."""
+        ends = not self._below[unit.index]
+        before = self._counted(unit.index, unit.form - 1, ends=ends) if unit.form != SHORTEST else 0
+        return max(self._counted(unit.index, unit.form, ends=ends) - before, 0)
+
+    def take(self, unit: _Unit) -> None:
+        """Add a unit."""
+        if unit.is_doc:
+            self._has_doc = True
+            self._top_tokens = self._scene.count(self.documented)
+        elif unit.is_line:
+            self._take_line(unit.index)
+        elif not self._covered[unit.index]:
+            if self.forms[unit.index] == _LEFT_OUT:
+                self._lift(unit.index, 1 + self._hidden[unit.index])
+            self.forms[unit.index] = unit.form
+            self._cost_again(unit.index)
+
+    def _lift(self, index: int, number: int) -> None:
+        """Count fewer hidden symbols around a symbol, up to the first row that counts them."""
+        parent = self._symbols[index].parent
+        while True:
+            self._hidden[parent] -= number
+            if parent == TOP:
+                return
+            if self.forms[parent] != _LEFT_OUT:
+                self._cost_again(parent)
+                return
+            parent = self._symbols[parent].parent
+
+    def _cost_again(self, index: int) -> None:
+        if self._covered[index]:
+            return
+        if not self._counts:
+            return
+        hidden = self._hidden[index]
+        begun = self._counted(index, self.forms[index], ends=not hidden)
+        # A space before a visible character begins a token, so the count of hidden symbols adds its own tokens.
+        cost = begun + self._mark(hidden) if hidden else begun
+        self._rows += cost - self._costs[index][0]
+        self._bare += begun - self._costs[index][1]
+        self._costs[index] = cost, begun
+
+    def _mark(self, number: int, *, is_last: bool = False) -> int:
+        """Return the tokens of a number of hidden symbols, in a row or in the last line.
+
+        They depend on how many digits it has, because up to three digits are a token.
+        """
+        key = is_last, 0 if number == 1 else len(str(number))
+        known = self._marks.get(key)
+        if known is None:
+            known = self._marks[key] = self._scene.count(self._rest(number) if is_last else f" (+{number})\n")
+        return known
+
+    def _counted(self, index: int, form: int, *, ends: bool) -> int:
+        """Return the tokens of a row; without its newline, unless it `ends`, because a number follows."""
+        key = index, form, ends
+        known = self._known.get(key)
+        if known is None:
+            text = row(self._symbols[index], form, self._offset)
+            known = self._known[key] = self._scene.count(text if ends else text[:-1])
+        return known
+
+    def _take_line(self, line: int) -> None:
+        start, end = self._near
+        if start <= line < end:
+            return
+        self._near = min(start, line), max(end, line + 1)
+        if self._counts:
+            _, ruler = measured(self._scene.revision, self._scene.count)
+            self._near_tokens += ruler.between(line, line + 1)
+        if self._by_first is None:
+            self._by_first = {}
+            for index, symbol in enumerate(self._symbols):
+                self._by_first.setdefault(symbol.first_line, []).append(index)
+                self._by_last.setdefault(symbol.last_line, []).append(index)
+        for index in reversed((*self._by_first.get(line + 1, ()), *self._by_last.get(line + 1, ()))):
+            self._cover(index)
+
+    def _cover(self, index: int) -> None:
+        """Note that the lines show a symbol, if they show all of it."""
+        start, end = self._near
+        if self._covered[index] or not start < self._symbols[index].first_line <= self._symbols[index].last_line <= end:
+            return
+        if self.forms[index] == _LEFT_OUT:
+            self._lift(index, 1)
+        else:
+            self._rows -= self._costs[index][0]
+            self._bare -= self._costs[index][1]
+        self._covered[index] = True
 
     def text(self) -> str:
         """Return the rows, with the lines near the place among them."""
         missing = self._missing()
-        rows: list[tuple[int, str]] = [(self._near.start, self._near.text)] if self._near.text else []
+        start, end = self._near
+        lines, _ = measured(self._scene.revision, self._scene.count)
+        near = "".join(map(lines.head, range(start, end)))
+        rows: list[tuple[int, str]] = [(start, near)] if near else []
         for index, symbol in enumerate(self._symbols):
-            if self._forms[index] == _LEFT_OUT or self._near.covers(symbol.first_line, symbol.last_line):
+            if self.forms[index] == _LEFT_OUT or self._covered[index]:
                 continue
-            text = row(symbol, self._forms[index], self._offset, missing[index])
+            text = row(symbol, self.forms[index], self._offset, missing[index])
             at = symbol.first_line - 1
             # A row whose first line is shown in full comes below those lines.
-            rows.append((self._near.end if self._near.start < at < self._near.end else at - 1, text))
+            rows.append((end if start < at < end else at - 1, text))
         rows.sort(key=lambda entry: entry[0])
-        return "".join(text for _, text in rows) + self._rest(missing[TOP])
+        top = self.documented if self._has_doc else f"{self.head}\n"
+        return top + "".join(text for _, text in rows) + self._rest(missing[TOP])
 
-    def _is_name(self, index: int) -> bool:
-        symbol = self._symbols[index]
-        return symbol.depth == 0 or symbol.kind not in READ_BY_VALUE
-
-    def _order(self, chain: Sequence[int]) -> list[int]:
-        at = self._scene.place.line + 1
-        inside = frozenset(chain)
-
-        def key(index: int) -> tuple[bool, int, bool, int, int]:
-            symbol = self._symbols[index]
-            distance = max(symbol.first_line - at, at - symbol.last_line, 0)
-            return index not in inside, symbol.depth, not symbol.public, distance, index
-
-        return sorted(range(len(self._symbols)), key=key)
-
-    def _take(self, order: Iterable[int], form: int) -> None:
-        """Show rows in this form, in this order, as long as there is room."""
-        for index in order:
-            if self._room < _LEAST_GAIN:
-                break
-            parent = self._symbols[index].parent
-            if self._forms[index] != form - 1 or (parent != TOP and self._forms[parent] == _LEFT_OUT):
-                continue
-            # With the largest number that may follow.
-            cost = self._scene.count(row(self._symbols[index], form, self._offset, self._below[index]))
-            if cost - self._costs[index] <= self._room:
-                self._room -= cost - self._costs[index]
-                self._forms[index], self._costs[index] = form, cost
+    @property
+    def near(self) -> tuple[int, int]:
+        """The first and past-the-last line in full, from 0; equal without any."""
+        return self._near
 
     def _missing(self) -> list[int]:
         """Return the number of hidden symbols below each shown row.
@@ -278,9 +371,9 @@ class _Rows:
         """
         missing = [0] * (len(self._symbols) + 1)
         for index, symbol in enumerate(self._symbols):
-            if self._forms[index] == _LEFT_OUT:
+            if self.forms[index] == _LEFT_OUT and not self._covered[index]:
                 parent = symbol.parent
-                while parent != TOP and self._forms[parent] == _LEFT_OUT:
+                while parent != TOP and self.forms[parent] == _LEFT_OUT and not self._covered[parent]:
                     parent = self._symbols[parent].parent
                 missing[parent] += 1
         return missing
@@ -290,6 +383,109 @@ class _Rows:
         return more(symbols, "symbol") + "\n" if symbols else ""
 
 
+def _units(scene: Scene, outline: Outline, rows: _Rows, *, is_chosen: bool) -> Iterator[_Unit]:
+    """Yield the units of the level in order."""
+    share = _SHARE.of(scene.revision)
+    order = _ordered(scene, outline)
+    names = filter(rows.is_name, order)
+    has_doc = bool(outline.doc) and (not scene.sparing or scene.count(rows.documented) <= share // 2)
+
+    def symbols() -> Iterator[_Unit]:
+        yield from (_Unit(index) for index in islice(names, _BEFORE_DOC))
+        if has_doc:
+            yield _DOC
+        yield from map(_Unit, names)
+        details = (_Unit(index, form) for form in (SHORTEST, SHORT, FULL, DOCUMENTED) for index in order)
+        for unit in details:
+            if unit.form == SHORTEST and rows.is_name(unit.index):
+                continue
+            if scene.sparing and rows.spent.tokens + rows.gain(unit) > share:
+                return
+            yield unit
+
+    if not is_chosen:
+        yield from symbols()
+        return
+    most = max(_NEAR_FLOOR, share // _PART) if scene.sparing or outline.symbols else scene.budget
+    near = ((tokens, _Unit(line, is_line=True)) for tokens, line in _first_of(raw.lines_around(scene), most))
+    counted = ((0 if unit.is_doc else rows.gain(unit), unit) for unit in symbols())
+    yield from (unit for _, unit in interleaved(((1, near), (_PART - 1, counted))))
+
+
+def _first_of(lines: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+    """Yield lines up to the first that exceeds so many tokens in all."""
+    for tokens, line in lines:
+        most -= tokens
+        if most < 0:
+            return
+        yield tokens, line
+
+
+def _ordered(scene: Scene, outline: Outline) -> list[int]:
+    """Sort the symbols: around the place, outer, public and near ones first; each after the one around it."""
+    at = scene.place.line + 1
+    inside: set[int] = set()
+    for inner in around(outline, at):
+        index = inner
+        while index != TOP and index not in inside:
+            inside.add(index)
+            index = outline.symbols[index].parent
+
+    def key(index: int) -> tuple[bool, int, bool, int, int]:
+        symbol = outline.symbols[index]
+        distance = max(symbol.first_line - at, at - symbol.last_line, 0)
+        return index not in inside, symbol.depth, not symbol.public, distance, index
+
+    return sorted(range(len(outline.symbols)), key=key)
+
+
+def ladder(scene: Scene, *, to_lines: bool = False) -> Ladder:
+    """Return the outlines of at most the scene's budget.
+
+    Args:
+        to_lines: whether lines in full come after the outline, up to the whole text.
+    """
+    instead = instead_of_lines(scene)
+    if instead is not None:
+        return single(instead)
+    if scene.revision.is_listing or (to_lines and scene.revision.notice):
+        return raw.ladder(scene)
+    outline = scene.outline or Outline(tier="indentation")
+    is_chosen = scene.place.line > 0 or not outline.symbols
+    taken: list[_Unit] = []
+
+    def texts() -> Iterator[Spent | None]:
+        rows = _Rows(scene, outline)
+        units = _units(scene, outline, rows, is_chosen=is_chosen)
+        if to_lines:
+            units = chain(units, (_Unit(line, is_line=True) for _, line in raw.lines_around(scene)))
+        yield None if outline.symbols else rows.spent
+        for unit in units:
+            rows.take(unit)
+            taken.append(unit)
+            yield rows.spent
+
+    def show(units: int) -> RenderedView:
+        rows = _Rows(scene, outline, counts=False)
+        for unit in taken[:units]:
+            rows.take(unit)
+        text = rows.text()
+        start, end = rows.near
+        first, last = (start + 1, end) if start < end else (scene.place.line + 1, scene.place.line + 1)
+        offset = scene.revision.first_line - 1
+        is_whole = not to_lines and (rows.are_all or (rows.are_all_names and scene.sparing))
+        return RenderedView(
+            text=text,
+            tokens=scene.count(text),
+            first_line=first + offset,
+            last_line=last + offset,
+            whole=is_whole and (bool(outline.symbols) or end - start == len(scene.revision.lines)),
+        )
+
+    whole = raw.whole(scene) if to_lines else None
+    return filled(texts(), scene.budget, show, whole)
+
+
 def render(scene: Scene) -> RenderedView:
     """Render the outline; empty if not even "..." fits."""
     instead = instead_of_lines(scene)
@@ -297,39 +493,10 @@ def render(scene: Scene) -> RenderedView:
         return instead
     if scene.revision.is_listing:
         return raw.render(scene)
+    rendered = ladder(scene).within(scene.budget)
+    if rendered is not None:
+        return rendered
     outline = scene.outline or Outline(tier="indentation")
     head = heading(outline, len(scene.revision.lines))
-    documented = f"{head}: {outline.doc}" if outline.doc else head
-    near = _near(scene, is_chosen=scene.place.line > 0 or not outline.symbols)
-    room = scene.budget - near.tokens
-    for _ in range(_TRIES):
-        share = min(_SHARE.of(scene.revision), room)
-        top = next((line + "\n" for line in (documented, head) if scene.count(line + "\n") <= share // 2), "")
-        heading_tokens = scene.count(top)
-        rows = _Rows(scene, outline, near, room - heading_tokens, share - heading_tokens)
-        text = top + rows.text()
-        tokens = scene.count(text)
-        if tokens <= scene.budget and (rows.shown or near.text):
-            first, last = (near.start + 1, near.end) if near.text else (scene.place.line + 1, scene.place.line + 1)
-            offset = scene.revision.first_line - 1
-            is_whole = rows.are_all or (rows.are_all_names and share < room)
-            return RenderedView(
-                text=text, tokens=tokens, first_line=first + offset, last_line=last + offset, whole=is_whole
-            )
-        room -= max(tokens - scene.budget, 1)
     text = f"{head}, {len(outline.symbols)} symbols" if outline.symbols else head
     return one_line((text, head), scene.budget, scene.count, whole=not outline.symbols)
-
-
-def _near(scene: Scene, *, is_chosen: bool) -> _Near:
-    """Return the lines around the place, if it was chosen or the outline is empty."""
-    if not is_chosen:
-        return _Near()
-    lines, ruler = measured(scene.revision, scene.count)
-    room = min(scene.budget // _PART, max(_NEAR_FLOOR, _SHARE.of(scene.revision) // _PART))
-    at = scene.place.line
-    start = ruler.up(at, room // _PART)
-    end = ruler.down(at, room - ruler.between(start, at))
-    if end == at:
-        return _Near()
-    return _Near(start, end, "".join(map(lines.head, range(start, end))), ruler.between(start, end))

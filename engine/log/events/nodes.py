@@ -74,7 +74,10 @@ class MethodCalled(Event, frozen=True, kw_only=True):
 
 
 class NodeChanged(Event, frozen=True, kw_only=True):
-    """The content of a node changed; `delta` is the line for the change feed."""
+    """The content of a node changed; `delta` is the line for the change feed.
+
+    `is_source`: its source has other content, of which `delta` has the diff.
+    """
 
     kind: ClassVar[str] = "node_changed"
     from_worker: ClassVar[bool] = True
@@ -82,6 +85,7 @@ class NodeChanged(Event, frozen=True, kw_only=True):
     obj_id: ObjId
     obj_type: Exact
     delta: str
+    is_source: bool = False
 
 
 class TickApplied(Event, frozen=True, kw_only=True):
@@ -101,6 +105,7 @@ class GroupRecomputed(Event, frozen=True, kw_only=True):
 
     It is empty if only groups changed and a group around this one changed, too: the innermost and outermost groups
     report that. `files` is the part of `delta` about the files of globs, which have no FileChanged; empty for none.
+    Diffs of these files follow in the next lines of `delta`.
     """
 
     kind: ClassVar[str] = "group_recomputed"

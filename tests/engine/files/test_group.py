@@ -48,7 +48,7 @@ def test_a_group_runs_by_default_and_follows_its_members(desk: Desk) -> None:
 
 
 def test_a_paused_group_keeps_its_content_until_refresh(desk: Desk) -> None:
-    desk.run("g = group(a, b).Pause()")
+    desk.run("g = group(a, b, tokens=4000).Pause()")
     before = _group(desk).Render().text
     desk.write("a.py", "other\n")
     desk.run("a.Refresh(); g.SetTokens(4001)")
@@ -106,7 +106,7 @@ def test_a_member_is_replaced_in_its_place(desk: Desk) -> None:
     desk.run("g = group(a, b, 'c.py'); g.Replace(a, c)")
     assert _group(desk).members == (desk.get("c"), desk.get("b"), "c.py")
     shown = [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")]
-    assert [line.partition(":")[0] for line in shown] == ["# c", "# b", "# c.py, 1 file", "# c.py"]
+    assert [line.partition(":")[0] for line in shown] == ["# c", "# b", "# c.py"]
     desk.run("g.Replace('c.py', b)")  # which keeps the place that it has
     assert _group(desk).members == (desk.get("c"), desk.get("b"))
     desk.run("g.Replace(b, b)")

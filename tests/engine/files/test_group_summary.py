@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
-from engine.files.detail import LEVELS
+from engine.files.detail import LEVELS, ladder_at
 from engine.files.detail.scene import Scene
 from engine.files.document import Place
+from engine.files.filling import Ladder
 from engine.files.group_summary import Part, Salience, divide, summarize, weights
+from engine.files.outline.model import Outline
 from engine.files.rendered import RenderedView
 from engine.files.revision import decoded
 
@@ -23,6 +25,7 @@ _LINES = st.lists(
 
 
 _PLAIN = Salience()
+NO_OUTLINE = Outline(tier="indentation")
 
 
 def _part(key: str, text: str, *, lod: int = 0, own: int = 2_000, salience: Salience = _PLAIN) -> Part:
@@ -34,13 +37,13 @@ def _part(key: str, text: str, *, lod: int = 0, own: int = 2_000, salience: Sali
         title=f"{key}.py",
         lod=lod,
         need=min(own, revision.size + 4 * len(revision.lines) + 8),
-        render=lambda level, budget: LEVELS[level](replace(scene, budget=min(budget, own))),
+        ladder=lambda level, limit, _: ladder_at(replace(scene, budget=min(limit, own)), level, lambda _: NO_OUTLINE),
         salience=salience,
     )
 
 
 def _group(key: str, parts: list[Part]) -> Part:
-    return Part(key=key, name=key, title=f"group {key}", lod=0, need=4_000, render=None, parts=tuple(parts))
+    return Part(key=key, name=key, title=f"group {key}", lod=0, need=4_000, ladder=None, parts=tuple(parts))
 
 
 _SALIENCES = st.builds(Salience, st.booleans(), st.booleans(), st.integers(0, 5))
@@ -65,25 +68,30 @@ _TREES = st.lists(
 @settings(max_examples=60)
 @given(_TREES, st.integers(1, 40) | st.integers(1, 100_000), st.sampled_from(sorted(LEVELS)))
 def test_a_summary_is_exact_and_within_its_budget(parts: list[Part], budget: int, lod: int) -> None:
-    summary = summarize(parts, budget, lod, tuple(LEVELS), count)
+    summary = summarize(parts, budget, lod, count)
     assert summary.tokens == count(summary.text) <= budget
     assert not summary.text or summary.text.endswith("\n")
-    assert summarize(parts, budget, lod, tuple(LEVELS), count).text == summary.text
+    assert summarize(parts, budget, lod, count).text == summary.text
 
 
 def _counted(parts: list[Part], renders: list[str]) -> list[Part]:
     """The same parts; each render of one that is no group adds its key to `renders`."""
 
     def counting(part: Part) -> Part:
-        render = part.render
-        if render is None:
+        ladder = part.ladder
+        if ladder is None:
             return replace(part, parts=tuple(_counted(list(part.parts), renders)))
 
-        def counted(level: int, budget: int) -> RenderedView:
-            renders.append(part.key)
-            return render(level, budget)
+        def counted(level: int, limit: int, sparing: bool) -> Ladder:
+            made = ladder(level, limit, sparing)
 
-        return replace(part, render=counted)
+            def show(index: int) -> RenderedView:
+                renders.append(part.key)
+                return made.show(index)
+
+            return replace(made, show=show)
+
+        return replace(part, ladder=counted)
 
     return [counting(part) for part in parts]
 
@@ -103,7 +111,7 @@ def _chain(depth: int, renders: list[str]) -> Part:
 def test_a_member_is_rendered_a_few_times_at_any_depth(parts: list[Part], depth: int, budget: int, lod: int) -> None:
     renders: list[str] = []
     whole = [*_counted(parts, renders), _chain(depth, renders)]
-    summary = summarize(whole, budget, lod, tuple(LEVELS), count)
+    summary = summarize(whole, budget, lod, count)
     assert summary.tokens == count(summary.text) <= budget
     assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
 
@@ -111,26 +119,29 @@ def test_a_member_is_rendered_a_few_times_at_any_depth(parts: list[Part], depth:
 def test_a_whole_member_at_its_finest_level_is_rendered_once() -> None:
     renders: list[str] = []
     parts = _counted([_part("a", "one line\n"), _part("b", "text\n" * 400)], renders)
-    summarize(parts, 9_000, 0, tuple(LEVELS), count)
-    assert renders == ["b", "a"]
+    summarize(parts, 9_000, 0, count)
+    assert sorted(renders) == ["a", "b"]
 
 
 def test_groups_nest_as_deep_as_anybody_likes() -> None:
     renders: list[str] = []
     tree = replace(_chain(2_000, renders), need=100_000)
-    summary = summarize([tree], 100_000, 0, tuple(LEVELS), count)
+    summary = summarize([tree], 100_000, 0, count)
     assert "text of level 20\n" in summary.text
     assert summary.tokens == count(summary.text) <= 100_000
     assert len(renders) <= 2_000 * len(LEVELS)
 
 
-def test_left_over_tokens_reach_members_of_inner_groups() -> None:
-    def render(level: int, budget: int) -> RenderedView:
-        words = min(3 if level else 400, budget - 1)
-        return RenderedView(text="x" + " word" * (words - 1) + "\n", tokens=words + 1, whole=level > 0)
+def _words(number: int) -> RenderedView:
+    return RenderedView(text="x" + " word" * number + "\n", tokens=number + 2)
 
-    wanting = replace(_part("a", ""), render=render, need=400)
-    summary = summarize([_group("g", [_group("h", [wanting])])], 300, 0, tuple(LEVELS), count)
+
+def test_left_over_tokens_reach_members_of_inner_groups() -> None:
+    def ladder(_level: int, limit: int, _sparing: bool) -> Ladder:
+        return Ladder(range(2, limit + 1), _words, more=True)
+
+    wanting = replace(_part("a", ""), ladder=ladder, need=400)
+    summary = summarize([_group("g", [_group("h", [wanting])])], 300, 0, count)
     assert summary.tokens > 280
 
 
@@ -138,21 +149,21 @@ def test_unlisted_inner_members_get_what_others_leave() -> None:
     small = replace(_part("small", "one\n"), need=2_000, salience=Salience(pinned=True))
     inner = _group("g", [_part(f"member{number}", "text\n") for number in range(30)])
     after = replace(small, key="b", name="b", salience=Salience())
-    summary = summarize([small, inner, after], 500, 0, tuple(LEVELS), count)
+    summary = summarize([small, inner, after], 500, 0, count)
     assert "more" not in summary.text
     assert len(_headings(summary.text)) == 33
 
 
 def test_an_inner_group_takes_no_more_than_its_own_budget() -> None:
     inner = replace(_group("g", [_part("a", "some text\n" * 200)]), need=50)
-    text = summarize([inner], 1_000, 0, tuple(LEVELS), count).text
+    text = summarize([inner], 1_000, 0, count).text
     assert count(text.partition("\n")[2]) <= 50
 
 
 def test_a_member_of_several_groups_is_nearest_to_the_top() -> None:
     shared = _part("a", "text\n")
     deep = _group("g1", [_group("g2", [shared])])
-    text = summarize([deep, _group("g3", [shared])], 1_000, 0, tuple(LEVELS), count).text
+    text = summarize([deep, _group("g3", [shared])], 1_000, 0, count).text
     assert [line.split(":")[0] for line in _headings(text)] == ["# g1", "# g2", "# g3", "# a"]
 
 
@@ -163,17 +174,17 @@ def _headings(text: str) -> list[str]:
 def test_members_stand_in_their_order_whatever_is_salient() -> None:
     parts = [_part(key, "some text\n" * 50) for key in "abc"]
     parts[2] = replace(parts[2], salience=Salience(pinned=True))
-    text = summarize(parts, 200, 0, tuple(LEVELS), count).text
+    text = summarize(parts, 200, 0, count).text
     assert _headings(text) == ["# a: a.py", "# b: b.py", "# c: c.py"]
 
 
 def test_a_salient_member_gets_more_and_leaves_its_rest() -> None:
     parts = [_part(key, "".join(f"{key} {number} words\n" for number in range(100))) for key in "ab"]
     parts[0] = replace(parts[0], salience=Salience(pinned=True))
-    summary = summarize(parts, 400, 0, tuple(LEVELS), count)
+    summary = summarize(parts, 400, 0, count)
     assert summary.text.count("\ta ") > 2 * summary.text.count("\tb ") > 0
     small = replace(_part("a", "one line\n"), salience=Salience(pinned=True))
-    rest = summarize([small, parts[1]], 400, 0, tuple(LEVELS), count)
+    rest = summarize([small, parts[1]], 400, 0, count)
     assert rest.tokens > 400 - 12
     assert "1\tone line\n" in rest.text
 
@@ -181,32 +192,32 @@ def test_a_salient_member_gets_more_and_leaves_its_rest() -> None:
 def test_without_room_salient_members_are_named_and_others_counted() -> None:
     parts = [_part(f"member{number}", "text\n") for number in range(40)]
     parts[30] = replace(parts[30], salience=Salience(changed=True))
-    text = summarize(parts, 60, 0, tuple(LEVELS), count).text
+    text = summarize(parts, 60, 0, count).text
     assert "# member30" in text
     assert text.endswith(f"... {40 - len(_headings(text))} members more\n")
 
 
 def test_a_finer_level_does_not_change_a_members_own() -> None:
     (level,) = {level for level in LEVELS if level == 3}
-    text = summarize([_part("a", "secret text\n", lod=level)], 500, 0, tuple(LEVELS), count).text
+    text = summarize([_part("a", "secret text\n", lod=level)], 500, 0, count).text
     assert "secret text" not in text
 
 
 def test_what_all_fits_is_whole() -> None:
     parts = [_part(key, f"{key}\n") for key in "ab"]
-    summary = summarize(parts, 500, 0, tuple(LEVELS), count)
+    summary = summarize(parts, 500, 0, count)
     assert summary.whole
     assert summary.text == "# a: a.py\n1\ta\n# b: b.py\n1\tb\n"
-    assert not summarize(parts, summary.tokens - 1, 0, tuple(LEVELS), count).whole
+    assert not summarize(parts, summary.tokens - 1, 0, count).whole
 
 
 def test_a_wrong_token_count_costs_bodies_not_the_budget() -> None:
-    def render(_level: int, _budget: int) -> RenderedView:
-        return RenderedView(text="/" + " word" * 9 + "\n", tokens=1)
+    def ladder(_level: int, limit: int, _sparing: bool) -> Ladder:
+        return Ladder([1][:limit], lambda _: RenderedView(text="/" + " word" * 9 + "\n", tokens=1))
 
-    parts = [replace(_part(key, ""), render=render, need=50) for key in "abcdef"]
+    parts = [replace(_part(key, ""), ladder=ladder, need=50) for key in "abcdef"]
     for budget in range(1, 80):
-        summary = summarize(parts, budget, 0, tuple(LEVELS), count)
+        summary = summarize(parts, budget, 0, count)
         assert summary.tokens == count(summary.text) <= budget
 
 
@@ -214,7 +225,7 @@ def test_members_with_room_keep_their_order() -> None:
     parts = [_part(f"member{number}", "text\n") for number in range(40)]
     for number, touched in ((5, 1), (20, 3), (35, 2)):
         parts[number] = replace(parts[number], salience=Salience(touched=touched))
-    text = summarize(parts, 45, 0, tuple(LEVELS), count).text
+    text = summarize(parts, 45, 0, count).text
     kept = [int(line.removeprefix("# member").partition(":")[0]) for line in _headings(text)]
     assert 20 in kept
     assert kept == sorted(kept)

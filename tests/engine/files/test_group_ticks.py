@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.files.group import GroupHandle
-from engine.log.events.nodes import GroupRecomputed
+from engine.files.tails import FeedItem, News
+from engine.log.events.nodes import GroupRecomputed, NodeChanged
 from tests.support.boards import Desk, kinds
 
 
@@ -38,6 +39,30 @@ def test_a_group_is_recomputed_after_its_members(desk: Desk) -> None:
     assert _recomputed(events) == [("group-2.1", "1 of 2 members changed: a")]
     assert "three" in _text(desk, "g")
     assert desk.tick() == ()
+
+
+def test_changes_of_two_ticks_are_one_diff(desk: Desk) -> None:
+    desk.tail()
+    desk.write("a.py", "one\nversion that goes\n")
+    desk.tick()
+    desk.write("a.py", "one\nversion that stays\n")
+    desk.tick()
+    text = desk.tail()
+    assert "that goes" not in text
+    assert text.count("1 line changed in a.py") == 1
+    assert "-two\n+version that stays" in text
+
+
+def test_a_change_read_over_two_calls_is_one_diff(desk: Desk) -> None:
+    changes: list[NodeChanged] = []
+    for version in ("goes", "stays"):
+        desk.tail()
+        desk.write("a.py", f"one\nversion that {version}\n")
+        changes += [event for event in desk.tick() if isinstance(event, NodeChanged)]
+    earlier, new = (FeedItem(each.obj_id, each.delta, each.is_source) for each in changes)
+    text = desk.board.tail(desk.namespace, 4_000, News(items=(new,), earlier=(earlier,)))[0].text
+    assert "that goes" not in text
+    assert "-two\n+version that stays" in text
 
 
 def test_groups_go_bottom_up_and_once_each_whatever_their_order(desk: Desk) -> None:

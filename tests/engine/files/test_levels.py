@@ -192,16 +192,18 @@ def test_symbols_shown_in_full_do_not_count_as_missing(line: int) -> None:
 def test_all_names_are_shown_and_details_within_a_share() -> None:
     text = "".join(f"def name_{number}(value: int) -> int:\n    return {number}\n\n\n" for number in range(60))
     revision, outline = from_text(text), outline_by_indentation(text.encode())
-    all_of_it = LEVELS[1](_scene(revision, outline, 0, 100_000, None))
+    all_of_it = LEVELS[1](replace(_scene(revision, outline, 0, 100_000, None), sparing=True))
     assert all_of_it.whole
     assert all(f"def name_{number}\n" in all_of_it.text for number in range(60))
     assert "value" not in all_of_it.text
+    chosen = LEVELS[1](_scene(revision, outline, 0, 100_000, None))
+    assert chosen.text.count("(value: int)") == 60
     less = LEVELS[1](_scene(revision, outline, 0, all_of_it.tokens // 2, None))
     assert not less.whole
     assert "more symbols" in less.text
 
 
-def test_inner_keys_have_a_share_whatever_the_budget() -> None:
+def test_inner_keys_have_a_share_unless_a_budget_is_given() -> None:
     def key(name: str, first: int, last: int, parent: int) -> Symbol:
         return Symbol(
             kind="key",
@@ -216,7 +218,9 @@ def test_inner_keys_have_a_share_whatever_the_budget() -> None:
 
     symbols = key("top", 1, 91, -1), *(key(f"key{line}", line, line, 0) for line in range(2, 92))
     revision = from_text("top:\n" + "".join(f"  key{line}: 1\n" for line in range(2, 92)))
-    shown = LEVELS[1](_scene(revision, Outline(tier="tree-sitter", symbols=symbols), 0, 100_000, None))
+    scene = _scene(revision, Outline(tier="tree-sitter", symbols=symbols), 0, 100_000, None)
+    assert LEVELS[1](scene).text.count("key") == 90
+    shown = LEVELS[1](replace(scene, sparing=True))
     assert shown.whole
     assert 0 < shown.text.count("key") < 45
     assert "(+" in shown.text
@@ -224,7 +228,7 @@ def test_inner_keys_have_a_share_whatever_the_budget() -> None:
 
 def _summary(outline: Outline, lines: int = 2_000) -> str:
     """Level 2 of so many lines of one token and a newline each."""
-    return LEVELS[2](_scene(from_text("x\n" * lines), outline, 0, UNBOUNDED, None)).text
+    return LEVELS[2](replace(_scene(from_text("x\n" * lines), outline, 0, UNBOUNDED, None), sparing=True)).text
 
 
 def _symbol(kind: Kind, name: str, signature: str = "", parent: int = TOP, doc: str = "") -> Symbol:
@@ -267,8 +271,10 @@ def test_a_summary_names_outer_symbols_before_inner_ones() -> None:
     keys = [_symbol("key", f"key_{number}") for number in range(12)]
     inner = tuple(_symbol("key", "x", parent=number) for number in range(12))
     outline = Outline(tier="tree-sitter", symbols=(*keys, *inner))
-    assert _summary(outline, 3_000).splitlines()[1:] == ["keys: " + ", ".join(key.name for key in keys)]
-    assert "key_11: x" in _summary(outline, 9_000)
+    shown = [LEVELS[2](_scene(from_text("x\n" * 99), outline, 0, budget, None)).text for budget in range(8, 200)]
+    assert any("key_0, key_1 (+10)" in text for text in shown)
+    assert all("key_11" in text for text in shown if ": x" in text)
+    assert "key_11: x" in shown[-1]
     kinds: tuple[Kind, ...] = ("class", "function", "type")
     long = (_symbol(kind, f"{kind}_name_{number}") for kind in kinds for number in range(60))
     told = _summary(Outline(tier="tree-sitter", symbols=tuple(long)), 3_000)

@@ -81,9 +81,10 @@ _RANKED = st.lists(
 
 @given(_RANKED, st.integers(1, 400))
 def test_no_overview_is_above_its_budget(files: list[Ranked], budget: int) -> None:
-    found = overview(files, len(files) + 3, budget, count)
-    assert found.tokens == count(found.text)
-    assert found.tokens <= budget or not found.text
+    made = overview(files, len(files) + 3, ("changed: a.py\n",), budget, count)
+    for index, tokens in enumerate(made.tokens):
+        found = made.show(index)
+        assert found.tokens == count(found.text) <= tokens <= budget
 
 
 @given(_RANKED, st.integers(2, 500))
@@ -125,6 +126,12 @@ def test_a_prepared_overview_stands_in_place_of_the_listing(desk: Desk) -> None:
     desk.write("src/module_003.py", "other = 1\n")
     assert any(isinstance(event, GroupRecomputed) for event in desk.tick())
     assert "src/module_003.py: parse\n" in _text(desk)
+    assert "changed: src/module_003.py\n" in _text(desk)
+    assert [want.work for want in desk.board.wants()] == ["index"]
+    desk.round += 1
+    data = packed([Ranked("src/module_003.py", ("other",))], 10_000)
+    desk.board.tick(desk.round, desk.seconds, (_payload(desk, data),))
+    assert "src/module_003.py: other\n" in _text(desk)
     assert desk.board.wants() == ()
     desk.write("src/new.py", "x = 1\n")
     desk.tick()

@@ -289,7 +289,7 @@ def test_a_restored_content_does_not_change_a_paused_handle(desk: Desk) -> None:
 @pytest.mark.parametrize("call", ["SetTokens(2000)", "SetLod(0)", "SetPos('0:0')", "Pause()", "Refresh()"])
 def test_a_call_without_effect_leaves_a_handle_as_read(desk: Desk, call: str) -> None:
     desk.write("a.py", "one\n")
-    desk.run("a = view('a.py')")
+    desk.run("a = view('a.py', tokens=2000)")
     desk.tail()
     desk.run(f"a.{call}")
     handle = desk.get("a")

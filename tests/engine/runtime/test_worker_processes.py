@@ -341,6 +341,7 @@ LOADED = [
     "files.detail.symbols",
     "files.disk",
     "files.document",
+    "files.filling",
     "files.git_configuration",
     "files.globs",
     "files.group",

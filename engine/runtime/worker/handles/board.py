@@ -33,7 +33,7 @@ from ....files.looks import Looks
 from ....files.node import NodeBase, checked_freq
 from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
-from ....files.rendered import All, Budget, checked_budget
+from ....files.rendered import All, Budget, DefaultTokens, checked_budget
 from ....files.revision import Revision
 from ....files.sources import Files
 from ....files.tails import FeedItem, HandleRow, News
@@ -51,6 +51,7 @@ from .states import (
     Smaller,
     group_surfaces,
     looked_at,
+    merged,
     pin_surfaces,
     reported,
     row,
@@ -59,6 +60,8 @@ from .trees import DirectTrees, Globs
 
 _LAST_LINE: Final = 10**12
 _LONGEST_REASON: Final = 200
+_VIEW_TOKENS: Final = DefaultTokens(2000)
+_GROUP_TOKENS: Final = DefaultTokens(4000)
 Mode = Literal["paused", "running"]
 _N = TypeVar("_N", bound=NodeBase)
 _DIFFERENCE_CHARS = 2_000
@@ -220,6 +223,7 @@ class Board:
         Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
+        news = merged(news, {node.obj_id: node for node in self.handles()})
         standing = {render.obj_id: render for render in news.standing}
         with self._nodes.named() as names:
             rows = self._listed(names)
@@ -361,7 +365,7 @@ class NodeNames:
         self,
         path: object = None,
         pos: Pos = "0:0",
-        tokens: Budget = 2000,
+        tokens: Budget = _VIEW_TOKENS,
         lod: int = 0,
         mode: Mode = "paused",
         freq: Frequency | None = None,
@@ -400,7 +404,7 @@ class NodeNames:
     def _group(
         self,
         *members: NodeBase | str,
-        tokens: Budget = 4000,
+        tokens: Budget = _GROUP_TOKENS,
         lod: int = 1,
         mode: Mode = "running",
         freq: Frequency | None = None,

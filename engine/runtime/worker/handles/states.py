@@ -8,13 +8,15 @@ then most recently used. Must not know which handles exist, nor how much room th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import structs
 
 from ....context.tail.section_parts import Surface, line
 from ....core.execution import Display, Location
@@ -27,7 +29,7 @@ from ....files.looks import Looks
 from ....files.node import NodeBase, NodeContext
 from ....files.rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, limit_of
 from ....files.revision import Revision, from_text
-from ....files.tails import HandleRow, StandingRender
+from ....files.tails import FeedItem, HandleRow, News, StandingRender
 from ....files.view import ShownState, ViewHandle, ViewState, view_state
 from ....log.events import Event
 from .live_nodes import LiveNodes
@@ -258,7 +260,7 @@ def looked_at(node: NodeBase, tokens: int | None) -> Display:
     own = node.measure()
     if tokens is None or own.tokens <= tokens:
         return _display(node, own, node.tokens, node.lod, is_own=True)
-    return _display(node, node.Render(None, tokens), tokens, node.lod, is_own=False)
+    return _display(node, node.Render(None, node.at_most(tokens)), tokens, node.lod, is_own=False)
 
 
 def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, is_own: bool) -> Display:
@@ -279,6 +281,38 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, 
         digest=render.digest,
         given=not is_own,
     )
+
+
+# --- news ------------------------------------------------------------------------------------------------------------
+
+
+def merged(news: News, nodes: Mapping[str, NodeBase]) -> News:
+    """Replace several changes of a handle's file by one, since the content that the conversation has.
+
+    A diff for each would show lines of versions that are gone. The change takes the place of the last.
+    """
+    changes = Counter(item.obj_id for item in (*news.earlier, *news.items) if item.is_source)
+    texts = {
+        obj_id: text
+        for obj_id, number in changes.items()
+        if number > 1 and obj_id in nodes and (text := nodes[obj_id].since_shown())
+    }
+    if not texts:
+        return news
+    written: set[str] = set()
+
+    def kept(items: Sequence[FeedItem]) -> tuple[FeedItem, ...]:
+        found: list[FeedItem] = []
+        for item in reversed(items):
+            if not item.is_source or item.obj_id not in texts:
+                found.append(item)
+            elif item.obj_id not in written:
+                written.add(item.obj_id)
+                found.append(structs.replace(item, text=texts[item.obj_id]))
+        return tuple(reversed(found))
+
+    items = kept(news.items)
+    return structs.replace(news, items=items, earlier=kept(news.earlier))
 
 
 # --- surfaces in the tail ---------------------------------------------------------------------------------------------
@@ -305,7 +339,7 @@ class Smaller:
             if limit not in texts:
                 if len(texts) == _KEPT:
                     texts.clear()
-                texts[limit] = node.Render(tokens=limit).text
+                texts[limit] = node.Render(tokens=node.at_most(limit)).text
             return texts[limit]
 
         return render
