@@ -21,7 +21,6 @@ EDIT_SECONDS: Final = 0.1
 SEARCH_ROUNDS: Final = 5
 SEARCHED_FILES: Final = 100_000
 SEARCH_RATIO: Final = 1.5
-WALK: Final = "without ripgrep"
 RIPGREP: Final = "ripgrep"
 SEARCHES: Final = (
     ("grep", {"pattern": "needle_here"}, "grep for a word"),
@@ -59,7 +58,6 @@ def _search_rows(setting: Setting) -> list[Row]:
         name: (checkout.python, script("searches.py"), "engine") for name, checkout in setting.checkouts.items()
     }
     commands[RIPGREP] = (OURS.python, script("searches.py"), "ripgrep")
-    commands[WALK] = (OURS.python, script("searches.py"), "walk")
     with tempfile.TemporaryDirectory() as folder, programs(commands) as subjects:
         root = Path(folder).resolve()
         _make_checkout(root, files)
@@ -72,10 +70,7 @@ def _search_row(
     def search(subject: Program) -> float:
         return subject.seconds("search", str(root), tool, arguments)
 
-    figures = in_turns(
-        {name: each for name, each in subjects.items() if name != WALK}, setting.rounds(SEARCH_ROUNDS), search
-    )
-    figures |= in_turns({WALK: subjects[WALK]}, 1, search)  # which takes seconds and has no bar
+    figures = in_turns(subjects, setting.rounds(SEARCH_ROUNDS), search)
     ratio = figures["ours"] / figures[RIPGREP]
     return row(
         f"{what} in {files:,} files",

@@ -1,8 +1,8 @@
 """Searches of a checkout: by the tools of the engine that this interpreter has, or (`ripgrep`) by the program alone.
 
 A tool does all that a statement waits for: looks the place up, runs its program below a zygote, reads what that
-printed. The program alone looks at the same files and prints into a pipe. Run as `python searches.py KIND`: `engine`,
-`walk` (the engine without ripgrep) or `ripgrep`; each imports only what it is.
+printed. The program alone looks at the same files and prints into a pipe. Run as `python searches.py KIND`: `engine` or
+`ripgrep`; each imports only what it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RIPGREP = str(Path(sys.executable).parent / "rg")
 class Engine:
     """Ends with `stack`."""
 
-    def __init__(self, stack: ExitStack, ripgrep: str | None) -> None:
+    def __init__(self, stack: ExitStack) -> None:
         from anyio.from_thread import start_blocking_portal
 
         from engine.log.redaction import NO_SECRETS
@@ -31,7 +31,6 @@ class Engine:
         from engine.runtime.worker_environment import WorkerEnvironment
         from engine.runtime.zygote import Zygote
 
-        self._ripgrep = ripgrep
         environment = WorkerEnvironment(Zygote.spawn())
         self._portal = stack.enter_context(start_blocking_portal())
         variables = {"PATH": os.environ["PATH"]}
@@ -45,7 +44,7 @@ class Engine:
         from engine.session.tools import OPERATIONS, Workspace
 
         row = OPERATIONS[tool]
-        program = row.perform(Workspace(root, ripgrep=self._ripgrep), row.arguments(**arguments))
+        program = row.perform(Workspace(root, ripgrep=RIPGREP), row.arguments(**arguments))
         outcome = self._portal.call(self._command, program.request, lambda *_: None)
         return value_of(tool, program.answer(outcome))
 
@@ -66,7 +65,7 @@ class Ripgrep:
 
 
 def main(stack: ExitStack, kind: str) -> None:
-    side = Ripgrep() if kind == "ripgrep" else Engine(stack, RIPGREP if kind == "engine" else None)
+    side = Ripgrep() if kind == "ripgrep" else Engine(stack)
 
     def search(root: str, tool: str, arguments: dict[str, object]) -> float:
         start = perf_counter()

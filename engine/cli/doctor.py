@@ -29,7 +29,7 @@ from ..core.text import plural, visible
 from ..core.tokens.ranks import encoding
 from ..files.outline.grammars import missing
 from ..files.outline.languages import LANGUAGES
-from ..files.search.commands import find_ripgrep
+from ..files.search.commands import INSTALL, find_ripgrep
 from ..log.redaction import SHORTEST
 from ..log.secrets import allowed_variables, find_secrets
 from ..log.statements import EffectAnswer, EffectRequest, RunRequest
@@ -39,7 +39,6 @@ from ..log.store.maintenance import contents_taken, faults, open_to_others
 from ..runtime.environment import EnvironmentSpec
 from ..runtime.sandbox import landlock
 from ..runtime.sandbox.entering import MISSING
-from ..runtime.worker.forking.outlining import ctags_program
 from ..runtime.worker.processes.brands import read
 from ..runtime.worker.processes.ending import left_behind
 from ..runtime.worker.processes.memory import MOST_PROCESSES, most_tasks
@@ -141,22 +140,15 @@ def secrets() -> Iterator[Finding]:
 
 
 # outlines:
-# Whether outlines can be made: the grammar of each language, and `ctags` for the languages that have none.
+# Whether outlines can be made: the grammar of each language.
 
 
 def outlines() -> Iterator[Finding]:
     unusable = missing()
     for reason in unusable:
-        yield Finding("note", f"outlines of some files are from ctags or indentation; install it again: {reason}")
+        yield Finding("note", f"outlines of some files are from indentation; install it again: {reason}")
     if not unusable:
         yield Finding("ok", f"outlines of {len(LANGUAGES)} languages and formats")
-    program = ctags_program()
-    if program is None:
-        yield Finding(
-            "note", "outlines in other languages are from indentation; install Universal Ctags for better ones"
-        )
-    else:
-        yield Finding("ok", f"outlines in other languages use {program}")
 
 
 # storage:
@@ -264,13 +256,7 @@ def project() -> Iterable[Finding]:
 def search() -> Iterable[Finding]:
     found = find_ripgrep(os.environ.get("PATH", ""), (str(Path.cwd()),))
     if found is None:
-        return [
-            Finding(
-                "note",
-                "searches use this program's own walk, which takes several times as long in large projects; install"
-                " ripgrep: an `rg` on PATH, outside the project, that only you and root can change",
-            )
-        ]
+        return [Finding("note", f"`grep` and `find` cannot search: there is no ripgrep; {INSTALL}")]
     return [Finding("ok", f"searches use {found}")]
 
 

@@ -177,9 +177,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_bash.py::test_command_runs_no_program_that_a_statement_planted",
     ),
     "`grep` and `find` search the files that git would": (
-        "tests/engine/files/search/test_walk.py::test_both_ways_and_git_list_the_same_files",
-        "tests/engine/session/tools/test_searching.py::test_an_expression_that_never_ends_is_ended",
-        "tests/engine/files/search/test_walk.py::test_links_pipes_and_version_control_are_not_entered",
+        "tests/engine/files/search/test_ignore_files.py::test_ripgrep_and_git_list_the_same_files",
+        "tests/engine/session/tools/test_searching.py::test_a_search_that_takes_too_long_is_ended",
+        "tests/engine/files/search/test_ignore_files.py::test_links_pipes_and_version_control_are_not_entered",
     ),
     "Views, groups and the tail of a prompt never exceed their budgets.": (
         "tests/engine/files/test_levels.py::test_every_render_is_exact_pure_and_within_its_budget",

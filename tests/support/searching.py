@@ -1,42 +1,33 @@
-"""Searches for tests: both programs that search, and whoever runs a tool's program and gives its answer."""
+"""Searches for tests: the tools that search, run without a session."""
 
 from __future__ import annotations
 
-import io
-import json
-import os
+import random
 import subprocess
 import sysconfig
 from pathlib import Path
 from typing import Any
 
 from engine.core.programs import CommandOutcome, CommandOutput, CommandRequest
-from engine.files.search.walk.search import search
 from engine.session.tools import OPERATIONS, Workspace
 from engine.session.tools.bash import Program
 
 RIPGREP = str(Path(sysconfig.get_path("scripts"), "rg"))
-"""Of the development requirement `ripgrep`."""
-WAYS = {"ripgrep": RIPGREP, "our own walk": None}
-"""By the way to search, the place of ripgrep that a workspace knows."""
 
 
-def workspace(directory: Path, way: str, *more: Path) -> Workspace:
-    return Workspace(str(directory), tuple(map(str, more)), ripgrep=WAYS[way])
+SLOW = r"a(?:\w{1,3}){600}\d"
+"""An expression for which ripgrep takes three seconds for each megabyte of `slow_text`."""
 
 
-def outcome_here(request: CommandRequest) -> CommandOutcome:
-    """What becomes of a program: of our own without a process, because starting one takes long."""
-    if RIPGREP in request.argv:
-        return outcome_of(request)
-    output, said, before = io.BytesIO(), list[str](), os.getcwd()
-    os.chdir(request.cwd)
-    try:
-        code = search(json.loads(request.stdin), output, said.append)
-    finally:
-        os.chdir(before)
-    said_bytes = "".join(f"{line}\n" for line in said).encode("utf-8", "surrogateescape")
-    return CommandOutcome(code=code, stdout=_output(output.getvalue()), stderr=_output(said_bytes))
+def slow_text(megabytes: int) -> str:
+    """Lines that an expression like `SLOW` does not match, but nearly."""
+    chance = random.Random(1)
+    block = "\n".join("".join(chance.choices("ab", k=1_023)) for _ in range(64)) + "\n"
+    return block * (megabytes * 16)
+
+
+def workspace(directory: Path, *more: Path, ripgrep: str | None = RIPGREP) -> Workspace:
+    return Workspace(str(directory), tuple(map(str, more)), ripgrep=ripgrep)
 
 
 def outcome_of(request: CommandRequest, user: int | None = None) -> CommandOutcome:
@@ -74,7 +65,7 @@ def program(where: Workspace, tool: str, **arguments: Any) -> Program:
 def answer(where: Workspace, tool: str, **arguments: Any) -> Any:
     """The plain answer of a tool that runs a program. Raises what the statement would see."""
     made = program(where, tool, **arguments)
-    return made.answer(outcome_here(made.request))
+    return made.answer(outcome_of(made.request))
 
 
 def files(directory: Path, contents: dict[str, str | bytes]) -> None:

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from ...core.text import cut_line
 
 Tier = Literal["tree-sitter", "ctags", "indentation"]
-"""What made an outline."""
+"""What made an outline, best first; the last one never fails.
 
-TIERS: Final[tuple[Tier, ...]] = ("tree-sitter", "ctags", "indentation")
-"""Best first; the last one never fails."""
+Only logs of earlier versions name `ctags`. Indentation makes such an outline again.
+"""
 
 Kind = Literal[
     "module",
@@ -79,7 +79,7 @@ class Outline(Struct, frozen=True, kw_only=True):
 
     `symbols` are sorted by first line, outer before inner.
 
-    `language` is a name in `languages.LANGUAGES`, or ctags' name, empty if unknown. `lines` is the number of lines of
+    `language` is a name in `languages.LANGUAGES`, empty if unknown. `lines` is the number of lines of
     the text. `doc` is the first paragraph about the whole text, on one line. `imports` are the modules or files that it
     names, as spelled, in order, each once; `from_outside` are those of neither its own package or folder nor the
     standard library. `references` counts identifiers that it uses and does not declare, if requested. `complete` is

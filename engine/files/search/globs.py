@@ -29,7 +29,7 @@ class Glob(Struct, frozen=True):
     """A parsed glob.
 
     `expression` matches a whole path, with `/`, from the searched directory. `ignore_lines` are ignore rules that leave
-    at least these files; none if all files match.
+    at least these files; none if they would leave all.
     """
 
     expression: str

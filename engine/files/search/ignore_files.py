@@ -1,7 +1,7 @@
 """The place of a search, and the files that ignore files exclude there.
 
 Ignore files count from the top: the root of the repository around the place, else the workspace's root. Files above
-belong to other projects. Must not know which program searches. Used by the tools `grep` and `find`, by globs of groups
+belong to other projects. Must not know how files are searched. Used by the tools `grep` and `find`, by globs of groups
 (`runtime.worker.handles.trees`) and by path completion.
 """
 
@@ -142,9 +142,9 @@ class IgnoreFiles:
 
     In one file the last matching line decides; among files of one kind the innermost that matches; among kinds the
     first of `IGNORE_FILES`. An entry is judged by its own name and path alone, because excluded directories are not
-    entered. gitignore(5) describes the language. It is parsed here and not by the library of `search.walk`, because a
-    worker runs the project's code, which may have another version of it; a test compares the two. `in_repository`:
-    git's rules are those of repositories, and end where one begins.
+    entered. gitignore(5) describes the language; tests compare with git and ripgrep. No library parses it, because a
+    worker runs the project's code, which may have another version. `in_repository`: git's rules are those of
+    repositories, and end where one begins.
     """
 
     __slots__ = ("_in_repository", "_levels")
@@ -176,6 +176,11 @@ class IgnoreFiles:
         levels = self._levels[len(above._levels) :] if above is not None else self._levels
         return all(_stamp(path) == stamp for level in levels for path, stamp in level.files)
 
+    def includes_again(self) -> bool:
+        """Return whether a rule that is not git's includes files, which later kinds of rules may exclude."""
+        rules = (runs for level in self._levels for kind, runs in level.rules.items() if kind not in _OF_GIT)
+        return any(not run.left_out for runs in rules for run in runs)
+
     def leave_out(self, path: str, name: str) -> bool:
         """Return whether an entry is excluded.
 
@@ -196,6 +201,49 @@ class IgnoreFiles:
             if level.is_repository and kind in _OF_GIT:
                 return None
         return None
+
+
+def rules_above(place: Place) -> IgnoreFiles:
+    """Return the rules of the directories above a place, from the top."""
+    rules = IgnoreFiles(in_repository=place.in_repository)
+    for each in place.above:
+        rules = rules.within(each, below=f"{os.path.relpath(place.directory, each)}/")
+    return rules
+
+
+def has_unseen_rules(place: Place) -> bool:
+    """Return whether rules above count that a program misses which respects those of no parent directory."""
+    return place.name is None and place.strangers and bool(place.above)
+
+
+class FileRules:
+    """Decides about files below a place, by the rules from the top to each file. Reads each directory once."""
+
+    __slots__ = ("_directory", "_known")
+
+    def __init__(self, place: Place) -> None:
+        self._directory = place.directory
+        self._known: dict[str, IgnoreFiles | None] = {"": rules_above(place).within(place.directory)}
+
+    def leave_out(self, path: str) -> bool:
+        """Return whether a file is excluded, or a directory on the way to it. `path` starts at the place."""
+        folder, slash, name = path.rpartition("/")
+        rules = self._within(folder + slash)
+        return rules is None or rules.leave_out(path, name)
+
+    def _within(self, folder: str) -> IgnoreFiles | None:
+        """Return the rules in a directory; None if it is excluded."""
+        known = folder
+        while known not in self._known:
+            known = known[: known.rfind("/", 0, -1) + 1]
+        rules = self._known[known]
+        for name in folder[len(known) :].split("/")[:-1]:
+            known += f"{name}/"
+            if rules is not None:
+                excluded = rules.leave_out(known, f"{name}/")
+                rules = None if excluded else rules.within(os.path.join(self._directory, known), prefix=known)
+            self._known[known] = rules
+        return rules
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

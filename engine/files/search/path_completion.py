@@ -14,7 +14,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from ..safe_open import opened_directory, pinned_stat
-from .ignore_files import VERSION_CONTROL, IgnoreFiles, place_of
+from .ignore_files import VERSION_CONTROL, place_of, rules_above
 
 _MOST_READ: Final = 20_000
 """Number of names in a directory that are read."""
@@ -42,7 +42,8 @@ def complete_path(start: str, roots: tuple[str, ...], *, directories: bool = Fal
 
 
 def _names(folder: str, start: str, roots: tuple[str, ...]) -> Iterator[str]:
-    rules = _rules_of(folder, roots)
+    beginning = place_of(folder, roots)
+    rules = rules_above(beginning).within(beginning.directory)
     with opened_directory(folder, roots) as descriptor:
         place = os.readlink(f"/proc/self/fd/{descriptor}")
         with os.scandir(descriptor) as listed:
@@ -72,12 +73,3 @@ def _mark(entry: os.DirEntry[str], path: str, roots: tuple[str, ...]) -> str | N
     if S_ISDIR(mode):
         return "/"
     return "" if S_ISREG(mode) else None
-
-
-def _rules_of(folder: str, roots: tuple[str, ...]) -> IgnoreFiles:
-    """Return the ignore rules for a directory, with those of the directories above it."""
-    place = place_of(folder, roots)
-    rules = IgnoreFiles(in_repository=place.in_repository)
-    for each in place.above:
-        rules = rules.within(each, below=f"{os.path.relpath(place.directory, each)}/")
-    return rules.within(place.directory)

@@ -1,8 +1,7 @@
 """`grep(pattern, path=".", glob=None, context=0)`: the lines of files that match a regular expression.
 
 Files that ignore files leave out are not searched, nor those that are no text; hidden ones are, but for the directories
-of version control. The expression is ripgrep's (https://docs.rs/regex), also where our own walk searches: without
-look-around and references; what only newer versions of ripgrep know works with these alone.
+of version control. The expression is ripgrep's (https://docs.rs/regex), without look-around and references.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import msgspec
 from ...core.programs import CommandOutcome
 from ...core.text import plural
 from ...files.safe_open import opened_file
-from ...files.search.commands import FileLines, PrintedFile, printed, read_files, search_command
+from ...files.search.commands import FileLines, PrintedFile, printed, read_files, search_command, without_excluded
 from ...files.search.globs import Glob, read_glob
 from ...files.search.ignore_files import Place, place_of
 from .bash import Program
@@ -51,7 +50,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
     """The search. Its answer is plain data for `runtime.results.matches`.
 
     Raises:
-        OSError: the path cannot be searched, or lies outside the workspace.
+        OSError: the path cannot be searched, or lies outside the workspace, or there is no ripgrep.
         ValueError: an argument cannot be used.
     """
     _check(arguments)
@@ -67,7 +66,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
 
 
 def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
-    """What the paths that are meant match. The programs are told too, but may look at more."""
+    """What the paths that are meant match. Ripgrep is told too, but may look at more."""
     name = "" if place.name is None else rf"(?={re.escape(place.name)}\Z)"
     return re.compile(name + (".*" if glob is None else glob.expression), re.DOTALL)
 
@@ -95,7 +94,8 @@ def _answer(
     workspace: Workspace, place: Place, wanted: re.Pattern[str], context: int, outcome: CommandOutcome
 ) -> dict[str, object]:
     output, notes = printed(outcome, _found)
-    files = sorted((each for each in read_files(output) if wanted.fullmatch(_text(each.path))), key=_path)
+    found = (each for each in read_files(output) if wanted.fullmatch(_text(each.path)))
+    files, excluded = without_excluded(place, sorted(found, key=_path), lambda file: _text(file.path))
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
     matches: list[_Match] = []
     left_out: list[int] = []
@@ -113,7 +113,7 @@ def _answer(
                     break
         left_out.append(file.count() - kept)
     left_out = [count for count in left_out if count]
-    return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes}
+    return {"matches": matches, "more": sum(left_out), "more_files": len(left_out), "notes": notes + excluded}
 
 
 def _matches(path: str, file: FileLines, context: int) -> Iterator[_Match]:

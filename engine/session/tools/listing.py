@@ -12,7 +12,7 @@ import msgspec
 from ...core.programs import CommandOutcome
 from ...core.text import more, plural
 from ...files.safe_open import opened_directory
-from ...files.search.commands import listing_command, printed, read_names
+from ...files.search.commands import listing_command, printed, read_names, without_excluded
 from ...files.search.globs import read_glob
 from ...files.search.ignore_files import Place, place_of
 from .bash import Program
@@ -39,7 +39,7 @@ def find(workspace: Workspace, arguments: FindArguments) -> Program:
     """The search. Its answer is plain data for `runtime.results.paths`.
 
     Raises:
-        OSError: the path is no directory that can be searched, or lies outside the workspace.
+        OSError: the path is no directory that can be searched, or lies outside the workspace, or there is no ripgrep.
         ValueError: an argument cannot be used.
     """
     glob = read_glob(arguments.glob)
@@ -49,15 +49,14 @@ def find(workspace: Workspace, arguments: FindArguments) -> Program:
     return Program(
         request=listing_command(place, glob, workspace.ripgrep),
         asks=False,
-        answer=partial(_answer, workspace, place, re.compile(glob.expression) if glob.ignore_lines else None),
+        answer=partial(_answer, workspace, place, re.compile(glob.expression)),
     )
 
 
-def _answer(
-    workspace: Workspace, place: Place, wanted: re.Pattern[str] | None, outcome: CommandOutcome
-) -> dict[str, object]:
+def _answer(workspace: Workspace, place: Place, wanted: re.Pattern[str], outcome: CommandOutcome) -> dict[str, object]:
     output, notes = printed(outcome, _found)
-    names = sorted(read_names(output) if wanted is None else filter(wanted.fullmatch, read_names(output)))
+    found = sorted(filter(wanted.fullmatch, read_names(output)))
+    names, excluded = without_excluded(place, found, str)
     above = workspace.shown(f"{place.directory.rstrip('/')}/")
     paths: list[str] = []
     room = MAX_CHARS
@@ -66,7 +65,7 @@ def _answer(
         if room < 0:
             break
         paths.append(path_text(above + name))
-    return {"paths": paths, "more": len(names) - len(paths), "notes": notes}
+    return {"paths": paths, "more": len(names) - len(paths), "notes": notes + excluded}
 
 
 def _found(output: bytes) -> str:

@@ -38,7 +38,7 @@ class Workspace:
         protection: what other programs run by themselves in there; by default that of the directories as they are now.
         held: where the directories are; by default as they are now.
         records: the directory of the records of writes under way (`temporary_files`); None keeps none.
-        ripgrep: the absolute place of the program that searches; None for our own.
+        ripgrep: the absolute place of the program that searches; None if there is none.
     """
 
     def __init__(

@@ -15,8 +15,12 @@ import anyio.to_thread
 import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
+from engine.files import outlines as files_outlines
+from engine.files.outline.fallbacks import outline_by_indentation
 from engine.files.outline.languages import language_of
 from engine.files.outline.model import Outline
+from engine.files.revision import from_text
+from engine.log.events.nodes import OutlineMade
 from engine.runtime.sandbox import entering, seccomp
 from engine.runtime.worker.handles.outlines import Outlines
 from engine.runtime.worker.processes.brands import children_of
@@ -98,6 +102,15 @@ def test_an_outline_is_made_once_and_by_the_tier_that_is_wanted(outlines: Outlin
     assert outlines.outline(text, digest="d", path="a.py", tier="tree-sitter") == first
     assert outlines.outline(text, digest="d", path="a.py", tier="indentation").tier == "indentation"
     assert asked_for == ["text"] * 3
+
+
+def test_a_tier_that_only_earlier_versions_had_is_replaced_by_indentation(outlines: Outlines) -> None:
+    board = files_outlines.Outlines(outlines)
+    revision = from_text(PYTHON.decode())
+    board.know({revision.digest: "ctags"})
+    board.settle()
+    assert board.of(revision, "a.py") == outline_by_indentation(PYTHON)
+    assert board.take() == (OutlineMade(digest=revision.digest, tier="indentation"),)
 
 
 def test_references_are_counted_where_they_are_asked_for(outlines: Outlines) -> None:

@@ -350,7 +350,6 @@ LOADED = [
     "files.manifest",
     "files.node",
     "files.outline",
-    "files.outline.extraction",
     "files.outline.fallbacks",
     "files.outline.languages",
     "files.outline.model",

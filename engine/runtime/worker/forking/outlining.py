@@ -22,10 +22,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ....core.domain import Domain
-from ....files.outline import fallbacks
-from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import Outline
 from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, request_of
 from ...sandbox.entering import enter
 from ..processes.memory import set_limits
@@ -38,14 +35,12 @@ _SOFT_SECONDS: Final = 0.7
 """After which a grammar is asked to stop."""
 _PATIENT: Final = 10.0
 """Times as many seconds where nobody waits for the outline."""
-_CTAGS_SECONDS: Final = 0.5
 _IDLE_SECONDS: Final = 10.0
 _DATA_BYTES: Final = 768 << 20
 _OPEN_FILES: Final = 64
 _EXIT_SETUP: Final = 70
 _NOTHING: Final = Domain(scratch="", without=("mounts",))
 """May be written; and of mounts none are left that would matter."""
-_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin")
 
 
 def become_parser(connection: int, parent: int) -> NoReturn:
@@ -91,7 +86,7 @@ def _serve(connection: socket.socket) -> None:
 
 def _reply(request: Request) -> Reply:
     try:
-        return _MAKERS[request.tier](request)
+        return _by_grammar(request)
     except Exception as error:
         return Reply(None, f"{type(error).__name__}: {error}")
 
@@ -129,49 +124,6 @@ def _by_grammar(request: Request) -> Reply:
                 request.text, language, request.path, bound.is_near, references=request.references, most=most
             )
         )
-
-
-def ctags_program() -> str | None:
-    """The `ctags` that outlines use; of a user's own PATH nothing is known here."""
-    names = (os.path.join(folder, "ctags") for folder in _FOLDERS)
-    return next((name for name in names if os.access(name, os.X_OK)), None)
-
-
-def _by_ctags(request: Request) -> Reply:
-    import subprocess  # takes time to load, and is for the rare text that no grammar is for
-
-    program = ctags_program()
-    if program is None:
-        return Reply(None, "there is no ctags")
-    for mode in fallbacks.MODES:
-        try:
-            ended = subprocess.run(  # noqa: S603 -- it is given a text to read, and its name
-                fallbacks.ctags_command(program, mode),
-                input=fallbacks.ctags_request(request.path, request.text),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=_CTAGS_SECONDS,
-                env={},
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Reply(None, "ctags took too long")
-        if ended.returncode == 0:
-            return _told(
-                fallbacks.outline_by_ctags(ended.stdout, request.text, language_of(request.path, request.text))
-            )
-    return Reply(None, "this ctags is none that can be asked")
-
-
-def _told(outline: Outline | None) -> Reply:
-    return Reply(outline, "" if outline else "ctags does not know its language")
-
-
-def _by_indentation(request: Request) -> Reply:
-    return Reply(outline_by_indentation(request.text))
-
-
-_MAKERS: Final = {"tree-sitter": _by_grammar, "ctags": _by_ctags, "indentation": _by_indentation}
 
 
 # --- the zygote's side ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Asks for outlines: the side of workers and of the host, over a socket that `parsers` serves with a process.
 
-An `Outliner` that keeps the latest outlines. Where the process dies of a text, or says that a tier cannot do it, the
-next tier is asked for; where nobody answers, the outline is made here, from indentation, which may be done anywhere.
+An `Outliner` that keeps the latest outlines. Where the process dies of a text, cannot do it, or does not answer, the
+outline is made here, from indentation, which may be done anywhere.
 Blocks the calling thread and no other; calls of several threads queue up. Must not know who makes outlines, nor how.
 
 A message that an exception of the statement's (an interrupt) left half-sent, or unanswered, spoils no later one: see
@@ -22,7 +22,7 @@ from typing import Final
 from ....core.errors import EnvironmentUnavailableError
 from ....files.outline.fallbacks import outline_by_indentation
 from ....files.outline.languages import language_of
-from ....files.outline.model import TIERS, Outline, Tier
+from ....files.outline.model import Outline, Tier
 from ....files.outline.parser_messages import LOST, RECORD_BYTES, Pieces, Reply, Request, records, reply_of
 from ..processes import system
 
@@ -104,15 +104,9 @@ class Outlines:
     # --- how it is made ----------------------------------------------------------------------------------------------
 
     def _made(self, text: bytes, path: str, tier: Tier | None, *, references: bool, patient: bool) -> Outline:
-        tiers = TIERS[TIERS.index(tier) :] if tier else TIERS
-        if tier is None and language_of(path, text) is None:
-            tiers = tiers[1:]
-        for one in tiers[:-1] if len(text) <= _SENT else ():
-            reply = self._asked(Request(one, path, text, references, patient))
-            if reply is None:
-                break
-            if reply.outline is not None:
-                return reply.outline
+        by_grammar = tier in (None, "tree-sitter") and len(text) <= _SENT and language_of(path, text) is not None
+        if by_grammar and (reply := self._asked(Request(path, text, references, patient))) and reply.outline:
+            return reply.outline
         return outline_by_indentation(text)
 
     def _asked(self, request: Request) -> Reply | None:

@@ -27,7 +27,7 @@ from engine.runtime.worker.names import InjectedNames
 from engine.session.tools import OPERATIONS, Change, Reading, Workspace, land
 from engine.session.tools.bash import Program
 from tests.support.boards import Desk
-from tests.support.searching import outcome_of
+from tests.support.searching import RIPGREP, outcome_of
 from tests.support.timelines import timeline_of
 
 
@@ -58,7 +58,7 @@ def test_instructions_ask_for_calls_or_for_blocks_that_are_read() -> None:
 
 def names_in(project: Path) -> Desk:
     """A namespace whose tools do in the project what they are told, asking nobody."""
-    desk, workspace = Desk(project), Workspace(str(project))
+    desk, workspace = Desk(project), Workspace(str(project), ripgrep=RIPGREP)
 
     def ask(name: str, arguments: dict[str, object], _basis: str | None = None) -> object:
         tool = OPERATIONS[name]

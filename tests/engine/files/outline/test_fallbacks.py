@@ -1,4 +1,4 @@
-"""Outlines by ctags and by indentation, comments of declarations, nesting, and parser messages."""
+"""Outlines by indentation, comments of declarations, nesting, and parser messages."""
 
 from __future__ import annotations
 
@@ -6,54 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.outline import extraction, fallbacks
+from engine.files.outline import extraction
 from engine.files.outline.fallbacks import outline_by_indentation
-from engine.files.outline.languages import LANGUAGES
 from engine.files.outline.model import SYMBOLS, Declared, Outline, nested
 from engine.files.outline.parser_messages import RECORD_BYTES, Pieces, Reply, Request, records, reply_of, request_of
-
-MAKE = b"# Builds all of it.\n\nCC = gcc\n\n# What is built unless told otherwise.\nall: a b\n\nclean:\n\trm -f *.o\n"
-ANSWER = b"""\
-{"_type": "program", "name": "Universal Ctags", "version": "5.9.0"}
-{"_type": "tag", "name": "CC", "path": "Makefile", "language": "Make", "line": 3, "kind": "macro"}
-{"_type": "tag", "name": "all", "path": "Makefile", "language": "Make", "line": 6, "kind": "target", "end": 7}
-no json
-{"_type": "tag", "name": "far", "path": "Makefile", "language": "Make", "line": 99, "kind": "target"}
-{"_type": "tag", "name": "odd", "path": "Makefile", "language": "Make", "line": 1, "kind": "unheardOf"}
-{"_type": "tag", "name": "clean", "path": "Makefile", "language": "Make", "line": 8, "kind": "target", "end": 1000}
-"""
-
-
-def test_what_ctags_answers_becomes_an_outline() -> None:
-    outline = fallbacks.outline_by_ctags(ANSWER, MAKE, None)
-    assert outline is not None
-    assert (outline.tier, outline.language, outline.lines, outline.doc) == ("ctags", "make", 9, "Builds all of it.")
-    assert [(one.kind, one.qualified, one.first_line, one.last_line) for one in outline.symbols] == [
-        ("macro", "CC", 3, 3),
-        ("function", "all", 6, 7),
-        ("function", "clean", 8, 9),
-    ]
-    assert outline.symbols[1].doc == "What is built unless told otherwise."
-    assert fallbacks.outline_by_ctags(ANSWER[:70], MAKE, None) is None
-
-
-def test_members_that_ctags_gives_a_signature_are_methods_and_nest() -> None:
-    answer = b"".join(
-        b'{"_type": "tag", "name": "%s", "language": "Python", "line": %d, "kind": "%s", "end": %d%s}\n' % tag
-        for tag in ((b"A", 1, b"class", 3, b""), (b"_f", 2, b"member", 3, b', "signature": "(self)"'))
-    )
-    outline = fallbacks.outline_by_ctags(answer, b"class A:\n    def _f(self):\n        pass\n", LANGUAGES["python"])
-    assert outline is not None
-    assert [(one.kind, one.qualified, one.public) for one in outline.symbols] == [
-        ("class", "A", True),
-        ("method", "A._f", False),
-    ]
-
-
-def test_a_request_to_ctags_names_the_file_without_its_folders() -> None:
-    assert fallbacks.ctags_request("src/a\nb/Make\nfile", b"x\n") == (
-        b'{"command":"generate-tags","filename":"Makefile","size":2}\nx\n'
-    )
 
 
 def test_indentation_tells_blocks_and_declarations_and_not_what_functions_do() -> None:
@@ -149,7 +105,7 @@ def test_symbols_without_end_are_bounded_in_number_and_depth() -> None:
 
 @given(st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES]), st.integers(0, 3))
 def test_an_incomplete_message_does_not_damage_later_ones(size: int, read: int) -> None:
-    first, second = Request("ctags", "a", bytes(size)), Request("tree-sitter", "b", b"x", references=True)
+    first, second = Request("a", bytes(size)), Request("b", b"x", references=True)
     left = list(records(1, first))
     read = min(read, len(left) - 1)
     # Who sent no more than that, and who comes after a reader that ended when it had that much.

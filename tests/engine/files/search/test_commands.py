@@ -9,7 +9,7 @@ import pytest
 
 from engine.files.search.commands import PrintedFile, find_ripgrep, read_complaints, read_files, read_names
 from engine.files.search.ignore_files import place_of
-from tests.support.searching import files
+from tests.support.searching import RIPGREP, files
 
 
 def test_a_binary_file_has_no_lines() -> None:
@@ -48,10 +48,10 @@ def test_the_first_ripgrep_outside_projects_is_used(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "rg").symlink_to(tmp_path / "project" / ".venv" / "bin" / "rg")
     path = f"{tmp_path}/project/.venv/bin:{tmp_path}/linked:bin:.::{tmp_path}/none:{tmp_path}/bin"
-    assert find_ripgrep(path, (str(tmp_path / "project"),)) == found
-    assert find_ripgrep(path, (str(tmp_path),)) is None
+    assert find_ripgrep(path, (str(tmp_path / "project"),), "") == found
+    assert find_ripgrep(path, (str(tmp_path),), "") is None
     (tmp_path / "alias").symlink_to(tmp_path / "project")
-    assert find_ripgrep(path, (str(tmp_path / "alias"),)) == found
+    assert find_ripgrep(path, (str(tmp_path / "alias"),), "") == found
 
 
 @pytest.mark.parametrize(("program", "directory"), [(0o777, 0o755), (0o757, 0o755), (0o755, 0o777), (0o644, 0o755)])
@@ -59,14 +59,23 @@ def test_a_ripgrep_that_others_can_write_is_skipped(tmp_path: Path, program: int
     planted(tmp_path / "first", program)
     (tmp_path / "first").chmod(directory)
     found = planted(tmp_path / "second")
-    assert find_ripgrep(f"{tmp_path}/first:{tmp_path}/second", ()) == found
+    assert find_ripgrep(f"{tmp_path}/first:{tmp_path}/second", (), "") == found
+    assert find_ripgrep(f"{tmp_path}/second", (), f"{tmp_path}/first") == found
+
+
+def test_the_ripgrep_of_our_own_environment_is_used_first(tmp_path: Path) -> None:
+    own, other = planted(tmp_path / "own"), planted(tmp_path / "other")
+    assert find_ripgrep(f"{tmp_path}/other", (), f"{tmp_path}/own") == own
+    assert find_ripgrep(f"{tmp_path}/other", (), f"{tmp_path}/none") == other
+    assert find_ripgrep(f"{tmp_path}/other", (f"{tmp_path}/own",), f"{tmp_path}/own") == other
+    assert find_ripgrep("", ()) == RIPGREP
 
 
 def test_one_that_appears_later_is_not_used(tmp_path: Path) -> None:
     path = f"{tmp_path}/bin"
-    assert find_ripgrep(path, ()) is None
+    assert find_ripgrep(path, (), "") is None
     planted(tmp_path / "bin")
-    assert find_ripgrep(path, ("/elsewhere",)) is None
+    assert find_ripgrep(path, ("/elsewhere",), "") is None
 
 
 def test_the_top_is_the_repository_or_the_workspace(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Our own walk and ripgrep search the same files, and agree with git; files are read in blocks."""
+"""Rules of ignore files mean the same here, to ripgrep and to git, also where ripgrep must not read all of them."""
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import subprocess
@@ -12,11 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.files.search.commands import can_search, listing_arguments
-from engine.files.search.ignore_files import IGNORE_FILES, VERSION_CONTROL, place_of
-from engine.files.search.walk import search
-from engine.files.search.walk.dialect import compiled
-from engine.files.search.walk.search import Rules, Searcher, Tree, opened
+from engine.files.search.commands import listing_arguments, read_names, without_excluded
+from engine.files.search.ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, place_of
 from engine.runtime.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
@@ -46,16 +42,21 @@ TREES = st.fixed_dictionaries(
 
 
 def ours(directory: Path, root: Path) -> list[str]:
-    place = place_of(str(directory), (str(root),))
-    before = os.getcwd()
-    os.chdir(directory)
-    try:
-        rules = Rules(IGNORE_FILES, place.in_repository)
-        for each in place.above:
-            rules = rules.within(each, below=os.path.relpath(directory, each) + "/")
-        return sorted(Tree(rules, None, frozenset(VERSION_CONTROL), print).files())
-    finally:
-        os.chdir(before)
+    rules = FileRules(place_of(str(directory), (str(root),)))
+    found: list[str] = []
+    waiting = [""]
+    while waiting:  # without recursion, because a tree may be deep
+        folder = waiting.pop()
+        with os.scandir(directory / folder) as entries:
+            for entry in entries:
+                path = f"{folder}{entry.name}"
+                if entry.name in VERSION_CONTROL or entry.is_symlink():
+                    continue
+                if entry.is_dir():
+                    waiting.append(f"{path}/")
+                elif entry.is_file():
+                    found.append(path)
+    return sorted(path for path in found if not rules.leave_out(path))
 
 
 def of_a_group(directory: Path, root: Path) -> list[str]:
@@ -70,9 +71,32 @@ def of_a_group(directory: Path, root: Path) -> list[str]:
 
 def theirs(directory: Path, root: Path) -> list[str]:
     place = place_of(str(directory), (str(root),))
-    assert can_search(place)
-    done = subprocess.run([RIPGREP, *listing_arguments(place, None)], cwd=directory, capture_output=True)
-    return sorted(os.fsdecode(name)[2:] for name in done.stdout.split(b"\0")[:-1])
+    assert not has_unseen_rules(place)
+    return listed(place)
+
+
+def beside_strangers(directory: Path, root: Path) -> list[str]:
+    """What is found where directories above the root have ignore files, which do not count."""
+    strangers = [root.parent / ".ignore", root.parent / ".gitignore"]
+    for each in strangers:
+        each.write_text("*\n")
+    try:
+        place = place_of(str(directory), (str(root),))
+        assert place.strangers
+        kept, _ = without_excluded(place, listed(place), str)
+        return kept
+    finally:
+        for each in strangers:
+            each.unlink()
+
+
+def listed(place: Place) -> list[str]:
+    done = subprocess.run([RIPGREP, *listing_arguments(place, None)], cwd=place.directory, capture_output=True)
+    return sorted(read_names(done.stdout))
+
+
+def has_repository_below(directory: Path) -> bool:
+    return bool(subprocess.check_output(["find", ".", "-mindepth", "2", "-name", ".git"], cwd=directory))
 
 
 def gits(directory: Path) -> list[str]:
@@ -107,17 +131,14 @@ def made(root: Path, tree: dict[str, object]) -> None:
 
 
 @given(tree=TREES)
-def test_both_ways_and_git_list_the_same_files(
-    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
-) -> None:
-    root = tmp_path_factory.getbasetemp() / "tree"
+def test_ripgrep_and_git_list_the_same_files(tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]) -> None:
+    root = tmp_path_factory.getbasetemp() / "above" / "tree"
+    root.parent.mkdir(exist_ok=True)
     made(root, tree)
     directory = root / str(tree["start"])
     if not directory.is_dir():
         directory = root
-    found = ours(directory, root)
-    assert found == theirs(directory, root)
-    assert found == of_a_group(directory, root)
+    found = same(directory, root)
     if directory == root and not tree["other"] and tree["repositories"] == ("",):
         assert found == gits(root)
 
@@ -125,16 +146,21 @@ def test_both_ways_and_git_list_the_same_files(
 @pytest.mark.slow
 @settings(max_examples=1_000)
 @given(tree=TREES)
-def test_both_ways_and_git_agree_on_random_trees(
+def test_ripgrep_and_git_agree_on_random_trees(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
 ) -> None:
-    test_both_ways_and_git_list_the_same_files.hypothesis.inner_test(tmp_path_factory, tree)  # type: ignore
+    test_ripgrep_and_git_list_the_same_files.hypothesis.inner_test(tmp_path_factory, tree)  # type: ignore
 
 
-def both(directory: Path, root: Path) -> list[str]:
-    found = ours(directory, root)
+def same(directory: Path, root: Path) -> list[str]:
+    found = theirs(directory, root)
+    assert found == ours(directory, root)
     assert found == of_a_group(directory, root)
-    assert found == theirs(directory, root)
+    beside = beside_strangers(directory, root)
+    if has_repository_below(directory):  # where ripgrep takes the rules around a repository for its own
+        assert set(beside) <= set(found)
+    else:
+        assert beside == found
     return found
 
 
@@ -144,9 +170,12 @@ def test_a_repository_within_another_begins_anew(tmp_path: Path) -> None:
         "inner/.git/info/exclude": "x\n", "inner/a.log": "", "inner/a.tmp": "", "inner/x": "", "b.log": "",
         "inner/d/c.log": "", "inner/d/c.tmp": "", "inner/d/x": "",
     })  # fmt: skip
-    assert both(tmp_path, tmp_path) == [".gitignore", ".ignore", "inner/a.log", "inner/d/c.log"]
-    assert not can_search(place_of(str(tmp_path / "inner" / "d"), (str(tmp_path),)))
-    assert ours(tmp_path / "inner" / "d", tmp_path) == ["c.log", "c.tmp"]
+    assert same(tmp_path, tmp_path) == [".gitignore", ".ignore", "inner/a.log", "inner/d/c.log"]
+    inner = place_of(str(tmp_path / "inner" / "d"), (str(tmp_path),))
+    assert inner.strangers
+    assert (
+        without_excluded(inner, listed(inner), str)[0] == ours(tmp_path / "inner" / "d", tmp_path) == ["c.log", "c.tmp"]
+    )
 
 
 def test_the_working_tree_of_another_repository_has_its_exclude_file(tmp_path: Path) -> None:
@@ -154,36 +183,37 @@ def test_the_working_tree_of_another_repository_has_its_exclude_file(tmp_path: P
         "main/.git/info/exclude": "*.log\n", "main/.git/worktrees/two/commondir": "../..\n",
         "two/.git": f"gitdir: {tmp_path}/main/.git/worktrees/two\n", "two/a.log": "", "two/b": "",
     })  # fmt: skip
-    assert both(tmp_path / "two", tmp_path / "two") == ["b"]
+    assert same(tmp_path / "two", tmp_path / "two") == ["b"]
 
 
 def test_a_gitignore_above_a_repository_says_nothing_about_it(tmp_path: Path) -> None:
     files(tmp_path, {".gitignore": "*\n", "repo/.git/HEAD": "", "repo/.gitignore": "*.log\n", "repo/src/a": ""})
     files(tmp_path, {"repo/src/b.log": ""})
-    assert both(tmp_path / "repo" / "src", tmp_path / "repo") == ["a"]
+    assert same(tmp_path / "repo" / "src", tmp_path / "repo") == ["a"]
 
 
 def test_rules_mean_what_git_says_in_odd_places(tmp_path: Path) -> None:
     files(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\nsrc/**\n!src/keep\n", "a.log": "", "d\nx/b.log": ""})
     files(tmp_path, {"src/keep": "", "src/other": "", "src/d/keep": ""})
-    assert both(tmp_path, tmp_path) == [".gitignore", "src/keep"]
+    assert same(tmp_path, tmp_path) == [".gitignore", "src/keep"]
     (tmp_path / ".gitignore").write_text("\ufeff*.log\nsrc\n")  # which ripgrep takes for a name before version 15
-    assert ours(tmp_path, tmp_path) == [".gitignore"]
+    assert same(tmp_path, tmp_path) == [".gitignore"]
 
 
 def test_ignore_files_count_up_to_the_workspace(tmp_path: Path) -> None:
     project = tmp_path / "home" / "project"
     files(tmp_path, {"home/.gitignore": "*\n", "home/project/.gitignore": "*.log\n"})
     files(project, {"a": "", "b.log": "", "src/c.log": "", "src/d": ""})
-    assert both(project, project) == [".gitignore", "a", "src/d"]
-    assert not can_search(place_of(str(project / "src"), (str(project),)))
-    assert ours(project / "src", project) == ["d"]
+    assert ours(project, project) == listed(place_of(str(project), (str(project),))) == [".gitignore", "a", "src/d"]
+    source = place_of(str(project / "src"), (str(project),))
+    assert source.strangers
+    assert without_excluded(source, listed(source), str)[0] == ours(project / "src", project) == ["d"]
 
 
 def test_an_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
     files(tmp_path, {".gitignore": "vendor/\n*.log\n", "vendor/a": "", "vendor/b.log": ""})
-    assert both(tmp_path, tmp_path) == [".gitignore"]
-    assert both(tmp_path / "vendor", tmp_path) == ["a"]
+    assert same(tmp_path, tmp_path) == [".gitignore"]
+    assert same(tmp_path / "vendor", tmp_path) == ["a"]
 
 
 def test_links_pipes_and_version_control_are_not_entered(tmp_path: Path) -> None:
@@ -193,34 +223,9 @@ def test_links_pipes_and_version_control_are_not_entered(tmp_path: Path) -> None
     (project / "file").symlink_to(tmp_path / "outside" / "x")
     os.mkfifo(project / "pipe")
     os.mkfifo(project / ".h" / ".gitignore")
-    assert ours(project, project) == [".h/b", "a"]
-    for each in ("file", "pipe"):  # as if it had become that since it was listed
-        with pytest.raises(OSError), opened(str(project / each)):  # noqa: PT011 -- whatever the reason
-            pass
+    assert of_a_group(project, project) == [".h/b", "a"]
     os.unlink(project / ".h" / ".gitignore")
-    assert both(project, project) == [".h/b", "a"]
-
-
-def test_unreadable_places_are_reported_like_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files(tmp_path, {"a": "", "locked/b": "", "c": ""})
-    for each in (tmp_path, *tmp_path.parents[:2]):
-        each.chmod(0o755)
-    for each in ("locked", "c"):
-        (tmp_path / each).chmod(0)
-    monkeypatch.chdir(tmp_path)
-    said: list[str] = []
-    tree = Tree(Rules(IGNORE_FILES, False), None, frozenset(), said.append)
-    rights = os.geteuid()
-    os.seteuid(rights or 65_534)
-    try:
-        assert list(tree.files()) == ["a", "c"]
-        with pytest.raises(PermissionError), opened("c"):
-            pass
-    finally:
-        os.seteuid(rights)
-        (tmp_path / "locked").chmod(0o755)
-    assert said == ["rg: ./locked: Permission denied (os error 13)"]
-    assert tree.failed
+    assert theirs(project, project) == of_a_group(project, project) == [".h/b", "a"]
 
 
 @pytest.mark.slow
@@ -230,38 +235,17 @@ def test_a_tree_deeper_than_recursion_goes_is_walked(tmp_path: Path) -> None:
         deep /= "d"
         deep.mkdir()
     (deep / "x").write_text("")
-    assert both(tmp_path, tmp_path) == ["d/" * 1_200 + "x"]
+    assert same(tmp_path, tmp_path) == ["d/" * 1_200 + "x"]
     (deep / "x").unlink()
     while deep != tmp_path:  # because pytest would remove it by recursion
         deep.rmdir()
         deep = deep.parent
 
 
-def printed(data: bytes, pattern: str = "x", context: int = 0) -> bytes:
-    return Searcher(*compiled(pattern), context, 20).search(io.BytesIO(data))
-
-
-@pytest.mark.parametrize("size", range(1, 12))
-def test_the_block_size_does_not_change_the_lines(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    data = "a\r\nb\nx é\n\n日本 x\nc\nd\ne\nf\nx\xfc".encode()
-    whole = printed(data, context=1)
-    assert whole == "2-b\n3:x é\n4-\n5:日本 x\n6-c\n--\n9-f\n10:xü\n".encode()
-    wide = "\ufeffa\nx 日\nb\n".encode("utf-16-le")
-    monkeypatch.setattr(search, "BLOCK", size + 2)
-    assert printed(data, context=1) == whole
-    assert printed(wide, context=1) == "1-a\n2:x 日\n3-b\n".encode()
-    assert printed(b"\xef\xbb\xbfx\n", "^x") == b"1:x\n"
-    assert printed(b"\xffx\n") == b"1:\xffx\n"
-
-
-def test_a_very_long_line_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BLOCK", 4)
-    monkeypatch.setattr(search, "LONGEST", 10)
-    assert printed(b"a" * 100 + b"x" + b"a" * 100 + b"x" + b"a" * 50 + b"\nb\nx\n").splitlines()[1:] == [b"3:x"]
-
-
-def test_what_follows_a_nul_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BLOCK", 4)
-    file = io.BytesIO(b"x\nx\n\0" + b"x" * 100)
-    assert Searcher(*compiled("x"), 0, 20).search(file) == b""
-    assert file.tell() < 20
+def test_a_rule_above_that_includes_files_again_overrides_later_kinds_below(tmp_path: Path) -> None:
+    files(
+        tmp_path, {"home/.ignore": "*\n", "home/plain/.ignore": "!*.log\n", "home/plain/src/.gitignore": "*.log\nb\n"}
+    )
+    files(tmp_path, {"home/plain/src/a.log": "", "home/plain/src/b/c": "", "home/plain/src/d": ""})
+    source = place_of(str(tmp_path / "home" / "plain" / "src"), (str(tmp_path / "home" / "plain"),))
+    assert without_excluded(source, listed(source), str)[0] == [".gitignore", "a.log", "d"]
