@@ -39,14 +39,14 @@ from .session.journal import Signal as Signal
 from .session.journal import StatementRerun as StatementRerun
 from .session.journal import Subscription as Subscription
 from .session.journal import TextStreamed as TextStreamed
-from .session.lifecycle.registry import Sessions as Sessions
-from .session.lifecycle.registry import session_named as session_named
 from .session.model_calls.projector import Projection as Projection
 from .session.policy import MODES as MODES
 from .session.policy import OPTIONS as OPTIONS
 from .session.policy import OptionValues as OptionValues
 from .session.progress import Progress as Progress
 from .session.progress import with_progress as with_progress
+from .session.registry import Sessions as Sessions
+from .session.registry import session_named as session_named
 from .session.requests import EditRequest as EditRequest
 from .session.requests import ReplayReport as ReplayReport
 from .session.requests import ReplayRequest as ReplayRequest

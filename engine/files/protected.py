@@ -4,7 +4,7 @@ Whoever writes one of them makes a program of somebody else start theirs, outsid
 they are, for both who enforce it: the kernel, which mounts them read-only for statements (`Protection.places`), and the
 host, which asks before it writes one for a statement (`Protection.why`). Both look at real places, links resolved, and
 compare names without case, because file systems may. Asks the file system, for as long as that takes milliseconds.
-Must not know who is asked. Used by `session.tools.workspace` and `session.confining`, and by a worker for its own
+Must not know who is asked. Used by `session.tools.workspace` and `session.confinement`, and by a worker for its own
 writes.
 
 A repository is known by its name (`.git`) or by what is in it (a bare one, one that a `.git` file leads to). A write

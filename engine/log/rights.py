@@ -6,7 +6,7 @@ says which rights hold from there on; the answer to its question says whether th
 them. An imported log may say anything, so its statements count as having had the least rights. Statements from before
 the first `DomainEntered` had the user's own rights, so they may run again with any.
 
-Pure. Used by rebuilds and by the sandbox of a session (`session.confining`).
+Pure. Used by rebuilds and by the sandbox of a session (`session.confinement`).
 """
 
 from __future__ import annotations

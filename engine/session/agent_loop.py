@@ -1,31 +1,30 @@
-"""Drives one turn: performs the effects that `turn.Turn` yields and records everything that happens on the log.
+"""Drive one turn: perform the effects that `turn.Turn` asks for, and put everything that happens on the log.
 
-The turn decides, the loop performs: `run` hands the outcome of each effect back and gets the next one, so the order of
-things is tested as plain values (`session.turn`), and this module holds what needs waiting for. Four things follow.
+The turn decides, the loop performs. `run` reports the outcome of each effect and gets the next one, so the order of
+effects is tested as plain values (`turn`), and this module has only the waiting.
 
-One effect is under way at a time, and it has exactly one outcome. `cancel` therefore does two things at once: the turn
-is told, and what is being awaited is ended through the turn's `Cancellation`. The effect's outcome still comes, as
-Aborted if it was torn and as whatever it is if it was too late for that, and the turn ends as cancelled all the same.
+**One effect at a time, one outcome each.** `cancel` does two things at once: it tells the turn, and it ends the current
+wait through the turn's `Cancellation`. The effect still reports an outcome, `Aborted` if it was torn and its real
+outcome if the cancel came too late. The turn then ends as cancelled in both cases.
 
-A steer waits for the next model call before it is put on the log, because a message must not stand between a call and
-its result; what it had attached is opened right after it. Those that no call came to read are withdrawn when the turn
-ends.
+**Steers** go on the log before the next model call, because no message may come between a call and its result. Their
+attachments are opened right after them. Steers that no call has read are withdrawn when the turn ends.
 
-What goes wrong outside of this program (a model, a worker that cannot be replaced) is an outcome, Failed, and a worker
-that dies under a statement is that statement's result. What is raised besides that, a defect of ours or the end of the
-task that this runs in, ends the turn where it is.
+**Failures.** A failure outside of this program (a model, a worker that cannot be replaced) is an outcome, `Failed`. A
+worker that dies under a statement is that statement's result. Any other exception, a defect of ours or the end of the
+surrounding task, ends the turn where it is.
 
-However a turn ends, `_finish` leaves the log whole: every open call gets its result, every steer that was not read is
-withdrawn, and one RunStop comes last. Only a log that takes nothing any more keeps it from that; then loading repairs.
+However a turn ends, `_finish` leaves the log whole: every open call gets its result, every unread steer is withdrawn,
+and one `RunStop` comes last. Only a log that takes no events can prevent that; the next load repairs it.
 
-Must not decide what comes next, nor know any protocol. Called by the session, one turn at a time.
+Must not decide what comes next, nor know any protocol. `serving` calls it for one turn at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 from msgspec.structs import replace
@@ -49,32 +48,32 @@ from . import turn as t
 from .cancellation import Cancellation, WorkCancelledError
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
-from .model_calls.projector import Projector, Rerendering
-from .model_calls.replies import ReplyRecorder, SentCalls
+from .model_calls.projector import Projector, ResultRerenderer
+from .model_calls.replies import ModelCallRecords, ReplyRecorder
 from .parts import SessionParts
-from .questions import Questions
-from .statements import StatementRunner
-from .ticker import Ticker
-
-if TYPE_CHECKING:  # of the first server
-    pass
+from .policy import Questions
+from .statements import StatementRunner, Ticker
 
 _REASONS: Final[dict[StopCause, RunStopReason]] = {"cancelled": "interrupted", "error": "error"}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
-    """What a call of the model takes: its prompt, what is rendered anew for it, its record, and the room it needs."""
+    """What a model call needs: the prompt, its new renders, its record, and its room."""
 
     model: Model
     projector: Projector
-    rerendering: Rerendering
-    sent: SentCalls
+    rerendering: ResultRerenderer
+    sent: ModelCallRecords
     condenser: Condenser
 
 
 class AgentLoop:
-    """Performs the turns of one session, and what its commands need of the same."""
+    """Run the turns of one session.
+
+    Args:
+        openings_of: gives the statements that open a steer's attachments, before a model reads it.
+    """
 
     def __init__(
         self,
@@ -94,22 +93,21 @@ class AgentLoop:
         self._ticker = ticker
         self._questions = questions
         self._openings_of = openings_of
-        """The statements that open what came with a steer, before a model reads it."""
         self._steers: list[UserMessage] = []
         self._typed = ""
         self._turn: t.Turn | None = None
-        self._opened: list[int] = []
-        """The numbers of the turn's Rounds."""
+        self._round_numbers: list[int] = []
+        """The log's numbers for the turn's Rounds."""
         self._cancellation = Cancellation()
 
     async def run(self, openings: Sequence[str], typed: str) -> t.Stop:
-        """Runs a turn to its end and appends its RunStop, whatever happens.
+        """Run a turn to its end, and append its RunStop in every case.
 
-        The UserMessage is on the log already, without secrets; `typed` is its text as it came.
+        Its UserMessage is on the log already, without secrets. `typed` is the text as the user typed it.
         """
         self._typed = typed
         turn = self._turn = t.Turn(self._parts.settings.max_rounds, openings)
-        self._opened = []
+        self._round_numbers = []
         self._cancellation = Cancellation()
         stop = t.Stop("error", "internal error")
         try:
@@ -127,7 +125,10 @@ class AgentLoop:
         return stop
 
     def steer(self, message: UserMessage) -> bool:
-        """Has the running turn's next model call read `message`; False where no turn is running or it is ending."""
+        """Let the turn's next model call read `message`.
+
+        Returns False if no turn runs, or if it is ending.
+        """
         if self._turn is None or self._turn.state in (t.State.CANCELLING, t.State.STOPPED):
             return False
         self._turn.feed(t.Steered())
@@ -135,7 +136,7 @@ class AgentLoop:
         return True
 
     def cancel(self) -> None:
-        """Ends the running turn as cancelled, if there is one; what is under way is given up at once."""
+        """End the running turn, if any, as cancelled. Give up its effect at once."""
         if self._turn is not None and isinstance(self._turn.feed(t.Cancel()), t.Abort):
             self._cancellation.cancel()
 
@@ -176,7 +177,7 @@ class AgentLoop:
                         kind=kind,
                         approved=effect.approved,
                     )
-                    self._ticker.cue()
+                    self._ticker.notify_change()
                     return t.Ran()
                 case t.Abort() | t.Stop():
                     raise TypeError(f"{effect} is no effect to perform")
@@ -186,16 +187,16 @@ class AgentLoop:
             return t.Failed(str(error), unusable=isinstance(error, ModelUnusableError))
 
     def _number_of(self, round_: int) -> int:
-        """The number on the log of a Round of the turn, which is opened with the first thing that belongs to it."""
-        if round_ == len(self._opened):
-            self._opened.append(self._ticker.open_round("call"))
-        return self._opened[round_]
+        """Return the log's number for a Round of the turn; open it at its first use."""
+        if round_ == len(self._round_numbers):
+            self._round_numbers.append(self._ticker.open_round("call"))
+        return self._round_numbers[round_]
 
     async def compact(self) -> Cut | None:
-        """Takes all from the View that can go; None where nothing can.
+        """Condense the View as far as possible; return None if nothing can go.
 
         Raises:
-            EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
+            EnvironmentUnavailableError: the worker, which counts tokens, is gone and cannot be replaced.
         """
         return await self._condense("asked", Cancellation(), open_run=False)
 
@@ -233,18 +234,18 @@ class AgentLoop:
             self._calls.projector.narrow()
             return t.ContextFull(refused=True)
         finally:
-            # After the reply, because what is shown waits for what was recorded before it.
+            # After the reply, because a signal is shown only after the events before it are durable.
             self._log.append(self._calls.sent.ended(call, answered=recorder.answered, used=recorder.used))
         return self._with_decision(replied)
 
     def _with_decision(self, replied: t.Replied) -> t.Replied:
-        """The reply, with `ask` only where the user decides about statements and has not done so for all."""
+        """Set `ask` only if the user decides about statements and has not yet."""
         wanted = replied.wanted
         if wanted is None:
             return replied
         if not wanted.ask:
             return replace(replied, wanted=replace(wanted, approved=True))
-        is_asked = self._parts.policy.asks_about(held=self._environment.is_held) == "statements"
+        is_asked = self._parts.policy.asks_about(sandboxed=self._environment.is_sandboxed) == "statements"
         approved = is_asked and self._parts.policy.remembered(StatementSubject(wanted.source)) is True
         return replace(replied, wanted=replace(wanted, ask=is_asked and not approved, approved=approved))
 

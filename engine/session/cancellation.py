@@ -1,20 +1,19 @@
-"""How a cancel reaches the one thing that is being waited for, wherever in a session that is.
+"""Cancel the one wait of a piece of work, wherever in the session it is.
 
-A piece of work (a turn, the answer to a command) makes one `Cancellation` when it begins and passes it down to whatever
-waits on its behalf. `cancel` may then be called at any moment, by another task of the same event loop:
+A turn or a command makes one `Cancellation` when it begins, and passes it to everything that waits on its behalf.
+Another task of the same event loop may call `cancel` at any moment. Then:
 
-- What is awaited right now ends. `guard` is for what may be torn at any await: a model's stream, a question to the
-  user, the rebuilding of a namespace. `stoppable` is for what must not be torn, because it would leave a worker in the
-  middle of an answer: it is told to stop, and its outcome still awaited.
-- Nothing new begins: both then raise WorkCancelledError instead. So a cancel that comes between two waits, or during
-  one that is under neither, is not lost, and nobody has to ask whether there was one.
-- What `guard` waited for is dropped where the cancel came too late to tear it: the user was told that nothing follows.
+- The current wait ends. `guard` is for a wait that may be torn at any await: a model's stream, a question to the user,
+  a rebuild of the namespace. `stoppable` is for a wait that must not be torn, because it would leave a worker in the
+  middle of an answer. It is asked to stop, and its outcome is still awaited.
+- Nothing new begins: both raise WorkCancelledError instead. So a cancel between two waits, or during an unguarded one,
+  is not lost, and no caller has to check for it.
+- A result of `guard` is dropped if the cancel came too late to tear it: the user was told that nothing follows.
 
-There is no fourth moment: all of this runs in one thread, tasks change only at an await, and there is none between the
-look at `_is_cancelled` and the note of what is to be stopped. Either `cancel` finds the note, or the look finds the
-cancel.
+There is no fourth case. All of this runs in one thread, tasks switch only at an await, and there is none between the
+check of `_is_cancelled` and setting `_stop`. Either `cancel` finds `_stop`, or the check finds the cancel.
 
-Must not know what is cancelled, nor why. Used by the agent loop and what works for it, and by the session's commands.
+Must not know what is cancelled, nor why. Used by the agent loop and its helpers, and by commands.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ T = TypeVar("T")
 
 
 class WorkCancelledError(Exception):
-    """Raised in work that was cancelled, where it waits or wants to begin something."""
+    """Raised in cancelled work, where it waits or starts something."""
 
 
 class Cancellation:
-    """Of one piece of work, which waits for one thing at a time. There is no way back: the next work has its own."""
+    """The cancellation of one piece of work, which waits for one thing at a time. It cannot be undone."""
 
     def __init__(self) -> None:
         self._is_cancelled = False
         self._stop: Callable[[], None] | None = None
 
     def cancel(self) -> None:
-        """Ends what is awaited and keeps anything else from beginning; only the first call counts."""
+        """End the current wait and prevent any other. Only the first call counts."""
         if not self._is_cancelled:
             self._is_cancelled = True
             if self._stop is not None:
                 self._stop()
 
     async def guard(self, perform: Callable[[], Awaitable[T]]) -> T:
-        """What comes of `perform`, which may be torn at any await.
+        """Return the result of `perform`, which may be torn at any await.
 
         Raises:
-            WorkCancelledError: a cancel came before, or by the time it ended.
+            WorkCancelledError: a cancel came before it ended.
         """
         with anyio.CancelScope() as scope:
             result = await self.stoppable(perform, scope.cancel)
@@ -58,11 +57,11 @@ class Cancellation:
         raise WorkCancelledError
 
     async def stoppable(self, perform: Callable[[], Awaitable[T]], stop: Callable[[], None]) -> T:
-        """What comes of `perform`, also after a cancel, which calls `stop` and waits on.
+        """Return the result of `perform`. A cancel calls `stop` and waits on.
 
         Args:
-            perform: has to end soon once `stop` was called, however little of it has happened by then.
-            stop: called once at most, and only while `perform` is awaited.
+            perform: must end soon after `stop`, however little of it has happened.
+            stop: called at most once, and only while `perform` is awaited.
 
         Raises:
             WorkCancelledError: a cancel came before; `perform` was not called.
@@ -77,8 +76,11 @@ class Cancellation:
             self._stop = None
 
 
-async def to_the_end(act: Callable[[], Awaitable[T]]) -> T:
-    """What `act` gives, also when whoever waits for it is cancelled meanwhile; the cancel counts after that."""
+async def shielded(act: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `act`, even if the caller is cancelled meanwhile.
+
+    The caller's cancel takes effect afterwards.
+    """
     given: list[T] = []
     with anyio.CancelScope(shield=True):
         given.append(await act())

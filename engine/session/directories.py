@@ -1,4 +1,17 @@
-"""The directories of a session: checked and spelled in one way; its scratch directory; its project's environment."""
+"""The directories of a session, its scratch directory, and its project's Python environment.
+
+**Directories** are checked and spelled in one way, so listings find them again. The working directory must exist. A
+missing additional one is only warned of, because its disk may be mounted later. Links stay as the client wrote them.
+Called by `registry` and `reopening`.
+
+**Scratch** is where statements may write without a question, in every mode. It is below the state directory, because it
+belongs to its session: it stays over restores and loads, and goes when the session is deleted. A session in use holds a
+lock on it, so no one takes it for a leftover. Its contents are untrusted: it is removed without following links,
+whatever the permissions and the depth of its directories (`_empty`). Used by `confinement`.
+
+**The project's environment** is found by reading directories and `pyvenv.cfg`; no process is started. Also called by
+the doctor.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +31,9 @@ from msgspec import Struct
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import SessionId
 
-# Which directories a session works in: checked, and spelled in one way, so that listings find them again.
-#
-# Owns what a client is told about a directory that is not there: the working directory must be one, an additional one
-# that is missing is only warned of, because it may be on a disk that comes later. Links are left as the client wrote
-# them. Must not know the store. Called by `registry` and `reopening`.
-
 
 def spelled(path: str) -> str:
-    """The absolute path without a slash at its end, doubled slashes and dots.
+    """Return the absolute path without trailing or double slashes and dots.
 
     Raises:
         InvalidRequestError: it is not absolute.
@@ -37,40 +44,47 @@ def spelled(path: str) -> str:
 
 
 def check_working_directory(path: str, advice: str = "choose one that exists") -> None:
-    """Raises InvalidRequestError where the path is no directory; the message ends with the advice."""
+    """Check that the path is a directory.
+
+    Raises:
+        InvalidRequestError: it is not; the message ends with the advice.
+    """
     if not _is_directory(path):
         what = "is not a directory" if os.path.lexists(path) else "does not exist"
         raise InvalidRequestError(f"cwd {path!r} {what}; {advice}")
 
 
 def additional(paths: Sequence[str], cwd: str) -> tuple[str, ...]:
-    """The additional directories, each once and spelled in one way. Raises InvalidRequestError as `spelled`."""
+    """Return the additional directories, each once, spelled in one way.
+
+    Raises InvalidRequestError as `spelled`.
+    """
     return tuple(path for path in dict.fromkeys(map(spelled, paths)) if path != cwd)
 
 
 def missing(paths: Sequence[str]) -> list[str]:
-    """One sentence for each additional directory that is not there."""
+    """Return a sentence for each additional directory that does not exist."""
     return [f"The additional directory {path} is not there." for path in paths if not _is_directory(path)]
 
 
 def real_places(cwd: str, directories: Sequence[str]) -> tuple[str, ...]:
-    """Where they are, links resolved, the working directory first."""
+    """Return the real paths, the working directory first."""
     return tuple(map(os.path.realpath, (cwd, *directories)))
 
 
 def alike(known: Iterable[str], cwd: str) -> list[str]:
-    """Those of the directories that are `cwd`, by whatever path: an editor may know a project by a link to it.
+    """Return the known directories that are `cwd`, by any path.
 
-    Asks the file system about every part of each path, so not to be called on the event loop.
+    An editor may know a project by a link. Looks at each part of each path, so do not call it on the event loop.
     """
     wanted = os.path.realpath(cwd)
     return [path for path in known if os.path.realpath(path) == wanted]
 
 
 class Spellings:
-    """How a client spells the paths of files in its directories, which it may know by links.
+    """The client's spelling of paths in its directories, which may be links.
 
-    A tool says where a file really is; an editor that opened the project by a link would not know it there.
+    A tool names the real path of a file. An editor that opened the project by a link would not know it.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
@@ -78,7 +92,7 @@ class Spellings:
         self._real: list[tuple[str, str]] | None = None
 
     def of(self, path: str) -> str:
-        """An absolute path below the directory that it is in, as that was given; others are left as they are."""
+        """Spell an absolute path below the client's name of its directory, if it is in one."""
         if any(path.startswith(os.path.join(root, "")) for root in self._roots):
             return path
         if self._real is None:
@@ -91,7 +105,7 @@ class Spellings:
 
 
 def gone(cwd: str) -> EnvironmentUnavailableError | None:
-    """Why no worker can be in the directory, where it is not there any more."""
+    """Return the error if the session's directory does not exist any more."""
     if _is_directory(cwd):
         return None
     return EnvironmentUnavailableError(
@@ -106,14 +120,7 @@ def _is_directory(path: str) -> bool:
         return False
 
 
-# scratch:
-# The scratch directory of a session: where its statements may write without being asked, whatever the mode.
-#
-# Below the state directory, because it goes with its session: there after a restore or a load, and removed when the
-# session is deleted. Whoever has the session in use holds a lock on it, so that nobody takes it for one that was
-# left. What statements put there is nobody's to trust, so it is removed without following a link, whatever
-# permissions its directories have, and however deep they are (`_empty`). Must not know what is written. Used by
-# `confining`, and by whoever deletes sessions.
+# --- scratch ----------------------------------------------------------------------------------------------------------
 
 FOLDER: Final = "scratch"
 _MODE: Final = 0o700
@@ -121,14 +128,14 @@ _DIRECTORY: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Scratch:
-    """That of one session, which is made when it is first needed."""
+    """The scratch directory of one session, made at first use."""
 
     def __init__(self, state_dir: Path, session_id: SessionId) -> None:
         self.path: Final = os.path.join(os.path.realpath(state_dir), FOLDER, _name_of(session_id))
         self._lock = -1
 
     def make(self) -> None:
-        """Has it be there, for the user alone, and in use until `close`. Raises OSError."""
+        """Make it, for the user alone, and mark it as in use until `close`. Raises OSError."""
         os.makedirs(self.path, mode=_MODE, exist_ok=True)
         os.chmod(self.path, _MODE)
         self._unlock()
@@ -137,13 +144,13 @@ class Scratch:
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def close(self) -> None:
-        """It is in use no more. Removes it where it is empty: nothing in it could be missed. Raises nothing."""
+        """Mark it as unused, and remove it if it is empty. Raises nothing."""
         self._unlock()
         with contextlib.suppress(OSError):
             os.rmdir(self.path)
 
     def remove(self) -> None:
-        """Removes it with all that is in it, as far as that can be. Raises nothing."""
+        """Remove it with its contents, as far as possible. Raises nothing."""
         self._unlock()
         _remove(self.path)
 
@@ -154,9 +161,10 @@ class Scratch:
 
 
 def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
-    """Removes the scratch directories of sessions that are no more; `kept` says which there are. Raises nothing.
+    """Remove scratch directories of sessions that are gone. Raises nothing.
 
-    One that somebody has in use stays, though its session is on no list: such a session is in memory alone.
+    `kept` returns the sessions in the store. A directory in use stays even if its session is not listed: that session
+    is in memory only.
     """
     place = os.path.join(os.path.realpath(state_dir), FOLDER)
     with contextlib.suppress(OSError):
@@ -166,8 +174,8 @@ def sweep(state_dir: Path, kept: Callable[[], Collection[SessionId]]) -> None:
 
 
 def _name_of(session_id: SessionId) -> str:
-    """Short, because temporary files have Unix sockets among them, whose paths have at most 107 bytes: what
-    `multiprocessing` puts behind it takes 32 of these."""
+    """Return a short name, because temporary files include Unix sockets, whose paths have at most 107 bytes.
+    `multiprocessing` adds 32."""
     return xxhash.xxh3_64_hexdigest(session_id.encode())
 
 
@@ -181,11 +189,10 @@ def _remove(path: str, *, unless_used: bool = False) -> None:
 
 
 def _empty(top: int) -> None:
-    """Removes all that is in the open directory.
+    """Remove everything in the open directory.
 
-    What is in a directory of it comes to be in `top` itself, and only then that directory goes: so nothing is ever
-    more than one level deep, and no path too long, nor any number of levels too many. Raises OSError where something
-    stays.
+    The contents of a subdirectory are moved up into `top` before that goes. So nothing is deeper than one level, no
+    path is too long, and any depth works. Raises OSError if something stays.
     """
     names = (f".removed-{number}" for number in count())
     while entries := os.listdir(top):
@@ -197,20 +204,20 @@ def _empty(top: int) -> None:
 
 
 def _lift(top: int, name: str, names: Iterator[str]) -> None:
-    """Removes a directory of `top`, whose own directories are moved up."""
+    """Remove a subdirectory of `top`, after moving its own subdirectories up."""
     with _opened(top, name) as inner:
         for entry in os.listdir(inner):
             try:
                 os.unlink(entry, dir_fd=inner)
             except IsADirectoryError:
-                with _opened(inner, entry):  # which gives the right to move it
+                with _opened(inner, entry):  # so that it may be moved
                     pass
                 os.rename(entry, _free(top, names), src_dir_fd=inner, dst_dir_fd=top)
     os.rmdir(name, dir_fd=top)
 
 
 def _free(top: int, names: Iterator[str]) -> str:
-    """The next of the names that nothing has."""
+    """Return the next unused name."""
     for name in names:
         try:
             os.stat(name, dir_fd=top, follow_symlinks=False)
@@ -221,7 +228,7 @@ def _free(top: int, names: Iterator[str]) -> str:
 
 @contextlib.contextmanager
 def _opened(directory: int | None, name: str) -> Generator[int]:
-    """The directory of that name, whatever its permissions were."""
+    """Open the directory, whatever its permissions."""
     pin = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=directory)
     try:
         os.chmod(f"/proc/self/fd/{pin}", _MODE)
@@ -234,22 +241,18 @@ def _opened(directory: int | None, name: str) -> Generator[int]:
         os.close(opened)
 
 
-# project:
-# What a project brings along: its Python environment, the variables statements may see, and secrets to hide.
-#
-# Reads directories and `pyvenv.cfg` only; starts no process. Must not know sessions. Called by `sessions` when one is
-# opened, and by `doctor`.
+# --- the project's environment ----------------------------------------------------------------------------------------
 
 _OURS: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _ROOT_MARKS: Final = (".git", ".hg", ".svn")
-"""A directory with one of these is the root of a workspace; no environment is looked for above it."""
+"""A directory with one of these is the root of a workspace. No environment is searched above it."""
 _VERSION_KEYS: Final = ("version_info", "version")
 
 
 class ProjectEnvironment(Struct, frozen=True, kw_only=True):
-    """Absolute import paths, the Python version statements run under, `name-version` of its packages, what to say.
+    """Import paths, the Python version of statements, the packages as `name-version`, and a note.
 
-    `note` is one sentence for `doctor` and the first reply where the project's environment cannot be used, else "".
+    `note` is a sentence for the doctor and the first reply if the environment cannot be used, else "".
     """
 
     import_paths: tuple[str, ...] = ()
@@ -259,16 +262,16 @@ class ProjectEnvironment(Struct, frozen=True, kw_only=True):
 
 
 def find_project_environment(cwd: str, variables: Mapping[str, str], chosen: str | None) -> ProjectEnvironment:
-    """The environment that `import` in statements should find packages in.
+    """Find the environment in which statements import packages.
 
     Args:
-        cwd: absolute directory of the session.
+        cwd: the session's absolute directory.
         variables: the host's environment variables, for VIRTUAL_ENV.
         chosen: an interpreter or an environment's directory that the user named, or None. It wins over VIRTUAL_ENV,
             which wins over `.venv` in `cwd` or a parent up to the workspace's root. A VIRTUAL_ENV that is this
-            program's own comes last: it says how the host was started, not what the project needs.
+            program's own comes last, because it says how the host was started, not what the project needs.
 
-    Never raises for what is or is not there; `note` says it.
+    Never raises for missing or broken files; `note` reports them.
     """
     if chosen:
         root = _root_of(chosen, cwd)
@@ -282,7 +285,7 @@ def find_project_environment(cwd: str, variables: Mapping[str, str], chosen: str
 
 def _root_of(chosen: str, cwd: str) -> Path | None:
     path = Path(cwd, chosen).expanduser()
-    # The interpreter itself is a link out of the environment, so the path is taken as it is written.
+    # The interpreter is a link out of the environment, so the path is not resolved.
     for root in (path, path.parent.parent):
         if _is_file(root / "pyvenv.cfg"):
             return root.resolve()

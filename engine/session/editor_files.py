@@ -1,4 +1,17 @@
-"""A session's files as the user's editor holds them, for views and tools."""
+"""A session's files as the user's editor has them, for views in the namespace and for tools that change them.
+
+Owns what is requested from the attached editor: only files of the workspace, several at a time, texts up to the largest
+that a view reads. Must not know the editor's protocol (`files.sources_protocol.Editor`), nor what a view makes of a
+text (`files.buffers`). Without an editor it answers at once that there is no text. Made by `SessionRuntime`, followed
+by the environment, and used by tool calls.
+
+An editor may have a file open by another path, through a link. So its open files are compared by their real paths,
+which are resolved again for each step and request, because links may change meanwhile. An editor that does not list its
+open files is asked by the real path and by the path as named.
+
+An editor that was not told of a write shows the old content for a while. That would look like unsaved text. So contents
+that a tool replaced are remembered for as long as this may take.
+"""
 
 from __future__ import annotations
 
@@ -21,60 +34,18 @@ from ..files.safe_open import opened_file
 from ..files.sources import Editor
 from .tools import Workspace
 
-# Where files really are, links resolved. Blocks, so it is called on a thread. Used by `buffers`.
-
 _LONGEST: Final = 4096
-"""Bytes of a path that Linux takes; a longer one leads nowhere."""
+"""The longest path that Linux takes, in bytes. A longer one leads nowhere."""
 _UNFOLLOWED: Final = ("", ".", "..")
 
 
-def real_places(paths: Iterable[str]) -> dict[str, str]:
-    """Where each path leads, be there a file or not; one that cannot be followed leads to itself. Raises nothing."""
-    directories: dict[str, str] = {}
-    return {path: _real(path, directories) for path in paths}
-
-
-def _real(path: str, directories: dict[str, str]) -> str:
-    """As `os.path.realpath`, which asks for each part of each path; `directories` has those that are known."""
-    try:
-        if len(os.fsencode(path)) > _LONGEST:
-            return path
-        above, last = os.path.split(path)
-        if last in _UNFOLLOWED:
-            return os.path.realpath(path)
-        if (real := directories.get(above)) is None:
-            real = directories[above] = os.path.realpath(above)
-        place = os.path.join(real, last)
-        return os.path.realpath(place) if os.path.islink(place) else place
-    except (OSError, ValueError):
-        return path
-
-
-# buffers:
-# A session's files as the user's editor holds them: for the views in the namespace, and for tools that change them.
-#
-# Owns what is asked of the editor that is attached to the session: files of the workspace alone, several at a time,
-# texts up to the largest that a view reads. Must not know how an editor is spoken to
-# (`files.sources_protocol.Editor`), nor what a view makes of a text (`files.buffers`). Where no editor is attached,
-# all of it answers at once that there is none. Made by `SessionRuntime`,
-# followed by the environment, and asked by the acts.
-#
-# An editor may have a file open by another path than the one that is asked about, through a link. So what it says it
-# has open is looked up by its real place, which is found anew for each step and each question, because links may be
-# turned meanwhile. An editor that says nothing of what it has open is asked by the real place and by the path as
-# named.
-#
-# An editor that was told of nothing goes on for a while with what a file held before a tool wrote it, and would give
-# that for an unsaved text. So what a tool has replaced is remembered for as long as that may take.
-#
-# A little over 300 lines, because what an editor has open and what it has not noticed yet is one state.
-
 _AT_ONCE: Final = 16
-"""Questions to an editor that wait for their answers."""
+"""Requests to an editor at the same time."""
 _ANSWER_CHARS: Final = 16 << 20
-"""Of texts in one answer to the namespace, which asks again for the rest; each of them may be longer by itself."""
+"""Characters of all texts in one answer to the namespace, which asks again for the rest. A single text may be
+longer."""
 _COMPARED: Final = 64 << 20
-"""Bytes of the largest file that is compared with what an editor holds, and that a tool changes."""
+"""The largest file, in bytes, that is compared with an editor's text, and that a tool changes."""
 _LAG_SECONDS: Final = 10.0
 _UNANSWERED: Final = "may have unsaved changes in the editor, which does not answer in time"
 _ADVICE: Final = "nothing was written. Ask the user to save and close it, and look at it again"
@@ -82,7 +53,7 @@ _ADVICE: Final = "nothing was written. Ask the user to save and close it, and lo
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A file as it was asked for: by which absolute path, where it really is, and by which paths the editor has it."""
+    """A file as it was requested: its absolute path, its real path, and the paths by which the editor has it open."""
 
     path: str
     place: str
@@ -90,7 +61,7 @@ class _Named:
 
     @property
     def spellings(self) -> Collection[str]:
-        """The paths by which the editor may know it, the real one first and the one as named last."""
+        """The paths by which the editor may know it: the real one first, the one as named last."""
         others = dict.fromkeys((self.place, *self.opened))
         others.pop(self.path, None)
         return (*others, self.path)
@@ -101,10 +72,10 @@ class Unsaved:
     """A file with unsaved changes.
 
     Args:
-        path: absolute, as the editor knows it: as whoever asked wrote it, or the real place.
-        place: its real place, links resolved.
-        text: what the editor holds of it.
-        data: what the file would hold if the editor saved that.
+        path: absolute, as the editor knows it: as named, or the real path.
+        place: its real path.
+        text: the editor's text.
+        data: what the file would contain if the editor saved it.
     """
 
     path: str
@@ -113,26 +84,26 @@ class Unsaved:
     data: bytes
 
 
-class SessionBuffers:
-    """The unsaved texts of a session. `editor` is the one that is attached; None where nobody offers files."""
+class EditorBuffers:
+    """The unsaved texts of a session. `editor` is the attached one, or None."""
 
     def __init__(self, workspace: Workspace, clock: Clock) -> None:
         self.editor: Editor | None = None
         self.stopped: Callable[[], AbstractAsyncContextManager[bool] | None] = _nothing_runs
-        """As `Environment.stopped`; gives None where nothing runs that is held."""
+        """As `Environment.stopped`; returns None if no sandboxed statement runs."""
         self.acting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
         """As `Environment.acting`."""
         self._workspace = workspace
         self._clock = clock
         self._links: dict[str, str] = {}
-        """The paths that were asked for and lead elsewhere, each with where it led last."""
+        """Requested paths that lead elsewhere, with the place where each led last."""
         self._places: dict[str, str] = {}
-        """Where these led, and what the editor has open, when the step began."""
+        """The places of these, and of the editor's open files, when the step began."""
         self._replaced: dict[str, dict[str, float]] = {}
-        """What tools have replaced, by place and mark, and when."""
+        """Contents that tools replaced, by place and mark, with the time."""
         self._reading: anyio.CancelScope | None = None
         self._is_given_up = False
-        """Whoever is cancelled in the step that is under way waits for no further answer."""
+        """A cancelled step waits for no further answers."""
 
     # --- for the namespace --------------------------------------------------------------------------------------------
 
@@ -178,9 +149,9 @@ class SessionBuffers:
         return _within(found)
 
     def give_up(self) -> None:
-        """Whoever waits for the editor on behalf of the namespace does without the answers that are not there.
+        """Stop waiting for the editor on behalf of the namespace, for the current step.
 
-        So does the step that is under way from now on.
+        Missing answers count as missing.
         """
         self._is_given_up = True
         if self._reading is not None:
@@ -189,21 +160,21 @@ class SessionBuffers:
     async def _add(self, file: _Named, found: dict[str, str | None], limit: anyio.CapacityLimiter) -> None:
         async with limit:
             try:
-                held = await self._held(file)
+                held = await self._text_of(file)
                 found[file.path] = None if held is None else held[1]
             except LookupError:
                 found[file.path] = None
             except TimeoutError:
                 return
 
-    async def _held(self, file: _Named) -> tuple[str, str] | None:
-        """By which path the editor holds the file, and the text; None where none counts.
+    async def _text_of(self, file: _Named) -> tuple[str, str] | None:
+        """Return the editor's path and text of the file, or None.
 
-        What is unsaved by any path comes first, before what it holds by the path as named.
+        Unsaved text by any path wins over the text by the path as named.
 
         Raises:
             TimeoutError: the editor has not answered in time.
-            LookupError: it holds something that is not to be worked with; the reason, a clause about the file.
+            LookupError: its text cannot be used; the reason is a clause about the file.
         """
         if self.editor is None or not is_inside(file.place, self._workspace.real_roots):
             return None
@@ -230,9 +201,9 @@ class SessionBuffers:
         return await self._confirmed(file, *named)
 
     async def _confirmed(self, file: _Named, path: str, text: str) -> tuple[str, str]:
-        """The same, once more while no process of a statement can lead the editor to another file by that path.
+        """Read it once more while no statement's process can change the path.
 
-        Raises LookupError where the editor had another one.
+        Raises LookupError if the editor had another file.
         """
         stopped = self.stopped()
         if stopped is None:
@@ -279,13 +250,13 @@ class SessionBuffers:
     # --- for tools ----------------------------------------------------------------------------------------------------
 
     async def unsaved(self, path: object, *, changes: bool) -> Unsaved | None:
-        """The unsaved changes of a file, by its path as tools take it; None where there are none to be known of.
+        """Return the unsaved changes of a file, by its path as tools take it, or None.
 
         Args:
             changes: whether the file is to be changed.
 
         Raises:
-            OSError: it is, and what the editor holds of it cannot be worked with, or may be unsaved (EBUSY).
+            OSError: it is, and the editor's text cannot be used, or may be unsaved (EBUSY).
         """
         if self.editor is None or not self.offers or not isinstance(path, str):
             return None
@@ -294,11 +265,11 @@ class SessionBuffers:
         except (OSError, ValueError):
             return None  # the tool says what is wrong with the path
         try:
-            held = await self._held(file)
+            held = await self._text_of(file)
         except LookupError as error:
             return self._refuse(file, str(error.args[0])) if changes else None
         except TimeoutError:
-            # An editor that says nothing of what it has open may need long for a large text, and for nothing else.
+            # An editor that does not list its open files may need long for a large text, but for nothing else.
             may_be = bool(file.opened) or await anyio.to_thread.run_sync(_is_large, file.place)
             return self._refuse(file, _UNANSWERED) if changes and may_be else None
         if held is None:
@@ -326,11 +297,11 @@ class SessionBuffers:
             return None
 
     async def write(self, held: Unsaved, after: bytes) -> None:
-        """Has the editor put that content into the file in the place of its unsaved text.
+        """Let the editor replace its unsaved text.
 
         Raises:
-            OSError: it did not; or its text is another by now, or another file's, and is as it was (ESTALE).
-            ValueError: the content is no text.
+            OSError: it did not; or its text is another now, or another file's, and is unchanged (ESTALE).
+            ValueError: the content is not text.
         """
         shown = self._workspace.shown(held.place)
         found = decode(after)
@@ -349,7 +320,7 @@ class SessionBuffers:
         await self.editor.write(held.path, with_line_ends(found.text, line_ends(held.text) or "LF"))
 
     def note_replaced(self, place: str, before: bytes | None) -> None:
-        """A tool has written the file at a real place, which held that until now."""
+        """Remember the earlier content of a file that a tool has written."""
         if self.editor is None or before is None or len(before) > LARGEST:
             return
         found = decode(before)
@@ -376,7 +347,7 @@ def _is_large(path: str) -> bool:
 
 
 def _within(found: dict[str, str | None]) -> dict[str, str | None]:
-    """As much of it as one answer may hold, and at least one text."""
+    """Return as many texts as one answer may contain, at least one."""
     kept: dict[str, str | None] = {}
     chars = 0
     for path, text in found.items():
@@ -385,3 +356,31 @@ def _within(found: dict[str, str | None]) -> dict[str, str | None]:
             break
         kept[path] = text
     return kept
+
+
+# --- real paths -------------------------------------------------------------------------------------------------------
+
+
+def real_places(paths: Iterable[str]) -> dict[str, str]:
+    """Resolve each path, whether or not the file exists. Raises nothing.
+
+    A path that cannot be followed stays as it is.
+    """
+    directories: dict[str, str] = {}
+    return {path: _real(path, directories) for path in paths}
+
+
+def _real(path: str, directories: dict[str, str]) -> str:
+    """As `os.path.realpath`, but faster: `directories` caches resolved directories."""
+    try:
+        if len(os.fsencode(path)) > _LONGEST:
+            return path
+        above, last = os.path.split(path)
+        if last in _UNFOLLOWED:
+            return os.path.realpath(path)
+        if (real := directories.get(above)) is None:
+            real = directories[above] = os.path.realpath(above)
+        place = os.path.join(real, last)
+        return os.path.realpath(place) if os.path.islink(place) else place
+    except (OSError, ValueError):
+        return path

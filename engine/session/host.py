@@ -1,12 +1,15 @@
-"""The engine of one process: opens the store, the zygote and the sessions that the settings ask for, and closes them.
+"""The engine of one process: its store, its zygote, its sessions, and what is loaded at which stage of start-up.
 
-What adapters and embedding programs begin with. Owns what is shared by all sessions, and which of it is loaded when
-(`session.stages`). Must not know any protocol.
+Embedding programs and adapters begin here. Must not know any protocol.
 
     host = Host(load_settings(os.environ), os.environ)
     async with host:
         session = await host.sessions.create("/home/me/project")
         end = await session.accept("1 + 1").end()
+
+An editor waits for the answer to its first request, and then for its first session. So the modules in STAGES are loaded
+in the order of need, and ahead of need while no one waits. All other modules are ordinary imports of these. The few
+imports inside functions name their stage.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import anyio
 import anyio.to_thread
@@ -38,33 +42,55 @@ from ..log.store import open_store
 from ..log.store_protocol import Store
 from ..runtime.environment import Environment, EnvironmentSpec, StartServer
 from ..runtime.zygote import Zygote
-from . import stages
 
-if TYPE_CHECKING:  # of later stages
+if TYPE_CHECKING:
     from ..context.models.providers import ModelSetup
     from ..files.outline.model import Outliner
     from ..runtime.worker.handles.outlines import Outlines
-    from .lifecycle.registry import Sessions
+    from .registry import Sessions
+
+Stage = Literal["answering", "session", "prompt"]
+
+STAGES: Final[dict[Stage, tuple[str, ...]]] = {
+    "answering": ("log.event_log", "context.view"),
+    "session": (
+        "session.registry",
+        "log.store.sqlite",
+        "log.store.writer",
+        "log.store.locks",
+        "files.safe_open",
+    ),
+    "prompt": ("session.serving", "session.reopening", "runtime.worker_environment", "context.models.local"),
+}
+"""What to load, by stage, in the order of a process's life: before the first request is read, while its answer is on
+its way, and while a new session is shown. A provider's library comes last, on a thread (`Host.warm_up`)."""
+
+
+def load(stage: Stage) -> None:
+    """Import the modules of the stage."""
+    package = __name__.removesuffix(".session.host")
+    for name in STAGES[stage]:
+        import_module(f"{package}.{name}")
 
 
 class Host:
-    """The engine of one process. Made early and cheaply; `async with` it to use its sessions.
+    """The engine of one process. Cheap to make; `async with` it to use its sessions.
 
     Args:
         settings: see `load_settings`.
-        environ: the process's environment: what statements may see of it, and which secrets to take out of texts.
-        zygote: the parent of worker processes, where it was spawned already: best before anything else is imported.
-        environments: makes the environment of a session; worker processes where None.
-        models: makes the model of a session; what the settings name where None.
-        store: where sessions are kept; the default kind in the settings' directory where None. Closed by the host.
-        clock: the system's where None.
-        entropy: the system's where None.
-        start_server: starts the programs of MCP servers; below the zygote where None.
-        must_have_model: False has prompts fail where there is no such model as the settings name, and not this.
+        environ: the process's environment: what statements may see of it, and which secrets to hide.
+        zygote: the parent of worker processes, if spawned already. It is best spawned before other imports.
+        environments: makes the environment of a session; None for worker processes.
+        models: makes the model of a session; None for the model of the settings.
+        store: keeps the sessions; None for the default kind in the settings' directory. The host closes it.
+        clock: None for the system's.
+        entropy: None for the system's.
+        start_server: starts the programs of MCP servers; None to start them below the zygote.
+        must_have_model: if False, an unknown model in the settings makes prompts fail, not this call.
 
     Raises:
         InvalidRequestError: there is no such model, or its argument cannot be used.
-        EnvironmentUnavailableError: the worker processes' parent could not be started.
+        EnvironmentUnavailableError: the parent of worker processes did not start.
     """
 
     def __init__(
@@ -82,7 +108,7 @@ class Host:
         must_have_model: bool = True,
     ) -> None:
         keep_out(settings.state_dir)
-        # What is hidden from statements is hidden by its real place.
+        # The sandbox hides the state directory by its real path.
         settings = replace(settings, state_dir=Path(os.path.realpath(settings.state_dir)))
         self._settings = settings
         self._environ = os.environ if environ is None else environ
@@ -91,7 +117,7 @@ class Host:
         self._models = models or self._model_of_settings
         self._named_model = settings.model if models is None else None
         if models is None and settings.model != DEFAULT_MODEL:
-            self._check_model(must_have_model)  # so that one that cannot be used is said at once
+            self._check_model(must_have_model)  # so that an unusable model is reported at once
         self._zygote = zygote
         if environments is None:
             self._zygote = zygote or Zygote.spawn()
@@ -122,7 +148,7 @@ class Host:
 
     @property
     def model_setup(self) -> ModelSetup | None:
-        """What a person has to do before the model of the settings can be used; None where there is nothing."""
+        """What a person must do before the model of the settings works; None for nothing."""
         if self._setup is None and self._settings.model != DEFAULT_MODEL:
             from ..context.models.providers import setup_of  # only where a model is configured
 
@@ -132,7 +158,7 @@ class Host:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Begins to open the store and removes what killed writers left, on a thread, because the disk takes time."""
+        """Open the store, and remove leftovers of killed writers, on a thread."""
         if self._zygote is not None:
             self._stack.callback(self._zygote.close)
             self._stack.callback(lambda: None if self._outliner is None else self._outliner.close())
@@ -143,7 +169,7 @@ class Host:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancels what runs, closes every session, and frees the store and all processes."""
+        """Cancel what runs, close every session, and free the store and all processes."""
         assert self._tasks is not None
         try:
             with anyio.CancelScope(shield=True):
@@ -154,23 +180,23 @@ class Host:
             self._tasks.cancel_scope.cancel()
             await self._stack.__aexit__(kind, error, trace)
 
-    def prepare(self, stage: stages.Stage) -> None:
-        """Loads what a later stage needs, ahead of need; blocks for as long as the imports take."""
+    def prepare(self, stage: Stage) -> None:
+        """Load what a later stage needs, ahead of need. Blocks while it imports."""
         if stage == "prompt" and self._zygote is not None:
             self._zygote.warm_up()
-        stages.load(stage)
+        load(stage)
 
     @property
     def redactor(self) -> Redactor:
-        """What takes the secrets of the environment out of a text, for all that is shown beside sessions."""
+        """Removes the secrets of the environment from texts that are shown outside of sessions."""
         return self._redactor
 
     def warm_up(self) -> None:
-        """Begins to load what the first reply of the settings' model needs; inside `async with` only.
+        """Start loading what the model's first reply needs. Only inside `async with`.
 
-        On a thread, and no step of it begins while a session carries out a request: a turn would be slower for it. A
-        request that comes while a step is under way (at most some 0.5 s) runs beside it; a reply that needs what is
-        missing loads it first.
+        It loads on a thread, step by step. No step starts while a session serves a request, because that would slow the
+        turn. A request that comes during a step (at most 0.5 s) runs beside it. A reply that needs a missing module
+        loads it first.
         """
         assert self._tasks is not None
         if self._named_model is not None:
@@ -187,13 +213,13 @@ class Host:
 
     @property
     def sessions(self) -> Sessions:
-        """The sessions of this process; inside `async with` only."""
+        """The sessions of this process. Only inside `async with`."""
         if self._sessions is None:
             self._sessions = self._make_sessions()
         return self._sessions
 
     def _make_sessions(self) -> Sessions:
-        from .lifecycle.registry import open_sessions  # of the session stage
+        from .registry import open_sessions  # of the session stage
 
         assert self._tasks is not None
         return open_sessions(
@@ -218,7 +244,7 @@ class Host:
         return WorkerEnvironment(self._zygote)
 
     def _outlines(self) -> Outliner:
-        """Who makes outlines for all sessions of this process; for whoever has a zygote."""
+        """Return the outliner of all sessions of this process, which needs the zygote."""
         from ..runtime.worker.handles.outlines import Outlines  # of the first overview
 
         if self._outliner is None:
@@ -233,7 +259,7 @@ class Host:
         return ServerProgram.start(self._zygote, spec, request)
 
     def _look_at_disk(self) -> None:
-        # A store that cannot be opened is told to whoever asks for a session.
+        # A store that cannot be opened is reported when a session is requested.
         with suppress(StoreError):
             self._store.rows(limit=1)
 
@@ -246,7 +272,7 @@ class Host:
 
 
 async def _on_daemon_thread(step: Callable[[], None]) -> None:
-    """Performs the step on a thread that keeps no process alive: at its end nobody waits for what nobody needs."""
+    """Run the step on a daemon thread."""
     loop, done = asyncio.get_running_loop(), anyio.Event()
 
     def perform() -> None:

@@ -1,4 +1,9 @@
-"""Makes a session's events durable, then publishes them in order, with signals between events."""
+"""Make a session's events durable, then publish them in order, with signals between them.
+
+Owns the rule that nothing a client sees because of an event leaves before the event is durable. `Journal` is between
+`EventLog`, which passes every event on, and the store's writer thread. Each reader has a `Subscription`. Signals are
+ephemeral: pieces of text or output, progress, retries. Must not know what events mean, except which one ends a stream.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +25,11 @@ from ..log.events.session import ProjectionSent
 from ..log.redaction import NO_SECRETS, Redactor, redact_event
 from ..log.store_protocol import Store
 
-# What happens between two events and is never kept: pieces of text, of reasoning, of a running statement's output,
-# how far a rewind is with its files, or a rebuild with its statements, and that a model call is made again.
-#
-# But for the last, one event follows each of them when it ends and holds all of it. Published beside events, in
-# order, by the journal.
-
 
 class TextStreamed(Struct, frozen=True):
-    """A piece of assistant text, as it arrived; the whole follows as `AgentText`.
+    """A piece of the assistant's text, as it arrived. `AgentText` follows with the whole.
 
-    `aside`: the session's own answer, in Markdown, which comes in one piece and is no model's.
+    `aside`: the session's own answer, in Markdown, in one piece. No model wrote it.
     """
 
     message_id: MessageId
@@ -39,14 +38,14 @@ class TextStreamed(Struct, frozen=True):
 
 
 class ReasoningStreamed(Struct, frozen=True):
-    """A piece of reasoning, as it arrived; the whole follows as `AgentReasoning`."""
+    """A piece of reasoning, as it arrived. `AgentReasoning` follows with the whole."""
 
     message_id: MessageId
     text: str
 
 
 class OutputStreamed(Struct, frozen=True):
-    """A piece of what a running statement printed; the whole follows on `ExecutionFinished`."""
+    """A piece of a running statement's output. `ExecutionFinished` follows with the whole."""
 
     tool_call_id: ToolCallId
     stream: Literal["stdout", "stderr"]
@@ -54,16 +53,16 @@ class OutputStreamed(Struct, frozen=True):
 
 
 class FilesPutBack(Struct, frozen=True):
-    """So many files of a rewind are as they are to be, or are left; what became of each follows as `Rewound`."""
+    """Progress of a rewind: `done` of `total` files. `Rewound` follows with the result for each."""
 
     done: int
     total: int
 
 
 class StatementRerun(Struct, frozen=True):
-    """An earlier statement runs again so that its names are there, `place` of `total`; said where that takes long.
+    """An earlier statement runs again for its names, `place` of `total`. Only if that takes long.
 
-    Between the first of one rebuild (`begun`) and the last (`over`, or `given_up`) not all that run again are said.
+    Not every statement between the first (`begun`) and the last (`over` or `given_up`) of a rebuild has a signal.
     `tool_call_id` is the rebuild's.
     """
 
@@ -75,7 +74,7 @@ class StatementRerun(Struct, frozen=True):
 
 
 class ModelRetried(Struct, frozen=True):
-    """A model call failed and is made again: attempt 2 of 5, after a pause of `seconds`. `reason` says what failed."""
+    """A model call failed and is made again: attempt 2 of 5, after `seconds`. `reason` says what failed."""
 
     attempt: int
     attempts: int
@@ -86,22 +85,17 @@ class ModelRetried(Struct, frozen=True):
 Stream = TextStreamed | ReasoningStreamed | OutputStreamed
 """A piece of text."""
 Signal = Stream | FilesPutBack | StatementRerun | ModelRetried
-"""A piece of what is happening. It is published in order and never stored."""
+"""Published in order, and never stored."""
 Item = Event | Signal
 """What is published."""
 
 
-# subscription:
-# One reader's queue of what a session publishes, in order, and when a sender has to wait for it.
-#
-# Filled by the journal, read by an adapter's pump. Must not know what is in it, but for events being pressing.
-
 HIGH_WATER: Final = 8_192
-"""Items that a subscriber may lag behind before `room` makes the sender wait."""
+"""Items that a subscriber may lag behind before `room` waits."""
 
 
 class Subscription:
-    """An ordered, unbounded queue with a single reader; `room` tells a sender when to wait."""
+    """An ordered, unbounded queue with one reader. `room` makes a sender wait."""
 
     def __init__(self, after: Seq) -> None:
         """`after` is the last event that was published before."""
@@ -115,7 +109,7 @@ class Subscription:
         self._closed = False
 
     def put(self, item: Item) -> None:
-        """Adds what was published; called by the journal."""
+        """Add an item. Called by the journal."""
         self._items.append(item)
         self.published += 1
         self._arrival.set()
@@ -123,22 +117,22 @@ class Subscription:
             self._pressing.set()
 
     def close(self) -> None:
-        """Ends it after what it was sent so far."""
+        """End it after the items so far."""
         self._closed = True
         for event in (self._arrival, self._pressing, self._taken):
             event.set()
 
     async def room(self) -> None:
-        """Waits while the reader lags more than HIGH_WATER items behind."""
+        """Wait while the reader lags more than HIGH_WATER items behind."""
         while len(self._items) > HIGH_WATER and not self._closed:
             self._taken = anyio.Event()
             await self._taken.wait()
 
     async def batches(self, pace: float) -> AsyncIterator[list[Item]]:
-        """Everything there is, whenever there is something; ends after `close`.
+        """Yield all waiting items whenever there are some, until `close`.
 
-        After a batch of signals alone the next waits `pace` seconds, so that a stream of small pieces is handed on in
-        few batches; an event does not wait.
+        After a batch of signals alone it waits `pace` seconds, so a stream of small pieces arrives in few batches. An
+        event does not wait.
         """
         while True:
             while not self._items:
@@ -156,20 +150,13 @@ class Subscription:
                     await self._pressing.wait()
 
 
-# journal:
-# Makes a session's events durable and publishes them, in order, together with ephemeral signals.
-#
-# Owns the rule that nothing a client sees because of an event leaves before that event is durable. Stands between
-# `EventLog`, which hands every event on, and the store's writer thread. Subscribers are the adapters' pumps. Must not
-# know what events mean, but for which one ends a stream of signals.
-
 _WAIT_SECONDS: Final = 0.005
-"""How long the commit of an event that waits is put off: most statements have ended by then, and need one commit. One
-that has not would wait for two, so it is more than a short one takes on a busy machine, and less than anybody sees."""
+"""How long the commit of an event that can wait is delayed. Most statements have ended by then, and need one commit
+instead of two. It is more than a short statement takes on a busy machine, and less than a person notices."""
 
 
 class Journal:
-    """One session's outgoing order. Used from the event loop only, but for the store's commit callback."""
+    """The outgoing order of one session. Only for the event loop, except the store's commit callback."""
 
     def __init__(
         self,
@@ -178,9 +165,9 @@ class Journal:
         redactor: Redactor = NO_SECRETS,
         failure: StoreError | None = None,
     ) -> None:
-        """`redactor` takes secrets out of what is signalled, also those that are cut by two signals.
+        """`redactor` removes secrets from signals, even if two signals split them.
 
-        With a `failure` nothing is ever written: the session can be looked at, for that reason.
+        With a `failure` nothing is ever written: the session can only be read, for that reason.
         """
         self._store = store
         self._redactor = redactor
@@ -197,11 +184,11 @@ class Journal:
         self._subscriptions: list[Subscription] = []
 
     def opened_at(self, seq: Seq) -> None:
-        """Everything up to `seq` is durable already: the session was loaded."""
+        """Take all events up to `seq` as durable: the session was loaded."""
         self._durable = seq
 
     def write(self, event: Event) -> None:
-        """Queues a stamped event for the next commit, and for publication after it.
+        """Queue a stamped event for the next commit, and for publication after it.
 
         Raises:
             SessionReadOnlyError: an earlier commit failed; nothing was queued.
@@ -218,7 +205,7 @@ class Journal:
         self._waiting.append(event)
 
     def flush(self) -> None:
-        """Begins the commit of what was written and waits."""
+        """Start the commit of events that wait."""
         if self._flushing is not None:
             self._forget_timer()
             self._store.flush()
@@ -229,10 +216,10 @@ class Journal:
             self._flushing = None
 
     def signal(self, signal: Signal, *, is_whole: bool = False) -> None:
-        """Publishes a signal after the events before it; it is not kept.
+        """Publish a signal after the events before it.
 
-        An end of it that may be the start of a secret waits for the next piece of its stream or for the stream's event;
-        `is_whole` says that neither will come.
+        Its end waits for the next piece or the stream's event if it may be the start of a secret. `is_whole` says that
+        neither will come.
         """
         if isinstance(signal, ModelRetried):
             signal = replace(signal, reason=self._redactor.redact(signal.reason))
@@ -253,7 +240,7 @@ class Journal:
             self._publish()
 
     def _enqueue(self, signal: Signal) -> None:
-        # What a reply says need not wait for the commit of the record of its call, which nobody is shown.
+        # A reply's text need not wait for the record of its call, which is never shown.
         is_record = bool(self._waiting) and isinstance(self._waiting[-1], ProjectionSent)
         self._waiting.insert(len(self._waiting) - is_record, signal)
 
@@ -264,27 +251,27 @@ class Journal:
                 if held is not None:
                     self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
             case CommandEnded(tool_call_id=call):
-                # An editor that draws a terminal is not told what it printed once more.
+                # An editor that draws a terminal does not get the output again.
                 for key, held in list(self._held.items()):
                     if isinstance(held, OutputStreamed) and held.tool_call_id == call:
                         self._waiting.append(replace(held, text=self._redactor.redact(held.text)))
                         del self._held[key]
             case ExecutionFinished():
-                # Shows all that was printed in the place of what was streamed.
+                # The record shows the whole output instead of the streamed pieces.
                 self._held = {key: held for key, held in self._held.items() if not isinstance(held, OutputStreamed)}
             case _:
                 pass
 
     async def room(self) -> None:
-        """Waits while a subscriber is far behind, so that a slow client slows the model and not the memory."""
+        """Wait while a subscriber lags far behind: a slow client slows the model, and fills no memory."""
         for subscription in self._subscriptions:
             await subscription.room()
 
     async def durable(self, seq: Seq) -> None:
-        """Waits until the event at `seq` is on disk.
+        """Wait until the event at `seq` is on disk.
 
         Raises:
-            SessionReadOnlyError: it never will be, or not as long as another process keeps the store locked.
+            SessionReadOnlyError: it never will be, or not while another process keeps the store locked.
         """
         self.flush()
         while self._durable < seq:
@@ -295,35 +282,35 @@ class Journal:
 
     @property
     def kept(self) -> int:
-        """How many events are on disk: the first ones."""
+        """How many events are on disk, from the first on."""
         return self._durable + 1
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will ever be kept any more."""
+        """Whether nothing will ever be recorded again."""
         return self._failure is not None
 
     @property
     def failure(self) -> SessionReadOnlyError | None:
-        """Why nothing can be kept, if so: for good, or until another process gives the store free.
+        """Why nothing can be recorded: for good, or until another process unlocks the store.
 
-        In the latter case events are taken all the same, so that what was under way can end, and are kept in time.
+        In the latter case events are still taken, so that current work can end, and committed later.
         """
         return self._failure or self._delay
 
     def subscribe(self) -> Subscription:
-        """A new reader of everything published from now on."""
+        """Subscribe to everything from now on."""
         subscription = Subscription(self._durable)
         self._subscriptions.append(subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Ends one that reads no more, after what it was sent so far."""
+        """End a subscription after the items so far."""
         self._subscriptions.remove(subscription)
         subscription.close()
 
     def close(self) -> None:
-        """Ends every subscription after what it was sent so far."""
+        """End every subscription after the items so far."""
         for subscription in self._subscriptions:
             subscription.close()
 
@@ -354,15 +341,12 @@ class Journal:
                 subscription.put(item)
 
 
-# stored events:
-# What a session's log reads again: its events in the store, as far as they are durable.
-#
-# They are as the log had them: what has become known as a secret since an event was stored is taken out when it is
-# read. Must not know who asks. Made by `parts`.
-
-
 class StoredEvents:
-    """`event_list.Backing` for one session."""
+    """`event_list.Backing` of one session: reads its durable events again from the store.
+
+    Values that became known as secrets since then are removed when an event is read. Must not know who reads. Made by
+    `parts`.
+    """
 
     def __init__(self, store: Store, session_id: SessionId, journal: Journal, redactor: Redactor) -> None:
         self._store = store
@@ -372,11 +356,11 @@ class StoredEvents:
 
     @property
     def kept(self) -> int:
-        """As in the protocol; what the writer has committed counts when the journal has heard of it."""
+        """As in the protocol. A commit counts once the journal knows of it."""
         return self._journal.kept
 
     def between(self, start: int, end: int) -> Sequence[Event]:
-        """As in the protocol. Raises StoreError, also where the store has lost events."""
+        """As in the protocol. Raises StoreError, even if the store has lost events."""
         try:
             found = list(presentable(self._redactor, self._store.load(self._session_id, start, end - start)))
         except SessionNotFoundError as error:  # somebody has deleted it by other means than this program
@@ -390,9 +374,10 @@ class StoredEvents:
 
 
 def presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:
-    """The history as a model and a person may read it: it may be older than what is known to be secret.
+    """Return the history as models and people may read it, without secrets.
 
-    Of the timeline nothing changes, because what ran has to run again, and the store still has it.
+    It may be older than what is known to be secret. The timeline is unchanged, because statements must run again, and
+    the store still has it.
     """
     if not redactor:
         return history

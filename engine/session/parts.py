@@ -1,6 +1,8 @@
-"""What belongs to a session from its beginning, as one value, and how it is put together.
+"""Put a session together: its log over the folds, its journal, and the environment's specification.
 
-The rest is in `session_runtime`, which is loaded with the first request.
+`SessionParts` has what a session needs from its beginning. `session_runtime` adds the rest with the first request,
+because an editor waits for the answer that a new session exists. No other module connects the parts. Called by
+`registry` and `reopening`.
 """
 
 from __future__ import annotations
@@ -37,12 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
-    """The log with its folds, what makes it durable, and what statements and turns will be made with.
+    """The log with its folds and its journal, and what statements and turns are made with.
 
-    `notes` are sentences that the user is told at the next prompt: what is amiss with its directories or the project's
-    environment.
-    `environments`, `models` and `outliner` make the session's own, when they are first needed. `servers` are there
-    where MCP servers are named now, or were.
+    `notes` are sentences for the user's next prompt, on problems with its directories or the project's environment.
+    `environments`, `models` and `outliner` make the session's own when these are first needed. `servers` is there if
+    MCP servers are named now, or were.
     """
 
     session_id: SessionId
@@ -67,15 +68,8 @@ class SessionParts:
     notes: tuple[str, ...] = ()
 
 
-# assembly:
-# How a session is put together, from top to bottom: the log over its folds, and the journal behind it.
-#
-# The only place that knows how the parts are connected before a first prompt; what serves prompts is put together in
-# `session_runtime`, which is loaded later, because an editor waits for the answer that a new session is there.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class HostServices:
     """What all sessions of a process share."""
 
     store: Store
@@ -89,8 +83,8 @@ class Surroundings:
     environ: Mapping[str, str]
     redactor: Redactor
 
-    def knowing(self, servers: Sequence[McpServer]) -> Surroundings:
-        """The same for a session with these servers: what they are given and is secret is taken out of texts."""
+    def for_servers(self, servers: Sequence[McpServer]) -> HostServices:
+        """The same for a session with these servers, whose secrets are hidden from texts."""
         secrets = [secret for server in servers for secret in self._secrets_of(server)]
         return replace(self, redactor=self.redactor.knowing(secrets)) if secrets else self
 
@@ -99,7 +93,7 @@ class Surroundings:
 
 
 def assemble(
-    surroundings: Surroundings,
+    services: HostServices,
     session_id: SessionId,
     cwd: str,
     directories: tuple[str, ...],
@@ -111,21 +105,21 @@ def assemble(
     confined: bool = False,
     servers: Sequence[McpServer] = (),
 ) -> SessionParts:
-    """The parts of a session.
+    """Make the parts of a session.
 
     Args:
-        history: what the store holds of it, durable and stamped.
+        history: its events in the store, durable and stamped.
         notes: sentences for the user.
-        confined: views open nothing outside of `cwd` and `directories`.
+        confined: views open only files in `cwd` and `directories`.
         servers: the MCP servers that are named for it now.
     """
     facts, policy, view = SessionFacts(), Policy(), ViewFold()
     log = EventLog(
-        surroundings.clock,
+        services.clock,
         journal.write,
-        redact=partial(redact_event, surroundings.redactor) if surroundings.redactor else None,
+        redact=partial(redact_event, services.redactor) if services.redactor else None,
         check=view.refusal,
-        backing=StoredEvents(surroundings.store, session_id, journal, surroundings.redactor),
+        backing=StoredEvents(services.store, session_id, journal, services.redactor),
     )
     timeline = Timeline(log.at)
     log.follow_path(timeline, Timeline.FOLLOWS)
@@ -133,55 +127,55 @@ def assemble(
     log.follow(policy.apply, Policy.FOLLOWS)
     log.follow_path(view)
     if history:
-        log.load(presentable(surroundings.redactor, history))
+        log.load(presentable(services.redactor, history))
         journal.opened_at(Seq(len(history) - 1))
     named = told_apart(servers)
     modules = modules_for(named, facts.server_modules, timeline.names)
     spec = EnvironmentSpec(
         cwd=cwd,
-        redactor=surroundings.redactor,
+        redactor=services.redactor,
         directories=directories,
         confined=confined,
-        kept_out=str(surroundings.settings.state_dir),
+        kept_out=str(services.settings.state_dir),
         servers={module: name for name, module in modules.items()},
         import_paths=project.import_paths,
-        variables=allowed_variables(surroundings.environ, surroundings.settings.hidden_names),
-        limits=Limits(statement_seconds=surroundings.settings.statement_seconds),
-        allow_sudo=surroundings.settings.allow_sudo,
+        variables=allowed_variables(services.environ, services.settings.hidden_names),
+        limits=Limits(statement_seconds=services.settings.statement_seconds),
+        allow_sudo=services.settings.allow_sudo,
     )
     session_servers: SessionServers | None = None
     if modules:
         from .servers import SessionServers  # of the first server
 
         session_servers = SessionServers(
-            named, spec, log, facts, surroundings.start_server, lambda: tuple(map(os.path.realpath, facts.writable))
+            named, spec, log, facts, services.start_server, lambda: tuple(map(os.path.realpath, facts.writable))
         )
     return SessionParts(
         session_id=session_id,
         cwd=cwd,
         directories=directories,
-        store=surroundings.store,
+        store=services.store,
         log=log,
         journal=journal,
         timeline=timeline,
         facts=facts,
         policy=policy,
         view=view,
-        minter=surroundings.minter,
-        clock=surroundings.clock,
-        settings=surroundings.settings,
+        minter=services.minter,
+        clock=services.clock,
+        settings=services.settings,
         spec=spec,
-        environments=surroundings.environments,
-        outliner=surroundings.outliner,
+        environments=services.environments,
+        outliner=services.outliner,
         servers=session_servers,
-        models=surroundings.models,
-        redactor=surroundings.redactor,
+        models=services.models,
+        redactor=services.redactor,
         notes=tuple(notes),
     )
 
 
 def newly_named(parts: SessionParts) -> Sequence[Event]:
-    """What is to be appended where servers are named that the session has not had before."""
+    """Return the event that records servers which the session has not had before."""
     if parts.servers is None:
         return ()
     fresh = parts.servers.unrecorded

@@ -1,4 +1,21 @@
-"""The user's decisions for a session: mode, options, remembered permissions and what each covers."""
+"""What the user decides: mode, options and remembered answers; and the questions to the user.
+
+`Policy` is a fold over the log. It owns the defaults and the possible values, and asks no one. The agent loop reads it
+before it acts. Adapters read it to show it, also as it was at an earlier event. `Questions` asks through the
+`Permissions` of whoever is attached, and records question and answer. It must not know when a question is due: that is
+the business of the agent loop and of `tool_calls`.
+
+**Scopes.** A remembered answer covers more than the one question: all statements, the files below a path, commands that
+begin with some words, or calls of one MCP tool. A scope is a text on the log.
+
+A command is a text for a shell, so a prefix of it covers nothing: `git status; rm -rf .` begins with `git status`. So a
+command is covered by its words. A program that is named by its path is covered by its place. And only if the shell
+takes the words literally: no operator, expansion, substitution, comment or assignment. Any other command has no words,
+and an answer covers exactly the same text in the same directory.
+
+**Long questions.** The last line of a statement, a command or an argument matters as much as the first. If it cannot be
+shown whole, it is refused. A file change may be shown in part: the user sees its beginning, its size and its path.
+"""
 
 from __future__ import annotations
 
@@ -6,167 +23,66 @@ import os
 import re
 import shlex
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, get_args
 
+import anyio
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..core.diff import text_size, within
 from ..core.errors import InvalidRequestError
+from ..core.execution import TextChange
+from ..core.ids import ToolCallId
 from ..core.text import cut_line, printable
+from ..log.event_log import EventLog
 from ..log.events import Event
-from ..log.events.session import ConfigChanged, Mode, ModeChanged, OthersWrote, PermissionAnswered, TitleChanged
+from ..log.events.session import (
+    ConfigChanged,
+    Mode,
+    ModeChanged,
+    OthersWrote,
+    PermissionAnswered,
+    PermissionAsked,
+    PermissionOutcome,
+    TitleChanged,
+)
 from ..log.permissions import (
+    ASKED_CHARS,
     CommandSubject,
     FileSubject,
+    PermissionAnswer,
+    PermissionQuestion,
+    Permissions,
     PermissionSubject,
     RebuildSubject,
     ServerCallSubject,
     StatementSubject,
     TreeSubject,
 )
-
-# What a remembered answer covers: all statements, the files below a path, commands that begin with some words, or the
-# calls of one tool of an MCP server.
-#
-# A scope is a text on the log. Pure. Must not know who asks or what was answered. Used by `policy` and `questions`.
-#
-# A command is a text for a shell, so a prefix of it as text covers nothing: `git status` begins `git status; rm -rf
-# .`. It is covered by its words (for a program that is named by its path, by its place), and only where the shell
-# makes of them what is written: no operator, no expansion, no substitution, no comment, no assignment. Whatever is
-# not certain to be such has no words: an answer covers exactly the same text in the same directory, and nothing that
-# begins like it.
+from ..log.redaction import Redactor, redact_struct
 
 STATEMENTS: Final = "statements"
 _FILES: Final = "files:"
 _COMMANDS: Final = "commands:"
 _SAME: Final = "command:"
-"""A directory, a command of which each character counts, and whether it runs outside of the sandbox."""
+"""A directory, a command in which each character counts, and whether it runs outside of the sandbox."""
 _CALLS: Final = "calls:"
 _PLAIN: Final = re.compile(r"""[\w ./:,+@%='"-]+""")
-"""A command of these characters means what its words say; quotation marks need no expansion to be harmless."""
+"""A command of these characters means what its words say. Quotation marks are harmless without expansion."""
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
 _PHRASE_CHARS: Final = 60
 _MOST_CHARS: Final = 2_000
-"""Of a command whose words are looked at, because shlex takes longer the longer they are, and nobody reads them."""
+"""The longest command that is split into words. `shlex` is slow on long ones, and no one reads them."""
 
-
-def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
-    """What an answer that is remembered would cover; empty where nothing but this could be meant.
-
-    For a file that is its directory, or the file alone where that is a whole root of the workspace.
-    """
-    match subject:
-        case RebuildSubject():
-            return ""
-        case FileSubject() | TreeSubject() if subject.protected:
-            return ""
-        case StatementSubject(note=note):
-            return "" if note else STATEMENTS
-        case FileSubject(path=path):
-            directory = os.path.dirname(path)
-            return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
-        case TreeSubject(paths=paths):
-            scopes = {scope_of(FileSubject(path=path), roots) for path in paths}
-            return scopes.pop() if len(scopes) == 1 else ""
-        case CommandSubject():
-            words = _placed_words(subject)
-            return _COMMANDS + msgspec.json.encode(words).decode() if words else _same(subject)
-        case ServerCallSubject(server=server, tool=tool):
-            return _CALLS + msgspec.json.encode([server, tool]).decode()
-
-
-def covers(scope: str, subject: PermissionSubject) -> bool:
-    """Whether an answer with this scope is one to this, too."""
-    match subject:
-        case RebuildSubject():
-            return False
-        case FileSubject() | TreeSubject() if subject.protected:
-            return False  # because what other programs run is decided about each time
-        case StatementSubject(note=note):
-            return scope == STATEMENTS and not note
-        case FileSubject(path=path):
-            prefix = scope.removeprefix(_FILES)
-            return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
-        case TreeSubject(paths=paths):
-            return bool(paths) and all(covers(scope, FileSubject(path=path)) for path in paths)
-        case ServerCallSubject():
-            return scope == scope_of(subject, ())
-        case CommandSubject():
-            if scope.startswith(_SAME):
-                return scope == _same(subject)
-            if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
-                return False
-            prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
-            return words[: len(prefix)] == prefix
-
-
-def phrase(scope: str, cwd: str) -> str:
-    """The scope in a few words, as the object of "allow": paths below `cwd` are relative to it."""
-    if scope == STATEMENTS:
-        return "all statements of this session"
-    if scope.startswith(_FILES):
-        path = scope.removeprefix(_FILES)
-        inside = path.startswith(f"{os.path.realpath(cwd)}/")
-        shown = path.removeprefix(f"{os.path.realpath(cwd)}/") if inside else path
-        return f"changes of {cut_line(shown, _PHRASE_CHARS)}"
-    if scope.startswith(_CALLS):
-        server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
-        return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
-    if scope.startswith(_SAME):
-        _, command, _ = msgspec.json.decode(scope.removeprefix(_SAME), type=tuple[str, str, bool])
-        return f"exactly this command: {cut_line(printable(command), _PHRASE_CHARS)}"
-    if scope.startswith(_COMMANDS):
-        words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
-        here = f"{os.path.realpath(cwd)}/"
-        if words[0].startswith(here):
-            words[0] = f"./{words[0].removeprefix(here)}"
-        return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
-    return ""
-
-
-def _same(subject: CommandSubject) -> str:
-    """The scope of exactly this command; empty for one that is too long to be remembered."""
-    if len(subject.command) > _MOST_CHARS or not subject.command.strip():
-        return ""
-    return _SAME + msgspec.json.encode([subject.cwd, subject.command, subject.outside]).decode()
-
-
-def _placed_words(subject: CommandSubject) -> list[str] | None:
-    """The words of the command, with the place of a program that is named from the directory where it runs.
-
-    Because `./check` is another program in each directory.
-    """
-    words = words_of(subject.command)
-    if words and "/" in words[0]:
-        while words[0].startswith("./"):
-            words[0] = words[0][2:].lstrip("/")
-        words[0] = os.path.join(subject.cwd, words[0])
-    return words
-
-
-def words_of(command: str) -> list[str] | None:
-    """The words of a command that is nothing but a program and its arguments; None for any other."""
-    if len(command) > _MOST_CHARS or not _PLAIN.fullmatch(command):
-        return None
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
-    return None if not words or not words[0] or _ASSIGNMENT.match(words[0]) else words
-
-
-# policy:
-# What the user has decided for a session: mode, options, remembered permissions, title. A fold over its log.
-#
-# Owns defaults and which values there are. Must not ask anybody. Read by the loop before it acts, and by adapters
-# that show it, who may be behind the log and ask how it was at the event that they show.
 
 MODES: Final[dict[Mode, tuple[str, str]]] = {
     "ask": ("Ask", "Asks before a model changes something or runs a command"),
     "auto": ("Auto", "Statements run without asking, and may change the session's directories"),
     "plan": ("Plan", "Statements run without asking, and every change to your files is refused"),
 }
-"""Name and description of each mode, the default first."""
+"""Name and description of each mode; the first is the default."""
 
 OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     "while_running": (
@@ -190,10 +106,10 @@ OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
         {"off": "Off", "on": "On"},
     ),
 }
-"""Name, description and values of each further option, the default value first."""
+"""Name, description and values of each further option; the first value is the default."""
 
 _SHOWN_CHARS: Final = 60
-"""Of a value that there is not."""
+"""Of an unknown value, in an error message."""
 
 
 class OptionValues(Struct, frozen=True, kw_only=True):
@@ -207,7 +123,7 @@ _DEFAULTS: Final = OptionValues(values={name: next(iter(values)) for name, (_, _
 
 
 class Policy:
-    """The decisions so far. `apply` is for the log alone."""
+    """The decisions so far. Only the log calls `apply`."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (ModeChanged, ConfigChanged, OthersWrote, PermissionAnswered, TitleChanged)
@@ -228,7 +144,7 @@ class Policy:
             case PermissionAnswered(scope=scope, outcome=outcome, remembered=True):
                 self._remembered.pop(scope, None)
                 self._remembered[scope] = outcome == "allowed"
-            case OthersWrote(by="import"):  # whose decisions these were, nobody knows
+            case OthersWrote(by="import"):  # it is unknown whose decisions these were
                 self._remembered.clear()
                 self._change(event, _DEFAULTS)
             case TitleChanged(title=title):
@@ -242,11 +158,11 @@ class Policy:
 
     @property
     def options(self) -> OptionValues:
-        """Mode and options in force."""
+        """The current mode and options."""
         return self._history[-1]
 
     def options_at(self, seq: int) -> OptionValues:
-        """Mode and options as they were when the event at `seq` had been taken."""
+        """Return the mode and options just after the event at `seq`."""
         return self._history[bisect_right(self._changed_at, seq) - 1]
 
     @property
@@ -254,31 +170,31 @@ class Policy:
         return self.options.mode
 
     def option(self, name: str) -> str:
-        """The value of an option."""
+        """Return the value of an option."""
         return self.options.values[name]
 
-    def asks_about(self, *, held: bool) -> Literal["statements", "acts"] | None:
-        """What the user is asked about before a model does it; None in modes that do not ask.
+    def asks_about(self, *, sandboxed: bool) -> Literal["statements", "acts"] | None:
+        """Return what the user is asked about before a model does it, or None.
 
-        With the default option that depends on whether statements are `held`: then they can do nothing but ask.
+        By default this depends on the sandbox: `sandboxed` statements can change files only through tool calls.
         """
         if self.mode != "ask":
             return None
         match self.option("ask_about"):
             case "acts":
                 return "acts"
-            case "by_sandbox" if held:
+            case "by_sandbox" if sandboxed:
                 return "acts"
             case _:
                 return "statements"
 
     def remembered(self, subject: PermissionSubject) -> bool | None:
-        """What the latest remembered answer that covers it says; None where there is none."""
+        """Return the latest remembered answer that covers the subject, or None."""
         return next((allowed for scope, allowed in reversed(self._remembered.items()) if covers(scope, subject)), None)
 
 
 def known_mode(mode: str) -> Mode:
-    """`mode`, if there is such a one. Raises InvalidRequestError."""
+    """Return the mode of that name. Raises InvalidRequestError."""
     for known in get_args(Mode):
         if mode == known:
             return known
@@ -286,7 +202,7 @@ def known_mode(mode: str) -> Mode:
 
 
 def check_option(name: str, value: str) -> None:
-    """Raises InvalidRequestError for an option or a value that there is not."""
+    """Raise InvalidRequestError for an unknown option or value."""
     if name not in OPTIONS:
         raise InvalidRequestError(f"there is no option {_shown(name)}; the options are mode, {', '.join(OPTIONS)}")
     values = OPTIONS[name][2]
@@ -296,3 +212,242 @@ def check_option(name: str, value: str) -> None:
 
 def _shown(text: str) -> str:
     return cut_line(repr(text), _SHOWN_CHARS)
+
+
+# asking:
+# Ask the user about what a model wants to do, and record question and answer.
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+_NAMES: dict[type[PermissionSubject], str] = {
+    RebuildSubject: "rebuild",
+    StatementSubject: "statement",
+    FileSubject: "change",
+    TreeSubject: "change",
+    CommandSubject: "command",
+    ServerCallSubject: "call",
+}
+
+REASON_CHARS: Final = 2_000
+"""Characters of the user's reason that a model reads."""
+_NOBODY: Final = "This {} needs permission, and nobody can be asked for it here, so it was not done."
+
+
+class Verdict(Struct, frozen=True):
+    """A decision. `reason` is a sentence for the model on what was not allowed. With `rest` the statement's further
+    file changes are allowed, too."""
+
+    outcome: PermissionOutcome
+    reason: str = ""
+    rest: bool = False
+
+
+class Questions:
+    """The questions of one session. `permissions` asks the user; without it the answer is no."""
+
+    def __init__(self, log: EventLog, policy: Policy, redactor: Redactor, roots: tuple[str, ...]) -> None:
+        self._log = log
+        self._policy = policy
+        self._redactor = redactor
+        self._roots = roots
+        self.permissions: Permissions | None = None
+
+    async def decide(self, call: ToolCallId, subject: PermissionSubject, *, rest: bool = False) -> Verdict:
+        """Return whether the call may do this. With `rest` the user may allow more, as in the question."""
+        allowed = self._policy.remembered(subject)
+        name = _NAMES[type(subject)]
+        if allowed is None:
+            if (size := _size(subject)) > ASKED_CHARS:
+                return Verdict("rejected", _too_long(name, size))
+            answer = await self._ask(call, subject, rest)
+        else:
+            answer = PermissionAnswer(outcome="allowed" if allowed else "rejected")
+        if answer.outcome == "allowed":
+            return Verdict("allowed", rest=answer.rest)
+        is_said = f"The user rejected this {name}{self._why(answer)}." if answer.asked else _NOBODY.format(name)
+        if isinstance(subject, FileSubject | TreeSubject) and subject.protected:
+            is_said += f" It asks in every mode, because {subject.protected}."
+        return Verdict(answer.outcome, is_said)
+
+    def _why(self, answer: PermissionAnswer) -> str:
+        """Return the user's reason without secrets, as the end of a sentence."""
+        reason = " ".join(self._redactor.redact(cut_line(answer.reason, REASON_CHARS)).split())
+        return f": {reason.rstrip('.')}" if reason else ""
+
+    def remembered(self, subject: PermissionSubject) -> bool | None:
+        """Return the remembered answer that covers the subject, or None."""
+        return self._policy.remembered(subject)
+
+    async def _shown(self, subject: PermissionSubject) -> PermissionSubject:
+        """Return the subject without secrets, and a change shortened."""
+        if isinstance(subject, FileSubject | TreeSubject) and text_size(subject.changes) > ASKED_CHARS:
+            # On a thread, because redacting a large text takes time.
+            changes, note = await anyio.to_thread.run_sync(
+                shown_part, self._redactor, subject.changes, subject.note, ASKED_CHARS
+            )
+            subject = replace(subject, changes=changes, note=note)
+        return redact_struct(self._redactor, subject)
+
+    async def _ask(self, call: ToolCallId, subject: PermissionSubject, rest: bool) -> PermissionAnswer:
+        shown = await self._shown(subject)
+        scope = scope_of(subject, self._roots)
+        if shown != subject and scope != scope_of(shown, self._roots):
+            scope = ""
+        seq = self._log.append(PermissionAsked(tool_call_id=call, scope=scope))
+        always = phrase(scope, self._roots[0])
+        # A torn wait counts as cancelled.
+        nobody = self.permissions is None
+        answer = PermissionAnswer(outcome="rejected" if nobody else "cancelled", asked=not nobody)
+        try:
+            if self.permissions is not None:
+                question = PermissionQuestion(tool_call_id=call, subject=shown, seq=seq, always=always, rest=rest)
+                answer = await self.permissions.ask(question)
+                answer = replace(answer, rest=answer.rest and rest and answer.outcome == "allowed")
+        finally:
+            remembered = answer.remember and bool(scope)
+            event = PermissionAnswered(tool_call_id=call, scope=scope, outcome=answer.outcome, remembered=remembered)
+            self._log.append(replace(event, rest=answer.rest))
+        return answer
+
+
+def _size(subject: PermissionSubject) -> int:
+    match subject:
+        case RebuildSubject() | FileSubject() | TreeSubject():
+            return 0  # the question counts what it does not show
+        case StatementSubject(source=source):
+            return len(source)
+        case CommandSubject(command=command):
+            return len(command)
+        case ServerCallSubject(arguments=arguments):
+            return len(arguments)
+
+
+def _too_long(name: str, size: int) -> str:
+    return (
+        f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
+        f"can be shown at most {ASKED_CHARS:,}. Split it up."
+    )
+
+
+def shown_part(
+    redactor: Redactor, changes: Sequence[TextChange], note: str, limit: int
+) -> tuple[tuple[TextChange, ...], str]:
+    """Return changes and note as far as they are shown or saved: up to `limit` characters.
+
+    Slow for a large text.
+    """
+    if text_size(changes) > limit:
+        changes = [redact_struct(redactor, each) for each in changes]
+    return within(changes, note, limit)
+
+
+# --- scopes: what a remembered answer covers --------------------------------------------------------------------------
+
+
+def scope_of(subject: PermissionSubject, roots: tuple[str, ...]) -> str:
+    """Return what a remembered answer would cover; empty if only this subject.
+
+    For a file it is the directory, or the file alone if the directory is a root of the workspace.
+    """
+    match subject:
+        case RebuildSubject():
+            return ""
+        case FileSubject() | TreeSubject() if subject.protected:
+            return ""
+        case StatementSubject(note=note):
+            return "" if note else STATEMENTS
+        case FileSubject(path=path):
+            directory = os.path.dirname(path)
+            return _FILES + (path if directory in map(os.path.realpath, roots) else os.path.join(directory, ""))
+        case TreeSubject(paths=paths):
+            scopes = {scope_of(FileSubject(path=path), roots) for path in paths}
+            return scopes.pop() if len(scopes) == 1 else ""
+        case CommandSubject():
+            words = _placed_words(subject)
+            return _COMMANDS + msgspec.json.encode(words).decode() if words else _same(subject)
+        case ServerCallSubject(server=server, tool=tool):
+            return _CALLS + msgspec.json.encode([server, tool]).decode()
+
+
+def covers(scope: str, subject: PermissionSubject) -> bool:
+    """Return whether an answer with this scope covers the subject."""
+    match subject:
+        case RebuildSubject():
+            return False
+        case FileSubject() | TreeSubject() if subject.protected:
+            return False  # because the user decides about protected files each time
+        case StatementSubject(note=note):
+            return scope == STATEMENTS and not note
+        case FileSubject(path=path):
+            prefix = scope.removeprefix(_FILES)
+            return scope.startswith(_FILES) and (path == prefix or (prefix.endswith("/") and path.startswith(prefix)))
+        case TreeSubject(paths=paths):
+            return bool(paths) and all(covers(scope, FileSubject(path=path)) for path in paths)
+        case ServerCallSubject():
+            return scope == scope_of(subject, ())
+        case CommandSubject():
+            if scope.startswith(_SAME):
+                return scope == _same(subject)
+            if not scope.startswith(_COMMANDS) or (words := _placed_words(subject)) is None:
+                return False
+            prefix = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+            return words[: len(prefix)] == prefix
+
+
+def phrase(scope: str, cwd: str) -> str:
+    """Describe the scope in a few words, as the object of "allow".
+
+    Paths below `cwd` are relative.
+    """
+    if scope == STATEMENTS:
+        return "all statements of this session"
+    if scope.startswith(_FILES):
+        path = scope.removeprefix(_FILES)
+        inside = path.startswith(f"{os.path.realpath(cwd)}/")
+        shown = path.removeprefix(f"{os.path.realpath(cwd)}/") if inside else path
+        return f"changes of {cut_line(shown, _PHRASE_CHARS)}"
+    if scope.startswith(_CALLS):
+        server, tool = msgspec.json.decode(scope.removeprefix(_CALLS), type=tuple[str, str])
+        return f"calls of {cut_line(printable(tool), _PHRASE_CHARS)} of the MCP server {printable(server)}"
+    if scope.startswith(_SAME):
+        _, command, _ = msgspec.json.decode(scope.removeprefix(_SAME), type=tuple[str, str, bool])
+        return f"exactly this command: {cut_line(printable(command), _PHRASE_CHARS)}"
+    if scope.startswith(_COMMANDS):
+        words = msgspec.json.decode(scope.removeprefix(_COMMANDS), type=list[str])
+        here = f"{os.path.realpath(cwd)}/"
+        if words[0].startswith(here):
+            words[0] = f"./{words[0].removeprefix(here)}"
+        return f"commands that begin with {cut_line(shlex.join(words), _PHRASE_CHARS)}"
+    return ""
+
+
+def _same(subject: CommandSubject) -> str:
+    """Return the scope of exactly this command; empty if it is too long."""
+    if len(subject.command) > _MOST_CHARS or not subject.command.strip():
+        return ""
+    return _SAME + msgspec.json.encode([subject.cwd, subject.command, subject.outside]).decode()
+
+
+def _placed_words(subject: CommandSubject) -> list[str] | None:
+    """Return the command's words; a relative program path becomes absolute.
+
+    `./check` is another program in each directory.
+    """
+    words = words_of(subject.command)
+    if words and "/" in words[0]:
+        while words[0].startswith("./"):
+            words[0] = words[0][2:].lstrip("/")
+        words[0] = os.path.join(subject.cwd, words[0])
+    return words
+
+
+def words_of(command: str) -> list[str] | None:
+    """Return the words of a command that is only a program and its arguments, else None."""
+    if len(command) > _MOST_CHARS or not _PLAIN.fullmatch(command):
+        return None
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    return None if not words or not words[0] or _ASSIGNMENT.match(words[0]) else words

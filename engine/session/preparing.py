@@ -1,4 +1,9 @@
-"""Prepares what nodes want while statements run and models write: contents, outlines, indexes, summaries."""
+"""Prepare what nodes wish for while statements run and models write, and lend it to ticks.
+
+A tick reports the nodes' wishes. PREPARERS has a row for each kind of work: a function from a wish and the `Sources` to
+what a payload contains. To add one, write a function and a row. `Preparer` runs each row in a task of its own, so one
+that waits for a model delays no other, and none blocks the event loop. Made by `session_runtime`.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +50,14 @@ from ..log.redaction import Redactor
 from ..log.statements import PAYLOAD_BYTES, UpdatePayload, Want
 from ..log.store_protocol import Store
 from ..runtime.worker.handles.trees import DirectFiles, DirectTrees
-from .kept import Revisions
 from .parts import SessionParts
+from .saved_state import Revisions
 
-# What those who prepare may use, and what they make of it. Plain values.
 
+class Prepared(Struct, frozen=True, kw_only=True):
+    """The contents of a payload (a `diff` has none), and its cost in tokens.
 
-class Made(Struct, frozen=True, kw_only=True):
-    """What a payload is to hold, a `diff` nothing, and what it cost a model.
-
-    `mark` says what it was made from, besides the basis: the same is not made for the same wish twice.
+    `mark` says what it was made from, besides the basis: the same is not made twice for one wish.
     """
 
     payload_kind: PayloadKind
@@ -65,16 +68,16 @@ class Made(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """One session's.
+    """What the work of one session may use.
 
     Args:
-        disk: the files of the workspace; a path outside is refused there with an OSError, and found unreadable.
-        seen: what looks have found, by path, without content.
-        kept: the content of a revision that the log has, by xxh3 hex; None where it is not kept.
+        disk: the files of the workspace. Paths outside of it raise OSError there, and count as unreadable.
+        kept: returns the content of a revision by its xxh3 hex; None if it is not stored.
         model: the session's.
-        calls_tools: whether it calls tools.
-        allowance: how many tokens it may still spend on what is prepared.
-        outliner: gives who makes outlines; None where nobody does.
+        calls_tools: whether the model calls tools.
+        allowance: the tokens that it may still spend on preparing.
+        outliner: returns what makes outlines; None if nothing does.
+        seen: earlier looks, by path, without content.
     """
 
     disk: Disk
@@ -87,52 +90,51 @@ class Sources:
     seen: dict[str, Found] = field(default_factory=dict[str, Found])
 
 
-# content:
-# The work "content": a file is read beside, and where it is not what its view shows, the tick gets what it holds.
-#
-# Only files of the workspace are read, because the wish comes from the process that runs statements, and this one may
-# read more than that may. Of other files, and of contents that are too large for a payload or hold a secret, the tick
-# is told that they differ, and looks itself. A read that hangs, because a file system is away, is left to itself when
-# the session is closed.
+# --- content ----------------------------------------------------------------------------------------------------------
 
 _FILES: Final = ("text", "binary")
-"""States of which a payload can hold the content."""
+"""States in which a payload can contain the content."""
 _NOT_READ: Final = ("unreadable", "too large")
-"""States that say nothing of the content: the tick looks itself, which may show a part of a large file."""
+"""States that say nothing about the content. The tick looks itself, and may show a part of a large file."""
 
 
-async def content(want: Want, sources: Sources) -> Made | None:
-    """The content of the file at `want.path` as a `render`, or that there is another as a `diff`."""
+async def content(want: Want, sources: Sources) -> Prepared | None:
+    """Read a file ahead: its content as a `render`, or a `diff` if it only changed.
+
+    Only files of the workspace are read, because the wish comes from the process of statements, and the host may read
+    more. For other files, and for contents that are too large or contain a secret, the tick only learns that they
+    changed, and looks itself. A read that hangs, because a file system is away, is abandoned when the session closes.
+    """
     if is_glob(want.path) or is_page(want.path):
-        return None  # because no view is of one, and to list a tree for whoever asks is dear
+        return None  # because no view shows one, and listing a tree is slow
     return await anyio.to_thread.run_sync(_made, want, sources, abandon_on_cancel=True)
 
 
-def _made(want: Want, sources: Sources) -> Made | None:
+def _made(want: Want, sources: Sources) -> Prepared | None:
     found = sources.disk.look(want.path, want.title, sources.seen.get(want.path))
     if found.revision.state in _NOT_READ:
-        return Made(payload_kind="diff", mark=_stamp(want.path))
+        return Prepared(payload_kind="diff", mark=_stamp(want.path))
     if found.revision.mark == want.basis.obj_digest_hash:
         sources.seen[want.path] = _without_lines(found)
         return None
     if found.revision.state not in _FILES:
-        return Made(payload_kind="diff", mark=found.revision.mark)
+        return Prepared(payload_kind="diff", mark=found.revision.mark)
     if found.data is None:
         found = sources.disk.look(want.path, want.title, None)
     sources.seen[want.path] = _without_lines(found)
     data = found.data
     if data is None or len(data) > PAYLOAD_BYTES or sources.redactor.holds(data.decode("utf-8", "replace")):
-        return Made(payload_kind="diff", mark=found.revision.mark)
-    return Made(payload_kind="render", data=data, mark=found.revision.digest)
+        return Prepared(payload_kind="diff", mark=found.revision.mark)
+    return Prepared(payload_kind="render", data=data, mark=found.revision.digest)
 
 
 def _without_lines(found: Found) -> Found:
-    """What the next look is compared with, without holding the file in memory."""
+    """Return what the next look compares with, without the file's lines."""
     return Found(replace(found.revision, lines=()), found.stamp)
 
 
 def _stamp(path: str) -> str:
-    """What changes with a file, wherever it is; empty where there is none, or it cannot be told."""
+    """Return a text that changes with the file; empty if it does not exist or is unreadable."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -140,21 +142,22 @@ def _stamp(path: str) -> str:
     return f"{found.st_mtime_ns} {found.st_ctime_ns} {found.st_size} {found.st_ino}"
 
 
-# index:
-# The work "index": the files of a glob are outlined beside, and ranked by what refers to them, for an overview.
-#
-# Outlines are made where they are always made, in a process that may die of a text; this one reads and counts. Only
-# files of the workspace are read, and none that holds a secret: its names would reach a model.
+# --- index ------------------------------------------------------------------------------------------------------------
 
 _MOST: Final = 1_500
-"""Files that are outlined, at most; of more, those in the order of their paths."""
+"""The most files to outline, in the order of their paths."""
 _LARGEST: Final = 128 << 10
-"""Bytes of a file that is."""
+"""The largest file to outline, in bytes."""
 _NO_CODE: Final[frozenset[Kind]] = frozenset({"heading", "key", "rule", "element"})
 
 
-async def index(want: Want, sources: Sources) -> Made | None:
-    """The overview of the files that the glob at `want.path` lists now; None where nobody makes outlines."""
+async def index(want: Want, sources: Sources) -> Prepared | None:
+    """Make the overview of the files that a glob lists; None without an outliner.
+
+    The files are outlined, and ranked by the references to them. The outliner's process may die of a text; this one
+    only reads and counts. Files outside of the workspace, and files with a secret, are skipped: their names would reach
+    a model.
+    """
     if sources.outliner is None:
         return None
     outliner = sources.outliner()
@@ -162,15 +165,15 @@ async def index(want: Want, sources: Sources) -> Made | None:
     found = await anyio.to_thread.run_sync(sources.disk.look, want.path, want.title, None)
     manifest = manifest_of(found.revision)
     if manifest.digest != want.basis.obj_digest_hash:
-        return None  # other files are there by now, and the next tick will wish for an overview of those
+        return None  # the files have changed, and the next tick will wish for an overview of the new ones
     declared: dict[str, Declared] = {}
     for path in _outlined(list(manifest.files.items())):
-        # One by one, so that a session that closes waits for one file at most.
+        # One by one, so that closing the session waits for one file at most.
         one = await anyio.to_thread.run_sync(_declared, f"{root.rstrip('/')}/{path}", path, sources, outliner)
         if one is not None:
             declared[path] = one
     data = await anyio.to_thread.run_sync(lambda: packed(ranked(declared), PAYLOAD_BYTES))
-    return Made(payload_kind="index", data=data, mark=manifest.digest)
+    return Prepared(payload_kind="index", data=data, mark=manifest.digest)
 
 
 def _outlined(files: Sequence[tuple[str, Listed]]) -> list[str]:
@@ -192,7 +195,7 @@ def _declared(path: str, title: str, sources: Sources, outliner: Outliner) -> De
 
 
 def _outer(outline: Outline) -> Iterator[Symbol]:
-    """The symbols of the file itself, or of a namespace around them."""
+    """Yield the symbols of the file itself, or of a namespace around them."""
     spaces = {TOP}
     for index, symbol in enumerate(outline.symbols):
         if symbol.parent in spaces:
@@ -202,22 +205,22 @@ def _outer(outline: Outline) -> Iterator[Symbol]:
                 yield symbol
 
 
-# outline:
-# The work "outline": a text that is too large to be outlined while a tick or a prompt waits is outlined beside.
-#
-# It is what the log has of the file, or where that was not kept, what the file holds, if that is still the same. Like
-# all outlines it is made in a process that may die of it; that one may take its time here.
+# --- outline ----------------------------------------------------------------------------------------------------------
 
 
-async def outline(want: Want, sources: Sources) -> Made | None:
-    """The outline of the revision with the digest `want.detail["digest"]`; None where that is not to be had."""
+async def outline(want: Want, sources: Sources) -> Prepared | None:
+    """Outline a text that is too large to outline during a tick.
+
+    The text is the revision with the digest `want.detail["digest"]`: from the log, or from the file if that is
+    unchanged. Returns None if it is not available. The outliner's process may take its time here.
+    """
     if is_glob(want.path):
         return None
-    # Given up when the session is closed: a large text may take ten seconds.
+    # Abandoned when the session closes: a large text may take ten seconds.
     return await anyio.to_thread.run_sync(_outline_made, want, sources, abandon_on_cancel=True)
 
 
-def _outline_made(want: Want, sources: Sources) -> Made | None:
+def _outline_made(want: Want, sources: Sources) -> Prepared | None:
     digest = str(want.detail.get("digest", ""))
     data = sources.kept(digest)
     if data is None:
@@ -229,13 +232,13 @@ def _outline_made(want: Want, sources: Sources) -> Made | None:
         return None
     outliner = IndentationOutliner() if sources.outliner is None else sources.outliner()
     made = outliner.outline(lambda: utf8(revision), digest=digest, path=want.path, patient=True)
-    return Made(
+    return Prepared(
         payload_kind="parse", data=outlines.packed(_without_secrets(made, sources.redactor), PAYLOAD_BYTES), mark=digest
     )
 
 
 def _without_secrets(outline: Outline, redactor: Redactor) -> Outline:
-    # Here, because a payload that holds one is dropped as a whole, and the view would wait for it in vain.
+    # Here, because a payload with a secret is dropped, and the view would wait for it in vain.
     redact = redactor.redact
     symbols = tuple(
         with_fields(
@@ -252,26 +255,26 @@ def _without_secrets(outline: Outline, redactor: Redactor) -> Outline:
     return with_fields(outline, symbols=symbols, doc=redact(outline.doc))
 
 
-# summary:
-# The work "summary": a model writes in a few lines what is in a text, where it can and its allowance lasts.
-#
-# Tokens are those that the provider counts. Where it counts none each byte is taken for one, because no token is
-# less. For the same reason a text is cut to as many bytes as there are tokens left: only an answer can pass the
-# allowance.
+# --- summary ----------------------------------------------------------------------------------------------------------
 
 logger = logging.getLogger(__name__)
 _LONGEST: Final = 60_000
-"""Characters of a text that a model is given: its beginning."""
+"""Characters of a text that a model gets, from its beginning."""
 _LEAST: Final = 1_000
-"""With fewer tokens left no summary is begun."""
+"""With fewer tokens left, no summary is started."""
 _INSTRUCTIONS: Final = """\
 You are given the text of one file. Say in at most 12 short lines, as a plain list, what it is responsible for, what it
 offers by name, and what whoever changes it must keep true. No introduction, no quotation of code.
 """
 
 
-async def summary(want: Want, sources: Sources) -> Made | None:
-    """A summary of the revision with the digest `want.detail["digest"]`; None where no model may write one."""
+async def summary(want: Want, sources: Sources) -> Prepared | None:
+    """Let the model summarize the revision with the digest `want.detail["digest"]`.
+
+    Returns None if the model cannot, or the allowance is used up. Tokens are the provider's count. If it does not
+    count, each byte counts as one, because no token is less. So the text is cut to as many bytes as tokens are left:
+    only an answer can exceed the allowance.
+    """
     if not sources.model.summarizes or sources.allowance() < _LEAST:
         return None
     data = await anyio.to_thread.run_sync(sources.kept, str(want.detail.get("digest", "")))
@@ -287,7 +290,7 @@ async def summary(want: Want, sources: Sources) -> Made | None:
         return None
 
 
-async def _written(text: str, sources: Sources) -> Made | None:
+async def _written(text: str, sources: Sources) -> Prepared | None:
     prompt = Prompt(
         instructions=_INSTRUCTIONS,
         messages=(UserMessage(message_id=MessageId("summary"), text=text),),
@@ -311,17 +314,13 @@ async def _written(text: str, sources: Sources) -> Made | None:
         return None
     counted = 0 if used is None else used.input_tokens + used.output_tokens
     data = written.encode("utf-8", "replace")
-    return Made(payload_kind="other", data=data, tokens=counted or len(text.encode()) + len(data))
+    return Prepared(payload_kind="other", data=data, tokens=counted or len(text.encode()) + len(data))
 
 
-# preparing:
-# What can be prepared for nodes beside statements and ticks, a row for each work that a node may wish for.
-#
-# Adding one is a file and a row: a function from a wish and the sources to what a payload is to hold. Called by
-# `session.preparer`, each row from a task of its own, so that one that waits for a model holds up no other.
+# --- the table, and the tasks -----------------------------------------------------------------------------------------
 
-Prepare = Callable[[Want, Sources], Awaitable[Made | None]]
-"""What was prepared for a wish; None where there is nothing to say."""
+Prepare = Callable[[Want, Sources], Awaitable[Prepared | None]]
+"""Prepares the answer to a wish; None if there is nothing to say."""
 
 PREPARERS: Final[Mapping[str, Prepare]] = {
     "content": content,
@@ -329,34 +328,30 @@ PREPARERS: Final[Mapping[str, Prepare]] = {
     "summary": summary,
     "index": index,
 }
-"""By the name of the work, as wishes have it."""
+"""By the name of the work in wishes."""
 
-
-# preparer:
-# Prepares what nodes wish for while statements run and models write, and lends ticks what is ready.
-#
-# Owns when: after each tick, which says what the nodes wish for, and after each cue that files may have changed. Who
-# can prepare what are the rows of `preparing`; each has a task of its own, so none waits for another, and none blocks
-# the event loop. What is ready is on the log, its data as a blob, before any tick is given it: a re-run is given the
-# same, and a session that is loaded again goes on with what waited. Nothing here changes a node; ticks do.
-#
-# Of each node and kind one payload waits, the newest, so a session that is idle for long collects none. But those
-# that a tick has been lent are left to that tick, because it may be applying them. Must not know nodes. Made by
-# `session_runtime`.
 
 _REMEMBERED: Final = 10_000
-"""Wishes of which it is remembered what was made for them."""
+"""Wishes whose results are remembered."""
 
 
 class _Done(Struct, frozen=True):
-    """What was made for a wish."""
+    """The result for a wish."""
 
     basis: PayloadBasis
     mark: str
 
 
 class Preparer:
-    """One session's. `payloads` follows its log."""
+    """Prepare the wishes of one session. `payloads` follows its log.
+
+    It decides when: after each tick, which reports all wishes, and after each hint that files may have changed. A
+    result is on the log, and its data in a blob, before a tick gets it. So a rerun gets the same, and a loaded session
+    goes on with what waits. Nothing here changes a node; only ticks do.
+
+    For each node and kind only the newest payload waits, so an idle session does not collect any. A payload that is
+    lent to a tick stays, because the tick may be applying it. Must not know nodes.
+    """
 
     def __init__(
         self,
@@ -388,25 +383,25 @@ class Preparer:
     # --- what asks ----------------------------------------------------------------------------------------------------
 
     def want(self, wants: Sequence[Want]) -> None:
-        """After a tick: all that nodes wish for now."""
+        """Set the nodes' current wishes, after a tick."""
         self._wants = wants
-        self.cue()
+        self.notify_change()
 
-    def cue(self) -> None:
-        """Something may have changed: what is wished for is looked at again. Takes no time, and may be called often."""
+    def notify_change(self) -> None:
+        """Look at the wishes again: something may have changed. Cheap; may be called often."""
         if self._wants:
             self._cues = {work: number + 1 for work, number in self._cues.items()}
             changed, self._changed = self._changed, anyio.Event()
             changed.set()
 
     def forget(self) -> None:
-        """The head has moved: other nodes go by these ids from now on, which say after a tick what they wish for."""
+        """Forget all wishes: the head moved, so these ids mean other nodes now."""
         self._wants = ()
         self._done.clear()
 
     @asynccontextmanager
-    async def lent(self) -> AsyncGenerator[tuple[UpdatePayload, ...]]:
-        """What the next tick is to be given; its events are to be on the log before this ends."""
+    async def lend(self) -> AsyncGenerator[tuple[UpdatePayload, ...]]:
+        """Lend the next tick its payloads. Its events must be on the log before the block ends."""
         waiting, _ = chosen(self._payloads.waiting)
         self._lent = frozenset(payload.payload_id for payload in waiting)
         try:
@@ -426,7 +421,7 @@ class Preparer:
     # --- what prepares ------------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Prepares until `close`. Whatever fails, no other task of the process is harmed."""
+        """Prepare until `close`. A failure does not affect other tasks."""
         if self._is_closing:
             return
         try:
@@ -438,7 +433,7 @@ class Preparer:
             self._ended.set()
 
     async def close(self) -> None:
-        """Gives up what is being prepared, and returns when nothing is any more."""
+        """Give up the current work, and wait until it has ended."""
         self._is_closing = True
         if self._scope is not None:
             self._scope.cancel()
@@ -458,14 +453,14 @@ class Preparer:
         try:
             made = await row(want, self._sources)
             if made is not None and not made.tokens and want not in self._wants:
-                return  # a tick has come meanwhile, or another branch; tokens of a model are counted on the log
+                return  # the wish is outdated; but tokens of a model must be counted on the log
             done = None if made is None else _Done(want.basis, made.mark)
             if made is None or self._done.get((want.obj_id, want.work)) == done:
                 return
             self._remember(want, done)
             self._take(want, made, (time.perf_counter_ns() - started) / 1e6)
         except EngineError as error:
-            # The log takes nothing any more, of which the session's user hears elsewhere.
+            # The log takes no more events. The user learns that elsewhere.
             logger.warning("%s of %s could not be kept: %s", want.work, want.obj_id, error)
         except Exception:
             logger.exception("preparing %s of %s failed", want.work, want.obj_id)
@@ -476,8 +471,8 @@ class Preparer:
         while len(self._done) > _REMEMBERED:
             self._done.pop(next(iter(self._done)))
 
-    def _take(self, want: Want, made: Made, time_ms: float) -> None:
-        """Puts what was made on the log, and gives up what it supersedes."""
+    def _take(self, want: Want, made: Prepared, time_ms: float) -> None:
+        """Put the result on the log, and drop what it supersedes."""
         reason: DropReason | None = None
         storable = self._sources.redactor.storable(made.data)
         if len(made.data) > PAYLOAD_BYTES:
@@ -516,7 +511,7 @@ class Preparer:
 
 
 def preparer_of(parts: SessionParts, roots: tuple[str, ...], revisions: Revisions, model: Model) -> Preparer:
-    """The preparer of a session: reading within its roots, and with what is left of its tokens."""
+    """Make the preparer of a session, within its roots and its token allowance."""
     payloads = Payloads()
     parts.log.follow_path(payloads, Payloads.FOLLOWS)
     now = parts.clock.now

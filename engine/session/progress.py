@@ -1,7 +1,7 @@
-"""How far statements have come that run again, or files that go back: which of how many, for who waits for that.
+"""Progress of replays, edits and rewinds, as `3 of 8`.
 
-`RerunProgress` is a pure fold over what a session publishes; the console has it, too. Called by the command line and by
-adapters, beside `Session.replay`, `edit` and `rewind`. Must not know how it is shown.
+`RerunProgress` is a pure fold over what a session publishes; the terminal uses it too. The command line and adapters
+call `with_progress` around `Session.replay`, `edit` and `rewind`. Must not know how progress is shown.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class Progress(Struct, frozen=True):
-    """`done` of `total` are over; `text` says in a few words which one is under way, or what was done.
+    """`done` of `total` are over. `text` names the current statement, or what was done, in a few words.
 
-    `total` is 0 while statements before those that were asked for run again, which count for nothing.
+    `total` is 0 while earlier statements run again, which do not count.
     """
 
     done: int
@@ -36,9 +36,9 @@ class Progress(Struct, frozen=True):
 
 
 class RerunProgress:
-    """The fold over one replay, edit or rewind after the other. `done` grows from one Progress to the next.
+    """The fold over replays, edits and rewinds, one after the other. `done` never decreases.
 
-    `number_of` gives the number of a statement that was recorded before; None where there is none.
+    `number_of` returns the number of a statement that was recorded earlier, or None.
     """
 
     def __init__(self, number_of: Callable[[StatementId], int | None]) -> None:
@@ -47,7 +47,7 @@ class RerunProgress:
         self._begun = self._done = self._total = 0
 
     def apply(self, item: Item) -> Progress | None:
-        """How far it is with that; None where it is not farther than before."""
+        """Return the progress after this item, or None if it is unchanged."""
         match item:
             case ReplayBegun(statements=count) | EditBegun(statements=count):
                 self._begun, self._done, self._total = 0, 0, count
@@ -75,10 +75,10 @@ class RerunProgress:
 async def with_progress(
     session: Session, act: Callable[[], Awaitable[T]], report: Callable[[Progress], Awaitable[None]]
 ) -> T:
-    """What `act` gives, while `report` is told how far the session is with it; the last of it before this returns.
+    """Return the result of `act`, and `report` its progress meanwhile.
 
-    Where `report` is slower than the session, only the latest of what came meanwhile is reported. What others have the
-    session run again meanwhile is reported, too. Raises what `act` raises.
+    The last progress is reported before this returns. A slow `report` misses some in between. Reports include what
+    others make the session run again meanwhile. Raises what `act` raises.
     """
     subscription = session.subscribe()
     given: list[T] = []

@@ -1,12 +1,12 @@
 """The queue of a session's requests, and the task that serves them one at a time.
 
-Owns the order in which requests become turns, what a cancel withdraws, and that each request ends, whatever happens.
-Must not know how one is served: that is `serving`, loaded with the first request. Owned by `Session`.
+Owns the order of requests, what a cancel withdraws, and that each request ends, whatever happens. Must not know how a
+request is served: that is `serving`, which is loaded with the first request. Owned by `Session`.
 
-Prompts and cells wait in one queue, because both need the one namespace. `take` registers a request before anything is
-awaited, so that a cancel which is read after it finds it. What runs is ended by telling it to end and waiting until it
-has: a ticket always ends, with the event that its requester must see last. Two kinds of prompt never wait: a command
-that only looks is answered at once, and a steer joins the turn that is running and ends with it.
+Prompts and statements wait in one queue, because both need the one namespace. `take` registers a request before any
+await, so a cancel that is read after it finds it. A running request is told to end, and the queue waits until it has
+ended. So every ticket ends, and its end names the last event that its caller must see. Two kinds of prompt never wait:
+a command that only looks is answered at once, and a steer joins the running turn and ends with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..log.events.conversation import PromptKind
 from ..log.events.session import PromptQueued, PromptWithdrawn
 from ..log.permissions import Permissions
 from .parts import SessionParts
-from .requests import Ticket, end_at
+from .requests import Ticket, turn_end
 
 if TYPE_CHECKING:  # of the prompt stage
     from .serving import RequestServer
@@ -33,17 +33,17 @@ if TYPE_CHECKING:  # of the prompt stage
 logger = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 32
-"""Requests that may wait; a client that sends more is told so."""
+"""Requests that may wait. Further ones are refused."""
 
 
 class RequestQueue:
-    """First in, first out. What serves the requests is made when it is first needed."""
+    """First in, first out. The server is made when it is first needed."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._server: RequestServer | None = None
         self._tasks: TaskGroup | None = None
-        self._asked: tuple[Permissions | None, Editor | None] = (None, None)
+        self._attached: tuple[Permissions | None, Editor | None] = (None, None)
         self._waiting: deque[Ticket] = deque()
         self._running: Ticket | None = None
         self._steering: list[Ticket] = []
@@ -55,12 +55,12 @@ class RequestQueue:
 
     @property
     def server(self) -> RequestServer:
-        """What serves the requests."""
+        """The server of the requests."""
         if self._server is None:
             from .serving import RequestServer  # of the prompt stage
 
             self._server = RequestServer(self._parts, self._waiting)
-            self._server.runtime.attach(*self._asked)
+            self._server.runtime.attach(*self._attached)
             self.connect()
             if self._tasks is not None:
                 self._tasks.start_soon(self._server.runtime.prepare)
@@ -68,38 +68,41 @@ class RequestQueue:
 
     @property
     def runtime(self) -> SessionRuntime | None:
-        """What the session's statements run in; None before the first request."""
+        """The session's runtime; None before the first request."""
         return None if self._server is None else self._server.runtime
 
     def attach(self, permissions: Permissions, editor: Editor | None) -> None:
-        """Set who is asked from now on, and which editor's unsaved texts come before the disk."""
-        self._asked = (permissions, editor)
+        """Set whom questions go to, and whose unsaved texts replace the disk's."""
+        self._attached = (permissions, editor)
         if self._server is not None:
             self._server.runtime.attach(permissions, editor)
 
     def start(self, tasks: TaskGroup) -> None:
-        """Begin to serve requests."""
+        """Start serving requests."""
         self._tasks = tasks
         tasks.start_soon(self.serve)
 
     def connect(self) -> None:
-        """Begin to connect the MCP servers, beside everything else; the first request does it at the latest."""
+        """Start connecting the MCP servers in the background.
+
+        The first request does it at the latest.
+        """
         if self._parts.servers is not None and self._tasks is not None:
             self._parts.servers.connect(self._tasks)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request that came now would have to wait."""
+        """Whether a new request would have to wait."""
         return self._running is not None or bool(self._waiting)
 
     def take(self, ticket: Ticket, wanted: PromptKind | None) -> None:
-        """Registers a request, or answers it at once, or has it steer the turn that is running.
+        """Queue a request, or answer it at once, or let it steer the running turn.
 
         Raises:
             SessionBusyError: the session is closing, or too many requests wait.
-            SessionReadOnlyError: nothing can be recorded any more.
+            SessionReadOnlyError: nothing more can be recorded.
         """
-        # First, because a session that nothing can be recorded of may be closed for that, and another has its place.
+        # First, because a session that cannot record may be closed for that, and another one replaces it.
         if self._parts.journal.failure is not None:
             raise self._parts.journal.failure
         if self._closing:
@@ -115,7 +118,10 @@ class RequestQueue:
         self._wake.set()
 
     def cancel(self, ticket: Ticket | None) -> None:
-        """Withdraws what waits, then ends what runs; or only what belongs to `ticket`. Does nothing when idle."""
+        """Withdraw what waits, then end what runs; or only what belongs to `ticket`.
+
+        Does nothing when idle.
+        """
         for waiting in [waiting for waiting in self._waiting if ticket in (None, waiting)]:
             self._waiting.remove(waiting)
             self._withdraw(waiting)
@@ -123,37 +129,37 @@ class RequestQueue:
             self.server.cancel()
 
     def begin_close(self) -> None:
-        """Takes no request any more and cancels those there are."""
+        """Refuse further requests and cancel all others."""
         self._closing = True
         self.cancel(None)
         self._wake.set()
 
     async def idle(self) -> None:
-        """Waits until nothing runs and nothing waits."""
+        """Wait until nothing runs and nothing waits."""
         await self._idle.wait()
 
     async def serve(self) -> None:
-        """Serves requests until `begin_close`."""
+        """Serve requests until `begin_close`."""
         while not self._closing:
             while self._waiting:
                 await self._serve_one(self._waiting.popleft())
             self._idle.set()
-            # Whoever was waited for goes on first, perhaps with its next request.
+            # The caller of the last request goes on first, perhaps with its next request.
             await asyncio.sleep(0)
             if not self._waiting and not self._closing:
-                await self._rest()
+                await self._wait_for_request()
         self._idle.set()
 
-    async def _rest(self) -> None:
-        """Waits for the next request; what has waited for nobody to wait is done meanwhile."""
+    async def _wait_for_request(self) -> None:
+        """Wait for the next request, doing idle work in the meantime."""
         self._wake.clear()
-        seconds = self.server.runtime.next_look if self._has_served else None
+        seconds = self.server.runtime.idle_delay if self._has_served else None
         while seconds is not None and not await self._is_woken(seconds):
             seconds = await self._run_idle_work()
         await self._wake.wait()
 
     async def _is_woken(self, seconds: float) -> bool:
-        """Whether the next request is there, or no other will be, by so many seconds from now."""
+        """Return whether a request, or the close, comes within so many seconds."""
         over = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
@@ -167,7 +173,7 @@ class RequestQueue:
         try:
             return await self.server.runtime.run_idle_work()
         except EngineError:
-            # The log takes nothing any more, which whoever asks next is told.
+            # The log takes no more events. The next caller is told.
             return None
         except Exception:
             logger.exception("what was left to do in session %s failed", self._parts.session_id)
@@ -180,21 +186,21 @@ class RequestQueue:
             self._has_served = True
             end = await server.serve(ticket)
         except EngineError as error:
-            end = end_at(self._parts.log, "error", failure=error)
+            end = turn_end(self._parts.log, "error", failure=error)
         except Exception:
-            # A defect of ours must not take the other sessions of this process with it.
+            # A defect of ours must not end the other sessions of this process.
             logger.exception("turn %s of session %s failed", ticket.message_id, self._parts.session_id)
-            end = end_at(self._parts.log, "error", failure=TurnFailedError(self._parts.session_id))
+            end = turn_end(self._parts.log, "error", failure=TurnFailedError(self._parts.session_id))
         self._running = None
         for ended in (ticket, *self._steering):
             ended.finish(end)
         self._steering.clear()
 
     def _answered_at_once(self, ticket: Ticket) -> bool:
-        """Whether it asked for what can be answered while a turn is running; nothing of that is recorded."""
+        """Answer it now if that is possible while a turn runs. Nothing is recorded."""
         answered = ticket.request is None and self.server.answer_at_once(ticket.text, ticket.message_id)
         if answered:
-            ticket.finish(end_at(self._parts.log, "end_turn"))
+            ticket.finish(turn_end(self._parts.log, "end_turn"))
         return answered
 
     def _steers(self, wanted: PromptKind | None) -> bool:
@@ -213,4 +219,4 @@ class RequestQueue:
                 self._parts.log.append(PromptWithdrawn(message_id=ticket.message_id))
         except EngineError as error:
             failure = error
-        ticket.finish(end_at(self._parts.log, "cancelled", failure=failure))
+        ticket.finish(turn_end(self._parts.log, "cancelled", failure=failure))

@@ -1,7 +1,7 @@
-"""Makes a log whole again after a crash, or one from elsewhere, by appending what is missing.
+"""Make a log whole again by appending what is missing, after a crash or for a log from elsewhere.
 
-Owns what each thing that was under way gets as its end. History is never rewritten. Called when a session is loaded,
-before it takes a request, and when the head was moved to a path that ends anywhere.
+Owns the end of each thing that was interrupted. History is never rewritten. Called when a session is loaded, before it
+takes a request, and when the head moved to a path that may end anywhere.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ logger = logging.getLogger(__name__)
 
 
 _LOST: Final = RunStop(reason="error", cause="error", detail="interrupted")
-"""What ends a run whose process died."""
+"""The end of a run whose process died."""
 
 
 def repair(log: EventLog, timeline: Timeline, stop: RunStop = _LOST) -> Sequence[Event]:
-    """Appends the end of everything that the active path leaves open, of a run `stop`; returns what it appended.
+    """End everything that the active path leaves open, and a run with `stop`; return the events.
 
-    A process died in the middle of it; or the path ends there, because the head was moved to it.
+    A process died in the middle of it, or the head was moved to a path that ends there.
     """
     start, path = len(log), log.path
     call = _open_call(log.events)
@@ -48,7 +48,7 @@ def repair(log: EventLog, timeline: Timeline, stop: RunStop = _LOST) -> Sequence
         log.append(call)
     for cell in timeline.cells:
         if cell.started is None and not log.has_call(cell.statement.tool_call_id):
-            # No model's call would say that this statement ended.
+            # No model call would say that this statement ended.
             log.append(_never_begun(cell.statement))
         for execution in cell.executions:
             if execution.finished is None:
@@ -67,9 +67,9 @@ def repair(log: EventLog, timeline: Timeline, stop: RunStop = _LOST) -> Sequence
 
 
 def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[Event]:
-    """Announces once what the View leaves out of a log from elsewhere, and has it leave for good.
+    """Announce once what the View leaves out of a log from elsewhere, and remove it for good.
 
-    Otherwise a call that was never answered would keep everything after it from ever being condensed.
+    Otherwise an unanswered call would keep everything after it from ever being condensed.
     """
     start = len(log)
     if warning is not None:
@@ -91,7 +91,10 @@ def enforce_view(log: EventLog, warning: EnforcementWarning | None) -> Sequence[
 
 
 def _open_call(events: Sequence[Event]) -> ModelCallEnded | None:
-    """The end of the model call that was under way; whether the model has read is known only where it has answered."""
+    """Return the end of the interrupted model call, or None.
+
+    Whether the model read the prompt is known only if it began to answer.
+    """
     is_answered = False
     for event in reversed(events):
         match event:

@@ -1,4 +1,8 @@
-"""What can be asked of a session: requests about its past, tickets in its queue, and how each ended."""
+"""Requests to a session: values about its past, tickets in its queue, and how each ended.
+
+Commands, the command line, MCP and the public API make the same request values. `Session` makes a `Ticket` for each
+request, the queue finishes it, and the caller waits for its end. Must not know the queue or turns.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,8 @@ from ..log.timeline import Cell
 from ..log.user_message import Composed
 from .cancellation import Cancellation
 
-# What is asked of a replay or an edit, and how one went: plain values.
-#
-# Used by `replaying` and `editing`, by the commands `/replay` and `/edit`, and by who calls `Session.replay` or
-# `edit`.
-
 EditMode = Literal["recorded", "live"]
-"""With the recorded answers to what statements ask for, or acting again."""
+"""`recorded` gives statements the recorded answers of their tool calls; with `live` they act again."""
 EDIT_MODES: Final[tuple[EditMode, ...]] = ("recorded", "live")
 
 
@@ -39,7 +38,7 @@ KEEP_CONVERSATION: Final = "--keep-conversation"
 
 
 class ReplayRequest(Struct, frozen=True):
-    """Run the statements `first` to `last` again, by their numbers; to the newest where `last` is None."""
+    """Run the statements `first` to `last` again, by number; to the newest if `last` is None."""
 
     first: int
     last: int | None = None
@@ -47,14 +46,14 @@ class ReplayRequest(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """As a person would type it."""
+        """The request as a person would type it."""
         last = "" if self.last is None else f" {self.last}"
         mode = "" if self.mode == "recorded" else f" --{self.mode}"
         return f"/replay {self.first}{last}{mode}"
 
 
 class EditRequest(Struct, frozen=True):
-    """Run `source` in the place of statement `number`, then those behind it up to `last`, to the newest for None."""
+    """Run `source` in place of statement `number`, then the later ones up to `last`; None means the newest."""
 
     number: int
     source: str
@@ -63,17 +62,18 @@ class EditRequest(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """As a person would type it."""
+        """The request as a person would type it."""
         last = "" if self.last is None else f" {self.last}"
         mode = "" if self.mode == "recorded" else f" --{self.mode}"
         return f"/edit {self.number}{last}{mode}\n{self.source}"
 
 
 class RewindRequest(Struct, frozen=True):
-    """Go back to the end of statement `statement`, 0 for the beginning.
+    """Go back to the end of statement `statement`; 0 is the beginning.
 
-    The `files` that statements wrote since go back too, unless they changed otherwise meanwhile. The `conversation`
-    goes back on a new branch; without it the later statements are left out of the namespace, as by `/omit`.
+    The `files` that statements wrote since then go back too, unless someone else changed them meanwhile. The
+    `conversation` goes back on a new branch. Without it the later statements are left out of the namespace, as by
+    `/omit`.
     """
 
     statement: int
@@ -82,27 +82,27 @@ class RewindRequest(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """As a person would type it."""
+        """The request as a person would type it."""
         keeps = ((KEEP_FILES, self.files), (KEEP_CONVERSATION, self.conversation))
         return " ".join(("/rewind", str(self.statement), *(option for option, goes in keeps if not goes)))
 
 
 class SwitchRequest(Struct, frozen=True):
-    """Switch to the end of another branch, with the `files` as they were when it was left, or without."""
+    """Switch to the end of another branch. The `files` become what they were when it was left, or stay."""
 
     branch: str
     files: bool = True
 
     @property
     def command(self) -> str:
-        """As a person would type it."""
+        """The request as a person would type it."""
         return f"/branch {self.branch}" if self.files else f"/branch {self.branch} {KEEP_FILES}"
 
 
-class Gone(Struct, frozen=True):
-    """Which files were written since the place where the session is now, and what became of them.
+class MoveResult(Struct, frozen=True):
+    """The files that were written since the place where the session is now, and what happened to them.
 
-    `rewound` is None where they stay as they are, or where there are none.
+    `rewound` is None if they stay as they are, or if there are none.
     """
 
     written: Restorable
@@ -118,11 +118,11 @@ _DIVERGENCES_LISTED: Final = 50
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """How a replay of the statements `first` to `last` went.
+    """The result of a replay of the statements `first` to `last`.
 
-    `executions` are the records of those that ran again, in order. `not_run` are sentences on the others. Where
-    `outcome` is not `completed`, `detail` says why, and the namespace is as it was before. An edit has its statements,
-    or those that ran of one that failed, on `branch`.
+    `executions` are the records of the statements that ran again, in order. `not_run` has a sentence on each other one.
+    If `outcome` is not `completed`, `detail` says why, and the namespace is as before. An edit has its statements on
+    `branch`, also those that ran before it failed.
     """
 
     first: int
@@ -137,7 +137,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the namespace is what came of it."""
+        """Whether the namespace now has the new results."""
         return self.branch is not None or (self.mode == "live" and self.outcome == "completed")
 
     def text(self, conclusion: str = "") -> str:
@@ -160,12 +160,12 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
 
 PastRequest = ReplayRequest | EditRequest | RewindRequest | SwitchRequest
-"""What can be asked of a session's past. Commands, the command line, MCP and the API make the same values."""
-PastResult = ReplayReport | Gone
+"""A request about the past of a session."""
+PastResult = ReplayReport | MoveResult
 
 
 class Reruns(Protocol):
-    """What has run again so far, and what came out differently."""
+    """The statements that ran again so far, and their differences."""
 
     @property
     def executions(self) -> Sequence[ExecutionFinished]: ...
@@ -182,7 +182,10 @@ def report_of(
     not_run: Sequence[str],
     branch: BranchId | None = None,
 ) -> ReplayReport:
-    """How the statements of these `numbers`, the first and the last, ran again; `ending` is the outcome, and why."""
+    """Make the report on the statements of these `numbers`, first and last.
+
+    `ending` is the outcome and the reason.
+    """
     return ReplayReport(
         first=numbers[0],
         last=numbers[1],
@@ -196,48 +199,36 @@ def report_of(
     )
 
 
-# numbered:
-# Statements by their numbers, as people give them to commands: the one that is meant, or which there are.
-#
-# Pure. Used by the commands that take a statement.
-
 _SHOWN_CHARS: Final = 20
 _NUMBER_DIGITS: Final = 9
 
 
-def number_in(text: str) -> int | None:
-    """The whole number that a text is; None where it is none, or none that a statement could have."""
+def statement_number(text: str) -> int | None:
+    """Parse the number of a statement; None if the text cannot be one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS else None
 
 
-def numbered(cells: Sequence[Cell], text: str) -> Cell | None:
-    """The statement of that number; None where there is none."""
-    number = number_in(text)
+def cell_numbered(cells: Sequence[Cell], text: str) -> Cell | None:
+    """Return the statement of that number, or None."""
+    number = statement_number(text)
     return cells[number - 1] if number is not None and 1 <= number <= len(cells) else None
 
 
-def no_statement(cells: Sequence[Cell], text: str) -> str:
-    """One sentence for somebody who named a statement that there is not."""
+def no_such_statement(cells: Sequence[Cell], text: str) -> str:
+    """Return a sentence for a person who named an unknown statement."""
     if not cells:
         return "No statement has run yet."
     there = "the only one is 1" if len(cells) == 1 else f"they are numbered from 1 to {len(cells)}"
     return f"There is no statement {cut_line(printable(text), _SHOWN_CHARS)}; {there}."
 
 
-# tickets:
-# A request on its way through a session's queue: what is wanted, and how it ended.
-#
-# Knows nothing of queues or turns. Made by `Session`, ended by its queue, awaited by the caller that made the
-# request.
-
-
 class TurnEnd(Struct, frozen=True):
     """How a request ended.
 
-    `detail` explains cause `error`; `seq` is the last event that belongs to it; `failure` is why it could not be
-    carried out or recorded, if so; `execution` is what came of a cell; `unusable` says that the model has to be set up
-    before a prompt can be answered. `refused` is why a command changed nothing, which its answer says too; `result` is
-    what became of a request about the past.
+    `detail` explains cause `error`. `seq` is the last event that belongs to the request. `failure` is the reason if it
+    could not be served or recorded. `execution` is the result of a single statement. `unusable` means that the model
+    must be set up before it can answer. `refused` is the reason if a command changed nothing; its answer says the same.
+    `result` is the result of a request about the past.
     """
 
     cause: StopCause
@@ -251,16 +242,16 @@ class TurnEnd(Struct, frozen=True):
 
 
 class Ticket:
-    """A request that was accepted, from that moment until its turn has ended.
+    """A request from its acceptance until its end.
 
     Args:
         message_id: the id of its UserMessage.
-        said: what the user typed with what came with it, or a cell's source.
+        said: what the user typed, with attachments, or a statement's source.
         prompt_kind: whether it starts a turn or waits for one.
-        cell: it is one statement from outside a turn, and no model is asked.
-        seconds: how long a cell may run; None leaves it to the settings.
-        by_client: it is a cell that a client wrote, and not the user.
-        request: what the text asks of the past, as a value; None for what is typed.
+        cell: it is one statement from outside a turn, so no model is called.
+        seconds: the time limit of the statement; None for the limit of the settings.
+        by_client: a client wrote the statement, not the user.
+        request: the request about the past that the text spells; None for typed text.
     """
 
     def __init__(
@@ -286,7 +277,7 @@ class Ticket:
         self._end: TurnEnd | None = None
 
     def message(self, prompt_kind: PromptKind, *, aside: bool = False) -> UserMessage:
-        """What goes on the log for it, unstamped."""
+        """Return its message for the log, not yet stamped."""
         return UserMessage(
             message_id=self.message_id,
             text=self.said.text,
@@ -297,19 +288,19 @@ class Ticket:
         )
 
     def finish(self, end: TurnEnd) -> None:
-        """Says how it ended; only the first call counts."""
+        """Report how it ended. Only the first call counts."""
         if self._end is None:
             self._end = end
             self._ended.set()
 
     async def end(self) -> TurnEnd:
-        """Waits for the end."""
+        """Wait for its end."""
         await self._ended.wait()
         assert self._end is not None
         return self._end
 
 
-def end_at(
+def turn_end(
     log: EventLog,
     cause: StopCause,
     detail: str | None = None,
@@ -320,19 +311,18 @@ def end_at(
     refused: EngineError | None = None,
     result: PastResult | None = None,
 ) -> TurnEnd:
-    """The end of a request whose last event is the log's last."""
+    """Return the end of a request whose last event is now the log's last."""
     return TurnEnd(cause, detail, Seq(len(log) - 1), failure, execution, unusable, refused, result)
 
 
 class ActiveRequest:
-    """The request that is served now: its message until that is on the log, its cancellation, and its result.
+    """The request that is served now: its message until that is on the log, its cancellation, its result.
 
-    A command that moves the head begins after the move, so that its message is on the branch where it leads.
+    A command that moves the head appends its message after the move, so that the message is on the new branch.
 
     Args:
-        log: the session's.
-        message: what the user said; None where that is on the log already.
-        waiting: the tickets behind it, in their order.
+        message: the user's message; None if it is on the log already.
+        waiting: the tickets behind it, in order.
     """
 
     def __init__(self, log: EventLog, message: UserMessage | None, waiting: Iterable[Ticket]) -> None:
@@ -340,26 +330,29 @@ class ActiveRequest:
         self.result: PastResult | None = None
         self._log = log
         self._message = message
-        self._unsaid = message
+        self._pending = message
         self._waiting = waiting
 
-    def begin(self) -> None:
+    def append_message(self) -> None:
         """Append the message, unless it is on the log."""
-        message, self._unsaid = self._unsaid, None
+        message, self._pending = self._pending, None
         if message is not None:
             self._log.append(message)
 
-    def begin_again(self) -> None:
-        """The message is to be appended once more, because the branch it was on was left."""
-        self._unsaid = self._message
+    def append_again(self) -> None:
+        """Make `append_message` append once more: the branch with the message was left."""
+        self._pending = self._message
 
-    def put_aside(self) -> None:
-        """Show a message that is not on the log to the user alone: no model has to know of it."""
-        if self._unsaid is not None:
-            self._unsaid = replace(self._unsaid, aside=True)
+    def hide_from_models(self) -> None:
+        """Show a message that is not on the log yet to the user alone."""
+        if self._pending is not None:
+            self._pending = replace(self._pending, aside=True)
 
     def announcements(self) -> Sequence[PromptQueued]:
-        """What to announce again on a branch that the head moves to: this request, and those that wait behind it."""
-        own = [self._unsaid] if self._unsaid is not None and self._unsaid.prompt_kind == "follow_up" else []
+        """Return what to announce again on the branch that the head moves to.
+
+        That is this request and those that wait behind it.
+        """
+        own = [self._pending] if self._pending is not None and self._pending.prompt_kind == "follow_up" else []
         behind = [ticket for ticket in self._waiting if ticket.prompt_kind == "follow_up"]
         return [PromptQueued(message_id=each.message_id, text=each.text) for each in (*own, *behind)]

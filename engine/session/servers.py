@@ -1,4 +1,10 @@
-"""The MCP servers of one session: connects them, keeps them connected, and says why one is not."""
+"""The MCP servers of one session: connect them, reconnect them, call their tools, and say why one is not connected.
+
+Owns the life of each connection. It begins with `connect`. Only a call waits for it, and the first turn for a short
+while. A lost connection is retried after each delay of BACKOFF, and a failure is reported once. Nothing that a server
+does raises anything here. `close` ends all of them. Must not know what the user is asked, nor what is recorded of a
+call: that is the business of `tool_calls`.
+"""
 
 from __future__ import annotations
 
@@ -27,70 +33,32 @@ from ..runtime.environment import EnvironmentSpec, StartServer
 from .tools.mcp_listing import Listing, Tool, arguments_of, help_on, tool_called
 
 if TYPE_CHECKING:
-    from .tools.mcp_source import Connection
+    from .tools.mcp_client import Connection
 
-# Why an MCP server is not connected: which failures another attempt may mend, and the sentence that is said of one.
-#
-# Pure but for what the process tells of its end. Used by `servers`.
 
 _REASON_CHARS: Final = 500
 _LAST_CHARS: Final = 300
-"""Of what a server wrote to its standard error at last, in the reason."""
+"""Of the server's last standard error, in the reason."""
 
-
-def _first(error: BaseException) -> BaseException:
-    if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return error
-
-
-def reason_of(error: BaseException, process: ServerProcess | None, seconds: float) -> tuple[bool, str]:
-    """Whether another attempt may help, and in a sentence why there was no connection, or why it ended.
-
-    `seconds` is how long an attempt may take.
-    """
-    error = _first(error)
-    match error:
-        case TimeoutError():
-            said = f"it does not answer within {seconds:g} s"
-        case OSError(strerror=str() as words):
-            said = words if not error.filename else f"{words}: {error.filename}"
-        case _:
-            said = str(error) or type(error).__name__
-    last = "" if process is None else " ".join(process.told().split())
-    is_final = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | ValueError)
-    ended = f"; {cut_line_from(last, len(last) - _LAST_CHARS, _LAST_CHARS)}" if last else ""
-    sentence = " ".join(said.split()) + ended
-    return not is_final, cut_line(printable(sentence), _REASON_CHARS)
-
-
-# servers:
-# The MCP servers of one session: connects them beside its requests, keeps them connected, and calls their tools.
-#
-# Owns the life of each connection. It begins with `connect`, and nobody waits for it but who needs the server: a
-# call, and the first turn for a little while. A connection that ends is tried again after each of BACKOFF, and what
-# goes wrong is said once. Nothing that a server does raises anything here. All of them end with `close`. Must not
-# know what is asked of the user, nor what is recorded of a call, which is the acts' business. A little over 300
-# lines, because the life of a server stands in one place.
 
 BACKOFF: Final = (1.0, 4.0, 16.0)
-"""Seconds to wait ahead of each further attempt."""
+"""Seconds to wait before each further attempt."""
 SETTLED_SECONDS: Final = 60.0
-"""Who stayed for so long has all attempts again."""
+"""A connection that lasted so long has all attempts again."""
 CONNECT_SECONDS: Final = 30.0
-"""One attempt takes no longer."""
+"""The time limit of an attempt."""
 RETRY_SECONDS: Final = 5.0
-"""A call waits no longer for a server that is known to be lost, and is tried again."""
+"""The longest wait of a call for a lost server that is being retried."""
 CALL_SECONDS: Final = 60.0
-"""A call may take so long without a word of progress."""
+"""The time limit of a call without progress."""
 FIRST_TURN_SECONDS: Final = 5.0
-"""A turn waits so long for servers that are being connected for the first time."""
+"""The longest wait of a turn for servers that connect for the first time."""
 
 T = TypeVar("T")
 
 
 class ServerCall(Struct, frozen=True):
-    """A call as the server is to have it."""
+    """A call as the server receives it."""
 
     server: str
     tool: str
@@ -98,7 +66,7 @@ class ServerCall(Struct, frozen=True):
 
 
 class _Link:
-    """One server. `connection` is there while it is connected; `failure` says why, when it is given up."""
+    """One server. It has a `connection` while it is connected. `failure` says why it was given up."""
 
     def __init__(self, name: str, module: str, server: McpServer) -> None:
         self.name = name
@@ -108,7 +76,7 @@ class _Link:
         self.listing = Listing()
         self.failure = ""
         self.reason = ""
-        """Why it is not connected, in the words that were told."""
+        """Why it is not connected, as it was reported."""
         self.is_tried = False
         """Whether the first attempt is over."""
         self._changed = anyio.Event()
@@ -126,12 +94,12 @@ class SessionServers:
     """The servers of one session.
 
     Args:
-        servers: those that are named now, by their names.
-        spec: where programs run, and all servers that the session has had, by their modules.
-        log: takes what is told of them.
-        facts: what the log says of them so far.
-        start: starts programs; None where nobody can.
-        distrusted: where statements that were held may have left programs, links resolved.
+        servers: those that are named now, by name.
+        spec: where programs run, and all servers that the session has had, by module.
+        log: takes reports on them.
+        facts: what the log says about them so far.
+        start: starts programs; None if that is impossible.
+        distrusted: where sandboxed statements may have left programs, links resolved.
     """
 
     def __init__(
@@ -161,23 +129,23 @@ class SessionServers:
 
     @property
     def unrecorded(self) -> dict[str, str]:
-        """The modules of which the log says nothing yet, by the names of their servers."""
+        """The modules that are not on the log yet, by the names of their servers."""
         return {name: module for module, name in self._names.items() if self._facts.server_modules.get(name) != module}
 
     def are(self, servers: Sequence[McpServer]) -> bool:
-        """Whether these are the ones that are named now."""
+        """Return whether these servers are the named ones."""
         return told_apart(servers) == self._servers
 
     # --- their life ---------------------------------------------------------------------------------------------------
 
     def connect(self, tasks: TaskGroup) -> None:
-        """Begins to connect all of them; not to be waited for. Does nothing the second time, nor after `close`."""
+        """Start connecting all of them. Does nothing the second time, or after `close`."""
         if self._links and self._scope is None and not self._is_closed:
             self._scope, self._first_turn = anyio.CancelScope(), anyio.current_time() + FIRST_TURN_SECONDS
             tasks.start_soon(self._serve, self._scope)
 
     async def close(self) -> None:
-        """Ends all connections, and the programs with them."""
+        """End all connections and their programs."""
         self._is_closed = True
         if self._scope is not None:
             self._scope.cancel()
@@ -207,7 +175,7 @@ class SessionServers:
             await anyio.sleep(delay)
 
     async def _attempt(self, link: _Link) -> tuple[bool, str]:
-        """Connects, and stays until that ends; whether another attempt may help, and why it ended."""
+        """Connect, and stay until that ends; return whether a retry may help, and why it ended."""
         process: ServerProcess | None = None
         try:
             server = link.server
@@ -247,7 +215,7 @@ class SessionServers:
                     tasks.cancel_scope.cancel()
 
     async def _follow(self, link: _Link, connection: Connection) -> None:
-        """Lists again what it offers each time it says that this is something else."""
+        """List what the server offers again whenever it reports a change."""
         while True:
             await connection.changed.wait()
             try:
@@ -282,9 +250,9 @@ class SessionServers:
         link.notify()
 
     async def settle(self) -> None:
-        """Waits for those that are connected for the first time, for a little while, and records what became of them.
+        """Wait a short while for first connections, and record the results.
 
-        Of what is still under way it is recorded later. Cancelling the wait is harmless.
+        Later results are recorded later. Cancelling the wait is harmless.
         """
         if self._first_turn is not None:
             with anyio.move_on_at(self._first_turn):
@@ -293,7 +261,7 @@ class SessionServers:
         self.tell()
 
     def tell(self) -> None:
-        """Records what is not on the log yet of servers that came and went."""
+        """Record news of servers that came and went."""
         unsaid, self._unsaid = self._unsaid, []
         for event in unsaid:
             self._log.append(event)
@@ -301,30 +269,30 @@ class SessionServers:
     # --- what is asked of them ----------------------------------------------------------------------------------------
 
     async def help(self, module: str) -> object:
-        """What the server of a module offers, as plain data. Raises ConnectionError."""
+        """Return what the module's server offers, as plain data. Raises ConnectionError."""
         link, _ = await self._connected(module)
         return _builtins(help_on(link.listing, link.name, module))
 
     async def read(self, module: str, uri: str) -> str:
-        """The text of a resource.
+        """Return the text of a resource.
 
         Raises:
             ConnectionError, TimeoutError, RuntimeError: as `call`.
-            ValueError: it is no text.
+            ValueError: it is not text.
         """
         _, connection = await self._connected(module)
         contents = await self._named(module, connection.read(uri, CALL_SECONDS))
         texts = [each.get("text") for each in contents]
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"MCP server {self._names[module]!r}: {cut_line(uri, LONGEST_NAME)} is no text")
+            raise ValueError(f"MCP server {self._names[module]!r}: {cut_line(uri, LONGEST_NAME)} is not text")
         return "\n".join(cast("list[str]", texts))
 
     async def meant(self, module: str, name: str, given: Mapping[str, object]) -> ServerCall:
-        """The call that a statement wants, by the schema of the server.
+        """Return the call that a statement requests, by the server's schema.
 
         Raises:
             AttributeError: there is no such tool.
-            TypeError: arguments are missing or unknown, or no JSON.
+            TypeError: arguments are missing or unknown, or not JSON.
             ConnectionError: the server is not connected.
         """
         link, _ = await self._connected(module)
@@ -332,28 +300,28 @@ class SessionServers:
         return ServerCall(link.name, tool.key, arguments_of(tool, f"{module}.{name}", given))
 
     async def call(self, module: str, call: ServerCall, progress: Callable[[str], None]) -> object:
-        """The answer to a call. Raises RuntimeError, ConnectionError, TimeoutError, as `mcp_source`."""
+        """Return the answer to a call. Raises RuntimeError, ConnectionError, TimeoutError, as `mcp_client`."""
         _, connection = await self._connected(module)
         return await self._named(module, connection.call(call.tool, call.arguments, CALL_SECONDS, progress))
 
     async def _named(self, module: str, asked: Awaitable[T]) -> T:
-        """What was asked for, or its failure with the name of the server."""
+        """Return the result, or raise its failure with the server's name."""
         try:
             return await asked
         except (ConnectionError, TimeoutError, RuntimeError) as error:
             raise type(error)(f"MCP server {self._names[module]!r}: {error}") from None
 
     def has(self, module: str) -> bool:
-        """Whether the session has, or had, a server with a module of that name."""
+        """Return whether the session has, or had, a server with that module."""
         return module in self._names
 
     async def _connected(self, module: str) -> tuple[_Link, Connection]:
-        """The server when it is connected, which is waited for while it may be. Raises ConnectionError."""
+        """Return the connected server; wait while it may still connect. Raises ConnectionError."""
         link = self._links.get(module)
         if link is None:
             raise ConnectionError(
-                f"MCP server {self._names[module]!r} is not among those that the editor names now, so {module} can only"
-                " give its recorded answers again"
+                f"MCP server {self._names[module]!r} is not configured in the editor now, so {module} can only"
+                " repeat its recorded answers"
             )
         with anyio.move_on_after(RETRY_SECONDS if link.reason else CONNECT_SECONDS):
             await link.until(lambda: link.connection is not None or bool(link.failure))
@@ -367,9 +335,38 @@ def _is_about(event: Event, module: str) -> bool:
 
 
 def _load() -> Any:
-    # By name, so that whoever imports this module imports nothing of the SDK.
-    return import_module(".tools.mcp_source", __package__)
+    # By name, so that importing this module imports nothing of the SDK.
+    return import_module(".tools.mcp_client", __package__)
 
 
 def _builtins(value: Struct) -> object:
     return msgspec.to_builtins(value)
+
+
+# --- why a server is not connected ------------------------------------------------------------------------------------
+
+
+def reason_of(error: BaseException, process: ServerProcess | None, seconds: float) -> tuple[bool, str]:
+    """Return whether a retry may help, and a sentence on why there is no connection.
+
+    `seconds` is the time limit of an attempt.
+    """
+    error = _first(error)
+    match error:
+        case TimeoutError():
+            said = f"it does not answer within {seconds:g} s"
+        case OSError(strerror=str() as words):
+            said = words if not error.filename else f"{words}: {error.filename}"
+        case _:
+            said = str(error) or type(error).__name__
+    last = "" if process is None else " ".join(process.told().split())
+    is_final = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | ValueError)
+    ended = f"; {cut_line_from(last, len(last) - _LAST_CHARS, _LAST_CHARS)}" if last else ""
+    sentence = " ".join(said.split()) + ended
+    return not is_final, cut_line(printable(sentence), _REASON_CHARS)
+
+
+def _first(error: BaseException) -> BaseException:
+    if isinstance(error, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error

@@ -1,35 +1,45 @@
-"""Serves the requests of one session: a prompt, a command or a statement, from its message to the end of its run.
+"""Serve one request: decide what a text is, and what goes on the log around it, from its message to its RunStop.
 
-Decides what a text is, and what goes on the log around it; what is done is in `session_runtime` and `agent_loop`. Made
-by `RequestQueue`, which calls it for one request at a time.
+A text is a slash command, a statement, or a prompt for the model. `session_runtime` and `agent_loop` do the work.
+`RequestQueue` makes the server and calls it for one request at a time. A prompt's attachments become views, each by a
+statement of its own (`openings`), so a replay opens them too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import posixpath
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from ..core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ..core.ids import MessageId
+from ..core.links import Lines, target_of
+from ..core.toolbox import original, variable
 from ..log.events.conversation import AgentText, Attachment, RunStop
 from ..log.events.session import OthersWrote, TitleChanged
+from ..log.user_message import unopened
 from .cancellation import WorkCancelledError
-from .commands.command import Command, CommandContext, CommandRun
+from .commands import Command, CommandContext, CommandRun
 from .commands.table import command_for, command_in, command_of
 from .journal import TextStreamed
-from .openings import not_opened, openings
 from .parts import SessionParts
-from .requests import ActiveRequest, Ticket, TurnEnd, end_at
+from .requests import ActiveRequest, Ticket, TurnEnd, turn_end
 from .session_runtime import SessionRuntime
 from .turn import Stop
+
+MOST_OPENED: Final = 200
+"""Views that one prompt opens. Each is a statement that runs before the turn begins."""
+MOST_SAID: Final = 20
+"""Links for which the user is told why they are not opened."""
+
 
 _COMPLETED: Final = RunStop(reason="completed", cause="end_turn")
 
 
 class RequestServer:
-    """One session's. `waiting` are the tickets behind the one that is served, in their order."""
+    """Serve the requests of one session. `waiting` are the tickets behind the active one, in order."""
 
     def __init__(self, parts: SessionParts, waiting: Iterable[Ticket]) -> None:
         self.runtime = SessionRuntime(parts, self._openings_of, self.cancel)
@@ -66,11 +76,11 @@ class RequestServer:
         message = ticket.message(ticket.prompt_kind, aside=command is not None and not command.is_said)
         self._active = ActiveRequest(self._parts.log, message, self._waiting)
         if command is None or not command.moves_head:
-            self._active.begin()
+            self._active.append_message()
         if command is not None and run is not None:
             return await self._answer(run, argument, torn=command.torn)
         stop = await self._run_turn(ticket)
-        return end_at(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
+        return turn_end(self._parts.log, stop.cause, stop.detail, unusable=stop.unusable)
 
     async def _run_turn(self, ticket: Ticket) -> Stop:
         """Run the turn of a prompt whose message is on the log, to its RunStop."""
@@ -81,7 +91,7 @@ class RequestServer:
         return await self.runtime.loop.run(self._openings_of(ticket.said.attachments), ticket.said.text)
 
     async def _answer(self, run: CommandRun, argument: str, *, torn: bool) -> TurnEnd:
-        """Carry out a command to its RunStop. One that is not `torn` handles a cancel itself."""
+        """Carry out a command, to its RunStop. A command that is not `torn` handles a cancel itself."""
         active = self._active
         context = CommandContext(self.runtime, active)
         stop, refused = _COMPLETED, None
@@ -92,15 +102,15 @@ class RequestServer:
                 answer = await run(context, argument)
         except (EnvironmentUnavailableError, InvalidRequestError) as error:
             answer, refused = str(error), error
-            active.put_aside()
+            active.hide_from_models()
         except WorkCancelledError:
             answer, stop = "", RunStop(reason="interrupted", cause="cancelled")
-            active.put_aside()
-        active.begin()
+            active.hide_from_models()
+        active.append_message()
         if answer:
             self._say(answer)
         self._parts.log.append(stop)
-        return end_at(self._parts.log, stop.cause, refused=refused, result=active.result)
+        return turn_end(self._parts.log, stop.cause, refused=refused, result=active.result)
 
     async def _run_cell(self, ticket: Ticket, source: str) -> TurnEnd:
         """Run one statement, to its RunStop.
@@ -124,7 +134,7 @@ class RequestServer:
                 seconds=ticket.seconds,
                 opening=(ticket.message(ticket.prompt_kind, aside=True), opened),
             )
-            self.runtime.ticker.cue()
+            self.runtime.ticker.notify_change()
             is_cancelled = finished.status == "cancelled"
             stop = RunStop(reason="interrupted", cause="cancelled") if is_cancelled else _COMPLETED
         except EnvironmentUnavailableError as error:
@@ -133,21 +143,21 @@ class RequestServer:
         finally:
             if len(log) > before:  # else not even its message could be recorded
                 log.append(stop)
-        return end_at(log, stop.cause, execution=finished)
+        return turn_end(log, stop.cause, execution=finished)
 
     # --- beside what is served ----------------------------------------------------------------------------------------
 
     def steer(self, ticket: Ticket) -> bool:
-        """Have the running turn's next model call read the prompt; False where no turn runs, or it is ending.
+        """Let the running turn's next model call read the prompt.
 
-        A command is for no model, and waits.
+        Returns False if no turn runs or it is ending, and for a command, which waits.
         """
         if ticket.request is not None or command_in(ticket.text)[0] is not None:
             return False
         return self.runtime.loop.steer(ticket.message("steer"))
 
     def answer_at_once(self, text: str, message_id: MessageId) -> bool:
-        """Answer a command that can be answered while a turn is running; False for any other text."""
+        """Answer a command that needs no turn; return False for any other text."""
         command, argument = command_in(text)
         if command is None or command.glance is None:
             return False
@@ -156,17 +166,20 @@ class RequestServer:
         return True
 
     def cancel(self) -> None:
-        """End what is running, whatever it is; give up at once what is under way."""
-        self.runtime.loop.cancel()
+        """End whatever runs, and give up its effect at once."""
+        self.runtime.cancel_turn()
         self._active.cancellation.cancel()
         self.runtime.buffers.give_up()
 
     # --- what the user is told ----------------------------------------------------------------------------------------
 
     def _openings_of(self, attachments: Sequence[Attachment]) -> Sequence[str]:
-        """The statements that open what was attached; tell the user why others are not opened."""
+        """Return the statements that open attachments.
+
+        Tell the user why others are not opened.
+        """
         self._tell(not_opened(attachments))
-        # Names of variables are made of these names, and are no texts.
+        # Variable names are made from these names. They are not texts, so the log does not redact them.
         named = [replace(each, name=self._parts.redactor.redact(each.name or each.uri)) for each in attachments]
         timeline = self._parts.timeline
         return openings(named, self._parts.cwd, timeline.names, timeline.rebound)
@@ -183,7 +196,88 @@ class RequestServer:
             self._say("\n".join(sentences) + "\n\n")
 
     def _say(self, text: str) -> None:
-        """Tell the user something that no model reads."""
+        """Show the user a text that no model reads."""
         message_id = self._parts.minter.message()
         self._parts.journal.signal(TextStreamed(message_id, text, aside=True), is_whole=True)
         self._parts.log.append(AgentText(message_id=message_id, text=text, aside=True))
+
+
+# --- openings of attachments ------------------------------------------------------------------------------------------
+
+
+def openings(
+    attachments: Sequence[Attachment], cwd: str, bound: Collection[str] = (), rebound: Collection[str] = ()
+) -> list[str]:
+    """Return a statement for each attachment that a view can show.
+
+    These are local files, and text that came with the prompt. Text from the editor wins over the disk, because the
+    person sees it, saved or not. An attachment is opened once, and at most `MOST_OPENED` are. Relative paths start from
+    `cwd`. Names in `bound` are taken. Injected names in `rebound` may mean something else by now.
+    """
+    statements: list[str] = []
+    taken = set(bound)
+    view = original("view") if "view" in rebound else "view"
+    for attachment in _openable(attachments)[:MOST_OPENED]:
+        title = (attachment.name or attachment.uri).rstrip("/").rsplit("/", 1)[-1]
+        name = variable(title, taken, prefix="file_", otherwise="attached")
+        taken.add(name)
+        statements.append(f"{name} = {view}({_source(attachment, cwd)})")
+    return statements
+
+
+def not_opened(attachments: Sequence[Attachment]) -> list[str]:
+    """Return sentences on the attachments that are not opened.
+
+    Each of the first few has its own; one sentence counts the others.
+    """
+    sentences = [sentence for sentence in map(unopened, dict.fromkeys(attachments)) if sentence is not None]
+    if len(sentences) > MOST_SAID:
+        sentences[MOST_SAID:] = [f"{len(sentences) - MOST_SAID:,} more links were not opened."]
+    excess = len(_openable(attachments)) - MOST_OPENED
+    if excess > 0:
+        sentences.append(f"{excess:,} more attachments were not opened; `view(path)` opens one.")
+    return sentences
+
+
+def _openable(attachments: Sequence[Attachment]) -> list[Attachment]:
+    return [attachment for attachment in _once_each(attachments) if unopened(attachment) is None]
+
+
+def _once_each(attachments: Sequence[Attachment]) -> list[Attachment]:
+    """Remove duplicates by URI and text.
+
+    A link is dropped if its text came too.
+    """
+    texts = {attachment.uri for attachment in attachments if attachment.text is not None}
+    kept = {
+        (attachment.uri, attachment.text): attachment
+        for attachment in reversed(attachments)
+        if attachment.text is not None or attachment.uri not in texts
+    }
+    return list(reversed(kept.values()))
+
+
+def _source(attachment: Attachment, cwd: str) -> str:
+    """Return the arguments of `view` for an attachment that it can show."""
+    target = target_of(attachment.uri)
+    text = attachment.text
+    if target.path is None:
+        return f"text={text!r}, title={attachment.name!r}"
+    arguments = [repr(posixpath.normpath(posixpath.join(cwd, target.path)))]
+    lines = target.lines
+    if lines is not None:
+        arguments.append(f"pos={str(lines.first)!r}")
+    if text is not None:
+        arguments.append(f"text={text!r}")
+        if lines is not None and _is_part(text, lines):
+            arguments.append(f"first_line={lines.first}")
+    return ", ".join(arguments)
+
+
+def _is_part(text: str, lines: Lines) -> bool:
+    """Return whether the text is only these lines of a file.
+
+    The last line of a whole file is `lines.last` or later. A part has `last - first + 1` lines, fewer than `last`
+    unless it is the beginning. Then both readings show the same.
+    """
+    return text.count("\n") + 1 < lines.last

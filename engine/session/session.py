@@ -1,7 +1,7 @@
-"""One session, as adapters use it: what it holds, what can be asked of it, and its life.
+"""One session, as adapters use it.
 
-Owns nothing but three parts: the log with its folds (`parts`), the queue of requests (`queue`), and what serves them
-(`session_runtime`), which is loaded with the first request. Must not know any protocol. Made by `lifecycle.registry`.
+It has three parts: the log with its folds (`parts`), the queue of requests (`queue`), and the runtime
+(`session_runtime`), which is loaded with the first request. Must not know any protocol. Made by `registry`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..log.events.session import ConfigChanged, ModeChanged
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..log.user_message import Composed, compose
-from .cancellation import to_the_end
+from .cancellation import shielded
 from .directories import Spellings, additional, check_working_directory, spelled
 from .journal import Subscription
 from .parts import SessionParts
@@ -37,7 +37,7 @@ from .queue import RequestQueue
 from .requests import (
     EditMode,
     EditRequest,
-    Gone,
+    MoveResult,
     PastRequest,
     PastResult,
     ReplayReport,
@@ -63,7 +63,7 @@ class Session:
         self._requests = RequestQueue(parts)
         self._spellings = Spellings((parts.cwd, *parts.directories))
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> SessionId:
@@ -81,50 +81,50 @@ class Session:
 
     @property
     def is_confined(self) -> bool:
-        """Whether views open nothing outside of these directories."""
+        """Whether views open only files in these directories."""
         return self._parts.spec.confined
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a commit failed, so that nothing more is kept; opening it again goes on with what was."""
+        """Whether a commit failed, so that nothing more is recorded. Opening it again goes on from the last commit."""
         return self._parts.journal.is_over
 
     @property
     def settled(self) -> Sequence[Event]:
-        """What opening it has added to its log, because the process that had it open ended in the middle of that."""
+        """The events that opening it has added, because its last process died in the middle of something."""
         return self._settled
 
     def spelled(self, path: str) -> str:
-        """An absolute path as who opened the session spells it: below a directory of the session as that was given."""
+        """Spell an absolute path as the client spells the session's directories."""
         return self._spellings.of(path)
 
     @property
     def title(self) -> str | None:
-        """What it is called, after its first prompt; None before that."""
+        """Its title, after the first prompt; None before."""
         return self._parts.policy.title
 
     @property
     def events(self) -> Sequence[AnyEvent]:
-        """Everything on the log so far; a snapshot."""
+        """A snapshot of the whole log."""
         return cast("Sequence[AnyEvent]", self._parts.log.events)
 
     @property
     def path(self) -> Sequence[AnyEvent]:
-        """The events of the active branch so far: what it shares with others, and its own. A snapshot."""
+        """A snapshot of the active branch, including what it shares with others."""
         return cast("Sequence[AnyEvent]", self._parts.log.path)
 
     @property
     def position(self) -> int:
-        """How many events the log has."""
+        """The number of events on the log."""
         return len(self._parts.log)
 
     def since(self, position: int) -> Sequence[AnyEvent]:
-        """The events from that position on, 0 being the first; costs what these are, however long the log is."""
+        """Return the events from that position on; O(length of the result)."""
         return cast("Sequence[AnyEvent]", self._parts.log.since(position))
 
     @property
     def view(self) -> Window:
-        """The attention window over the conversation, to read."""
+        """The attention window over the conversation, read-only."""
         return self._parts.view.view
 
     @property
@@ -133,40 +133,40 @@ class Session:
         return self._parts.timeline.cells
 
     def statement(self, statement_id: StatementId) -> StatementRecorded | None:
-        """The statement of that id; None where there is none."""
+        """Return the statement of that id, or None."""
         cell = self._parts.timeline.cell(statement_id)
         return None if cell is None else cell.statement
 
     @property
     def branches(self) -> Sequence[BranchRow]:
-        """The branches of the log, in the order in which they were made."""
+        """The branches of the log, oldest first."""
         return branch_rows(self._parts.log.branches, self._parts.facts.statements_below)
 
     @property
     def names(self) -> Collection[str]:
-        """Every name that a statement of the user's or a model's has bound so far."""
+        """Every name that a statement of the user or a model has bound so far."""
         return self._parts.timeline.names
 
     @property
     def rebound(self) -> Collection[str]:
-        """The injected names, such as `view`, that a statement has ever bound to something else."""
+        """The injected names, such as `view`, that a statement has ever rebound."""
         return self._parts.timeline.rebound
 
     @property
     def options(self) -> OptionValues:
-        """Mode and options in force."""
+        """The current mode and options."""
         return self._parts.policy.options
 
     def options_at(self, seq: int) -> OptionValues:
-        """Mode and options as they were when the event at `seq` had been taken."""
+        """Return the mode and options just after the event at `seq`."""
         return self._parts.policy.options_at(seq)
 
     def cycle_ended_by(self, seq: int) -> CycleSummary | None:
-        """The request cycle that the RunStop at `seq` ended; None where it ended none."""
+        """Return the request cycle that the RunStop at `seq` ended, or None."""
         return self._runtime.cycles.ended_by(seq)
 
     async def projection(self) -> Projection:
-        """What a model would read now, with its cost in tokens.
+        """Build the prompt that a model would get now, with its cost in tokens.
 
         Raises:
             EnvironmentUnavailableError: the worker, which renders and counts, is gone and cannot be replaced.
@@ -174,34 +174,38 @@ class Session:
         return await self._runtime.project()
 
     def subscribe(self) -> Subscription:
-        """A new reader of every event and signal that is published from now on; events once they are durable."""
+        """Subscribe to every event and signal from now on; events once they are durable."""
         return self._parts.journal.subscribe()
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Ends one that reads no more, after what it was sent so far."""
+        """End a subscription. Its reader still gets what was sent so far."""
         self._parts.journal.unsubscribe(subscription)
 
     async def durable(self, seq: int) -> None:
-        """Waits until the event at `seq` is on disk. Raises SessionReadOnlyError where it never will be."""
+        """Wait until the event at `seq` is on disk.
+
+        Raises:
+            SessionReadOnlyError: it never will be.
+        """
         await self._parts.journal.durable(Seq(seq))
 
-    # --- what is asked of it ------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def attach(self, permissions: Permissions, editor: Editor | None = None) -> None:
-        """Says whom to ask from now on, and which editor's unsaved texts views and tools go by; None for none."""
+        """Set whom questions go to, and which editor's unsaved texts views and tools use."""
         self._requests.attach(permissions, editor)
 
     def accept(self, said: str | Sequence[str | Attachment], wanted: PromptKind | None = None) -> Ticket:
-        """Takes a prompt; at once, so that a cancel read after it finds it.
+        """Take a prompt. Nothing is awaited, so a cancel that is read later finds it.
 
         Args:
-            said: what the user typed; or texts and what came with them, in the order in which they are to be read. A
-                text of more than a million characters is attached by itself.
-            wanted: what a prompt that comes while a turn is running is to be; None leaves it to the session's option.
+            said: what the user typed; or texts and attachments, in reading order. A text of more than a million
+                characters becomes an attachment.
+            wanted: the kind of a prompt that comes while a turn is running; None for the session's option.
 
         Raises:
             SessionBusyError: the session is closing, or too many prompts wait.
-            SessionReadOnlyError: nothing can be recorded any more.
+            SessionReadOnlyError: nothing more can be recorded.
         """
         composed = compose([said] if isinstance(said, str) else said)
         ticket = Ticket(self._parts.minter.message(), composed, self._kind())
@@ -211,19 +215,20 @@ class Session:
     async def cell(
         self, source: str, seconds: float | None = None, author: Literal["user", "client"] = "user"
     ) -> ExecutionFinished:
-        """Runs one statement from outside a turn, in its place in the queue; returns when its record is durable.
+        """Run one statement from outside of a turn, when the queue reaches it.
 
-        No model is called and no model reads it. Cancelling the waiting task stops it, which is recorded.
+        Returns when its record is durable. No model is called, and none reads it. Cancelling the waiting task stops the
+        statement; the record says so.
 
         Args:
             source: Python.
-            seconds: how long it may run; None leaves it to the settings.
-            author: who wrote it. What a `client` wrote is held as what a model wrote is, and so is the session then.
+            seconds: the time limit; None for the limit of the settings.
+            author: who wrote it. A `client` statement is sandboxed like a model's, and so is the session from then on.
 
         Raises:
             SessionBusyError, SessionReadOnlyError: as from `accept`.
             StatementWithdrawnError: it was cancelled before it began.
-            EnvironmentUnavailableError: there is no worker to run it in.
+            EnvironmentUnavailableError: no worker can run it.
         """
         ticket = Ticket(
             self._parts.minter.message(),
@@ -240,16 +245,16 @@ class Session:
         return end.execution
 
     async def replay(self, first: int, last: int | None = None, mode: ReplayMode = "recorded") -> ReplayReport:
-        """Runs the statements `first` to `last` again, by their numbers, and says what comes out differently.
+        """Run the statements `first` to `last` again, by number, and report differences.
 
-        In its place in the queue, and on the log as the command `/replay`. Cancelling the waiting task cancels it.
-        Where it does not come to its end, the report says why, and the namespace is as it was.
+        It takes its place in the queue, and appears on the log as the command `/replay`. Cancelling the waiting task
+        cancels it. If it does not finish, the report says why, and the namespace is as before.
 
         Args:
             last: None for the newest statement.
-            mode: `recorded` gives them the recorded answers to what they ask for, and keeps them from any other act;
-                nothing but the record is new then. `dry` ends with the first that asks for anything. With `live` they
-                act again, asking as usual, and the namespace is what comes of it.
+            mode: `recorded` gives statements the recorded answers of their tool calls and prevents all other effects;
+                only the record is new afterwards. `dry` ends at the first statement that calls a tool. With `live` they
+                act again, asking as usual, and the namespace has the new results.
 
         Raises:
             InvalidRequestError: there are no such statements, or none of them can run again; nothing has changed.
@@ -263,19 +268,20 @@ class Session:
     async def edit(
         self, number: int, source: str, last: int | None = None, mode: EditMode = "recorded"
     ) -> ReplayReport:
-        """Runs `source` in the place of statement `number`, on a new branch, then those behind it, as new statements.
+        """Run `source` in place of statement `number`, on a new branch, then the later statements.
 
-        In its place in the queue, and in the conversation as the command `/edit`. A cancel goes back to the branch that
-        was left. A statement that is lost or reaches its time limit ends it there.
+        All of them become new statements. It takes its place in the queue, and appears in the conversation as the
+        command `/edit`. A cancel goes back to the branch that was left. A statement that ends the worker or reaches its
+        time limit ends the edit.
 
         Args:
             source: Python.
-            last: the number of the last that runs; None for the newest.
-            mode: `recorded` answers what they ask for as it was answered before, reads what was not read then, and
-                keeps them from all else that would change anything. With `live` they act again, asking as usual.
+            last: the number of the last statement that runs; None for the newest.
+            mode: `recorded` gives statements the recorded answers of their tool calls, lets them read what was not read
+                before, and prevents all other changes. With `live` they act again, asking as usual.
 
         Raises:
-            InvalidRequestError: there is no such statement, or the source is empty or no Python; nothing has changed.
+            InvalidRequestError: there is no such statement, or the source is empty or not Python; nothing has changed.
             StatementWithdrawnError: it was cancelled.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
@@ -286,32 +292,32 @@ class Session:
         return report
 
     async def _carried_out(self, ticket: Ticket) -> TurnEnd:
-        """The end of a request; where the waiting task is cancelled, so is the request."""
+        """Wait for the end of a request. Cancelling the waiting task cancels the request."""
         try:
             end = await ticket.end()
         except anyio.get_cancelled_exc_class():
             self.cancel(ticket)
-            await to_the_end(ticket.end)
+            await shielded(ticket.end)
             raise
         if end.failure is not None:
             raise end.failure
         return end
 
     async def rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Rewound | None:
-        """Goes back to where that statement had ended, 0 for the beginning; in its place in the queue.
+        """Go back to the end of that statement; 0 is the beginning.
 
-        The namespace goes back, and what came after it stays on its branch, for `switch`: also what a later live replay
-        made of the statement, because the conversation has what came of it the first time. Cancelling the waiting task
-        gives it up, and then all is as before.
+        It takes its place in the queue. The namespace goes back. What came later stays on its branch, for `switch`.
+        That includes the results of a later live replay, because the conversation has those of the first run.
+        Cancelling the waiting task gives it up, and everything is as before.
 
         Args:
             statement: its number.
-            files: those that statements wrote since go back, too; one that somebody else has changed does not.
-            conversation: it goes back, too, on a new branch. Otherwise the statements after it are left out of the
-                namespace, as by `/omit`.
+            files: files that statements wrote since go back, too, unless someone else changed them.
+            conversation: the conversation goes back, too, on a new branch. Otherwise the later statements are left out
+                of the namespace, as by `/omit`.
 
         Returns:
-            What became of files; None where none was to go back.
+            What happened to the files; None if no file was to go back.
 
         Raises:
             InvalidRequestError: there is no such statement, and nothing has changed.
@@ -320,11 +326,11 @@ class Session:
         return await self._go(RewindRequest(statement, files, conversation))
 
     async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
-        """Goes over to the end of another branch; in its place in the queue, and cancelled as `rewind`.
+        """Switch to the end of another branch. Queued and cancelled as `rewind`.
 
         Args:
             branch: its name.
-            files: those that statements wrote are as they were when it was left; as for `rewind`, and returned so.
+            files: files that statements wrote become what they were when the branch was left; returned as by `rewind`.
 
         Raises:
             InvalidRequestError: there is no such branch, or it is active already, and nothing has changed.
@@ -334,11 +340,14 @@ class Session:
 
     async def _go(self, request: RewindRequest | SwitchRequest) -> Rewound | None:
         gone = await self._ask(request)
-        assert isinstance(gone, Gone)
+        assert isinstance(gone, MoveResult)
         return gone.rewound
 
     async def _ask(self, request: PastRequest) -> PastResult:
-        """Put a request about the past into the queue; its result. On the log it reads as the command for it."""
+        """Queue a request about the past; return its result.
+
+        The log shows it as its command.
+        """
         ticket = Ticket(self._parts.minter.message(), Composed(request.command), self._kind(), request=request)
         self._requests.take(ticket, None)
         end = await self._carried_out(ticket)
@@ -349,17 +358,19 @@ class Session:
         return end.result
 
     async def tick(self) -> Sequence[Event]:
-        """Lets running handles catch up with their files now; what changed, as events.
+        """Let running handles catch up with their files; return the changes as events.
 
-        What it has begun it ends, also when the waiting task is cancelled.
+        It finishes even if the waiting task is cancelled.
 
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
         """
-        return await to_the_end(self._runtime.tick)
+        return await shielded(self._runtime.tick)
 
     async def look(self, names: Collection[str] = (), tokens: int | None = None, *, at_sources: bool = False) -> Looked:
-        """The handles there are, and what those of `names` show, as `Environment.look`; in between two statements.
+        """Return the handles, and what those of `names` show, as `Environment.look`.
+
+        Only between two statements.
 
         Raises:
             EnvironmentUnavailableError: the worker is gone and cannot be replaced.
@@ -367,17 +378,24 @@ class Session:
         return await self._runtime.look(names, tokens, at_sources=at_sources)
 
     async def count(self, texts: Sequence[str]) -> Sequence[int]:
-        """How many tokens each text has. Raises EnvironmentUnavailableError, because the worker counts."""
+        """Count the tokens of each text.
+
+        Raises:
+            EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
+        """
         return await self._runtime.count(texts)
 
     async def rest(self) -> None:
-        """Ends the worker, where no request is carried out or waits; the next one that needs it has a rebuilt one."""
+        """End the worker if the session is idle; the next request that needs it has a rebuilt one."""
         runtime = self._requests.runtime
         if runtime is not None and not self.is_busy:
             await runtime.rest()
 
     def check_place(self, cwd: str, directories: Sequence[str], *, confined: bool) -> None:
-        """Raises InvalidRequestError where it is open in other directories, or confined to them and not, or not."""
+        """Check that it is open in these directories, and confined to them or not.
+
+        Raises InvalidRequestError.
+        """
         spec = self._parts.spec
         if (cwd, tuple(directories), confined) != (spec.cwd, spec.directories, spec.confined):
             where = ", ".join((spec.cwd, *spec.directories))
@@ -385,11 +403,11 @@ class Session:
             raise InvalidRequestError(f"session {self.session_id} is open {kind} {where}; open another session")
 
     def would_move(self, cwd: str, directories: Sequence[str], servers: Sequence[McpServer] = ()) -> bool:
-        """Whether loading it with these directories or MCP servers would have it go on with others, after a close.
+        """Return whether a load with these directories or MCP servers has to close it first.
 
         Raises:
-            SessionBusyError: it would, but something runs or waits, which a close would cancel.
-            InvalidRequestError: it would, but a path is not absolute or there is no such working directory.
+            SessionBusyError: it has to, but something runs or waits, which the close would cancel.
+            InvalidRequestError: it has to, but a path is not absolute, or there is no such working directory.
         """
         chosen = spelled(cwd)
         named = self._parts.servers
@@ -405,19 +423,22 @@ class Session:
         return True
 
     def entitle(self) -> None:
-        """Has listings show it under its title, if it has one: a session that was forked is not shown before."""
+        """Let listings show its title, if it has one. A forked session is not listed before."""
         if self.title is not None:
             self._parts.store.retitle(self.session_id, self.title)
             self._parts.store.flush()
 
     def set_mode(self, mode: str) -> None:
-        """Also while a turn is running; it counts from the next statement on. Raises InvalidRequestError."""
+        """Set the mode, from the next statement on, even during a turn.
+
+        Raises InvalidRequestError.
+        """
         known = known_mode(mode)
         if known != self.options.mode:
             self._parts.log.append(ModeChanged(mode=known))
 
     def set_option(self, name: str, value: str) -> None:
-        """Sets `mode` or another option of the session. Raises InvalidRequestError."""
+        """Set `mode` or another option. Raises InvalidRequestError."""
         if name == "mode":
             self.set_mode(value)
             return
@@ -426,7 +447,10 @@ class Session:
             self._parts.log.append(ConfigChanged(option=name, value=value))
 
     def cancel(self, ticket: Ticket | None = None) -> None:
-        """Withdraws what waits, then ends what runs; or only what belongs to `ticket`. Does nothing when idle."""
+        """Withdraw what waits, then end what runs; or only what belongs to `ticket`.
+
+        Does nothing when idle.
+        """
         self._requests.cancel(ticket)
 
     def _kind(self) -> PromptKind:
@@ -434,29 +458,32 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is carried out or waits."""
+        """Whether a request runs or waits."""
         return self._requests.is_busy
 
     async def idle(self) -> None:
-        """Waits until no request is carried out or waits."""
+        """Wait until no request runs or waits."""
         await self._requests.idle()
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
 
     def start(self, tasks: TaskGroup) -> None:
-        """Begins to serve requests."""
+        """Start serving requests."""
         self._requests.start(tasks)
 
     def connect(self) -> None:
-        """Begins to connect its MCP servers, beside everything else; the first request does it at the latest."""
+        """Start connecting its MCP servers in the background.
+
+        The first request does it at the latest.
+        """
         self._requests.connect()
 
     def begin_close(self) -> None:
-        """Takes no request any more and cancels those there are; at once, like `accept`."""
+        """Refuse further requests and cancel all others. Nothing is awaited."""
         self._requests.begin_close()
 
     async def close(self) -> None:
-        """Begins to close, waits until nothing runs any more, and frees what was used. Idempotent."""
+        """Close the session: wait until nothing runs, and free its resources. Idempotent."""
         self.begin_close()
         await self._requests.idle()
         try:

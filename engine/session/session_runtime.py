@@ -1,13 +1,14 @@
-"""What a session has from its first request on, put together from top to bottom, and what can be done with it.
+"""The parts of a session that its first request needs, and what can be done with them.
 
-Read the constructor first: each part is given the session's `SessionParts` and the parts that it works with. The
-methods below are what commands and adapters may ask for. Loaded with the first request, because an editor waits for a
-new session. Must not know how a request is served: that is `serving`. Made by `RequestServer`.
+The constructor puts them together from top to bottom: each part gets the session's `SessionParts` and the parts that it
+works with. The methods below are what commands and adapters may call. Loaded with the first request, because an editor
+waits for a new session. Must not know how a request is served: that is `serving`, which makes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from ..context.models import close_model
@@ -31,24 +32,22 @@ from ..log.facts import READING, Readings
 from ..log.permissions import Permissions
 from ..log.timeline import Cell
 from ..runtime.environment import Environment
-from .acts import Desk
 from .agent_loop import AgentLoop, ModelCalls
-from .cancellation import WorkCancelledError, to_the_end
-from .confining import Confinement
+from .cancellation import WorkCancelledError, shielded
+from .confinement import Confinement
 from .directories import Scratch
-from .editor_files import SessionBuffers
-from .kept import CheckpointKeeping, PastBound, Revisions, ValueKeeping
+from .editor_files import EditorBuffers
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
-from .model_calls.projector import Projection, Projector, Rerendering
-from .model_calls.replies import SentCalls
+from .model_calls.projector import Projection, Projector, ResultRerenderer
+from .model_calls.replies import ModelCallRecords
 from .parts import SessionParts
 from .past.branch_diff import BranchDiff, diff
 from .past.editing import Editing
-from .past.head import FileRewinding, Head, Rewinder
-from .past.replaying import Replayer, RunsAgain
+from .past.replaying import Replayer, RerunContext
+from .past.rewinding import FileRewinder, Head, Rewinder
+from .policy import Questions
 from .preparing import preparer_of
-from .questions import Questions
 from .requests import (
     ActiveRequest,
     EditRequest,
@@ -59,20 +58,20 @@ from .requests import (
     RewindRequest,
     SwitchRequest,
 )
-from .statements import StatementRunner
-from .ticker import Ticker
-from .tools import Seen, Workspace
+from .saved_state import CheckpointSaver, HistoryLimit, Revisions, ValueSaver
+from .statements import StatementRunner, Ticker
+from .tool_calls import ToolContext
+from .tools import SeenFiles, Workspace
 
 T = TypeVar("T")
 
 
 class SessionRuntime:
-    """The parts of one session that do something.
+    """The working parts of one session.
 
     Args:
-        parts: the session's.
-        openings_of: gives the statements that open what was attached to a prompt.
-        dismissed: ends the request that is served, because the user dismissed a question.
+        openings_of: gives the statements that open a prompt's attachments.
+        dismissed: ends the active request, because the user dismissed a question.
     """
 
     def __init__(
@@ -82,11 +81,13 @@ class SessionRuntime:
         dismissed: Callable[[], None],
     ) -> None:
         self.parts = parts
-        log, timeline, settings, view = parts.log, parts.timeline, parts.settings, parts.view.view
+        log, timeline, settings = parts.log, parts.timeline, parts.settings
         model = self._model = parts.models()
         self._model_is_open = True
+        self._openings_of = openings_of
+        self._loop: AgentLoop | None = None
 
-        # Files, and who is asked about them
+        # Files, and questions to the user
         workspace = Workspace(
             parts.cwd,
             parts.directories,
@@ -94,19 +95,19 @@ class SessionRuntime:
             ripgrep=find_ripgrep(parts.spec.variables.get("PATH", ""), (parts.cwd, *parts.directories)),
         )
         self._questions = Questions(log, parts.policy, parts.redactor, workspace.roots)
-        self.buffers = SessionBuffers(workspace, parts.clock)
-        seen = Seen(parts.store.blob_get)
-        log.follow_path(seen, Seen.FOLLOWS)
+        self.buffers = EditorBuffers(workspace, parts.clock)
+        seen = SeenFiles(parts.store.blob_get)
+        log.follow_path(seen, SeenFiles.FOLLOWS)
         self._scratch = Scratch(settings.state_dir, parts.session_id)
 
-        # What is kept for rebuilding the namespace
+        # State that is saved for rebuilds
         revisions = Revisions(parts.store, parts.redactor)
         log.follow(revisions.apply, Revisions.FOLLOWS)
-        bound = PastBound(parts.store, parts.session_id, log, parts.journal, settings.past_bytes)
-        values = ValueKeeping(log, parts.store, parts.redactor, bound.hold)
-        checkpoints = CheckpointKeeping(log, keeps=settings.restore_by == "checkpoints")
+        limit = HistoryLimit(parts.store, parts.session_id, log, parts.journal, settings.past_bytes)
+        values = ValueSaver(log, parts.store, parts.redactor, limit.enforce)
+        checkpoints = CheckpointSaver(log, keeps=settings.restore_by == "checkpoints")
 
-        # The namespace, and the domain that it is held to
+        # The namespace and its sandbox
         confinement = Confinement(
             parts,
             questions=self._questions,
@@ -122,34 +123,7 @@ class SessionRuntime:
         self.buffers.stopped = self.environment.stopped
         self.buffers.acting = self.environment.acting
 
-        # What a model reads, and what it read
-        news, account, self.sent = LogNews(timeline), Account(timeline), SentProjections()
-        log.follow_path(news)
-        log.follow_path(account, Account.FOLLOWS)
-        log.follow(self.sent.apply, SentProjections.FOLLOWS)
-        self.calls = SentCalls(parts.store, parts.redactor, self.sent, account)
-        self.projector = Projector(view, parts.cwd, settings.context_budget, news, calls_tools=settings.calls_tools)
-        self.cycles = CycleFold(log.at)
-        log.follow_path(self.cycles, CycleFold.FOLLOWS)
-        self._rerendering = Rerendering(
-            log=log,
-            view=view,
-            standing=news.standing,
-            sent=self.sent,
-            projector=self.projector,
-            rule=settings.projection_rerender,
-        )
-        condenser = Condenser(
-            log=log,
-            view=view,
-            projector=self.projector,
-            past=news.past,
-            cycles=self.cycles,
-            model=model,
-            calls_tools=settings.calls_tools,
-        )
-
-        # Statements, ticks, and turns of them
+        # Statements and ticks
         self._preparer = preparer_of(parts, workspace.roots, revisions, model)
         self.ticker = Ticker(
             log=log,
@@ -160,7 +134,7 @@ class SessionRuntime:
             preparer=self._preparer,
             clock=parts.clock,
         )
-        desk = Desk(
+        tools = ToolContext(
             parts=parts,
             workspace=workspace,
             questions=self._questions,
@@ -170,19 +144,10 @@ class SessionRuntime:
             domain=lambda: self.environment.domain,
             distrusted=lambda: confinement.distrusted,
         )
-        self.statements = StatementRunner(parts, self.environment, revisions, values, desk)
-        self.loop = AgentLoop(
-            parts,
-            self.environment,
-            self.statements,
-            ModelCalls(model, self.projector, self._rerendering, self.calls, condenser),
-            self.ticker,
-            self._questions,
-            openings_of,
-        )
+        self.statements = StatementRunner(parts, self.environment, revisions, values, tools)
 
-        # Going back, and running again
-        runs_again = RunsAgain(
+        # Rewinds, replays and edits
+        reruns = RerunContext(
             log=log,
             environment=self.environment,
             statements=self.statements,
@@ -191,16 +156,16 @@ class SessionRuntime:
             policy=parts.policy,
             minter=parts.minter,
         )
-        self._replayer = Replayer(runs_again, timeline=timeline, clock=parts.clock)
+        self._replayer = Replayer(reruns, timeline=timeline, clock=parts.clock)
         self._head = Head(
             log=log, timeline=timeline, view=parts.view, environment=self.environment, preparer=self._preparer
         )
-        self._editing = Editing(runs_again, timeline=timeline, store=parts.store, head=self._head)
-        files = FileRewinding(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
+        self._editing = Editing(reruns, timeline=timeline, store=parts.store, head=self._head)
+        files = FileRewinder(log, parts.journal, parts.store, workspace, parts.facts, self.buffers)
         self._rewinder = Rewinder(log, self._head, files)
 
     def attach(self, permissions: Permissions | None, editor: Editor | None) -> None:
-        """Set who is asked from now on, and whose unsaved texts come before the disk."""
+        """Set whom questions go to, and whose unsaved texts replace the disk's."""
         self._questions.permissions = permissions
         self.buffers.editor = editor
         self.environment.follow(None if editor is None else self.buffers)
@@ -214,15 +179,15 @@ class SessionRuntime:
 
     @property
     def branches(self) -> Sequence[BranchRow]:
-        """The branches of the log, in the order in which they were made."""
+        """The branches of the log, oldest first."""
         return branch_rows(self.parts.log.branches, self.parts.facts.statements_below)
 
     def diff(self, left: str, right: str) -> BranchDiff:
-        """Compare two branches by their names. Raises InvalidRequestError where there is no such branch."""
+        """Compare two branches by name. Raises InvalidRequestError for an unknown one."""
         return diff(self.parts.log.events, self.parts.log.branches, left, right)
 
     async def perform(self, request: PastRequest, active: ActiveRequest) -> PastResult:
-        """Rewind, switch, replay or edit, and leave the result with `active`.
+        """Rewind, switch, replay or edit; leave the result with `active`.
 
         Raises:
             InvalidRequestError: there is no such statement or branch, or it cannot run again; nothing has changed.
@@ -239,26 +204,116 @@ class SessionRuntime:
             case EditRequest():
                 report = await self._editing.edit(request, active)
                 if report.outcome == "cancelled":
-                    active.begin_again()
+                    active.append_again()
                 active.result = _unless_cancelled(report, active)
         return active.result
 
     async def omit(self, statement_id: StatementId, omitted: bool) -> None:
-        """Leave a statement out of the namespace, or put it back; the namespace is rebuilt when it is needed next."""
+        """Leave a statement out of the namespace, or put it back.
+
+        The next use of the namespace rebuilds it.
+        """
         self.parts.log.append(StatementOmitted(statement_id=statement_id, omitted=omitted))
         await self.environment.renew()
 
     # --- what a model reads -------------------------------------------------------------------------------------------
+    #
+    # A session without a model reads none of this. So each read model follows the log from its first use on, and gets
+    # the earlier events then.
+
+    @cached_property
+    def cycles(self) -> CycleFold:
+        """The request cycles of the active branch."""
+        cycles = CycleFold(self.parts.log.at)
+        self.parts.log.follow_path(cycles, CycleFold.FOLLOWS)
+        return cycles
+
+    @cached_property
+    def sent(self) -> SentProjections:
+        """The prompts that model calls were sent."""
+        sent = SentProjections()
+        self.parts.log.follow(sent.apply, SentProjections.FOLLOWS)
+        return sent
+
+    @cached_property
+    def calls(self) -> ModelCallRecords:
+        """The records of model calls."""
+        account = Account(self.parts.timeline)
+        self.parts.log.follow_path(account, Account.FOLLOWS)
+        return ModelCallRecords(self.parts.store, self.parts.redactor, self.sent, account)
+
+    @cached_property
+    def _news(self) -> LogNews:
+        news = LogNews(self.parts.timeline)
+        self.parts.log.follow_path(news)
+        return news
+
+    @cached_property
+    def projector(self) -> Projector:
+        """The projector, which builds prompts."""
+        settings = self.parts.settings
+        return Projector(
+            self.parts.view.view,
+            self.parts.cwd,
+            settings.context_budget,
+            self._news,
+            calls_tools=settings.calls_tools,
+        )
+
+    @cached_property
+    def _rerendering(self) -> ResultRerenderer:
+        return ResultRerenderer(
+            log=self.parts.log,
+            view=self.parts.view.view,
+            standing=self._news.standing,
+            sent=self.sent,
+            projector=self.projector,
+            rule=self.parts.settings.projection_rerender,
+        )
+
+    @property
+    def loop(self) -> AgentLoop:
+        """The agent loop."""
+        if self._loop is None:
+            condenser = Condenser(
+                log=self.parts.log,
+                view=self.parts.view.view,
+                projector=self.projector,
+                past=self._news.past,
+                cycles=self.cycles,
+                model=self._model,
+                calls_tools=self.parts.settings.calls_tools,
+            )
+            self._loop = AgentLoop(
+                self.parts,
+                self.environment,
+                self.statements,
+                ModelCalls(self._model, self.projector, self._rerendering, self.calls, condenser),
+                self.ticker,
+                self._questions,
+                self._openings_of,
+            )
+        return self._loop
+
+    def cancel_turn(self) -> None:
+        """End the running turn as cancelled, if there is one."""
+        if self._loop is not None:
+            self._loop.cancel()
 
     async def project(self) -> Projection:
-        """What a model would read now. Raises EnvironmentUnavailableError."""
+        """Build the prompt that a model would get now.
+
+        Raises EnvironmentUnavailableError.
+        """
         return await self.environment.use(self._rerendering.project)
 
     async def compact(self) -> tuple[Cut, int] | None:
-        """Replace what can go by a summary: what went, and the tokens of the next call; None where nothing can go.
+        """Replace messages by a summary; return the cut and the new token count.
+
+        Returns None if nothing can go.
 
         Raises:
-            EnvironmentUnavailableError: the worker, which counts, is gone and cannot be replaced.
+            EnvironmentUnavailableError: the worker, which counts tokens, is gone and cannot be replaced.
         """
         cut = await self.loop.compact()
         if cut is None:
@@ -268,7 +323,7 @@ class SessionRuntime:
         return cut, now.used
 
     async def foresee(self) -> Sequence[FeedItem]:
-        """What the next tick would find by now, of each handle that it would change.
+        """Return what the next tick would find now, for each handle that it would change.
 
         Raises EnvironmentUnavailableError.
         """
@@ -278,53 +333,65 @@ class SessionRuntime:
         return await self.environment.use(lambda environment: environment.foresee(round_id, now))
 
     async def tick(self) -> Sequence[Event]:
-        """Lets running handles catch up with their files now; the events. Raises EnvironmentUnavailableError."""
+        """Let running handles catch up with their files; return the events.
+
+        Raises EnvironmentUnavailableError.
+        """
         round_id = self.ticker.open_round("tick")
         before = len(self.parts.log)
         await self.ticker.tick(round_id)
         return self.parts.log.since(before)
 
     async def look(self, names: Collection[str], tokens: int | None, *, at_sources: bool) -> Looked:
-        """The handles as they are, of a namespace that has seen a statement. Raises EnvironmentUnavailableError."""
+        """Return the handles as they are; none before the first statement.
+
+        Raises EnvironmentUnavailableError.
+        """
         if self.parts.timeline.last_execution is None:
             return Looked()
 
-        return await self._whole(lambda environment: environment.look(names, tokens, at_sources=at_sources))
+        return await self._uninterrupted(lambda environment: environment.look(names, tokens, at_sources=at_sources))
 
     async def handle_names(self) -> Mapping[str, str]:
-        """The names of handles by their ids, as the namespace has them now."""
+        """Return the current names of handles, by their ids."""
         return {row.obj_id: row.name for row in (await self.look((), None, at_sources=False)).rows}
 
     async def count(self, texts: Sequence[str]) -> Sequence[int]:
-        """How many tokens each text has. Raises EnvironmentUnavailableError."""
+        """Count the tokens of each text. Raises EnvironmentUnavailableError."""
 
-        return (await self._whole(lambda environment: environment.project(texts, 0))).text_tokens
+        return (await self._uninterrupted(lambda environment: environment.project(texts, 0))).text_tokens
 
-    async def _whole(self, ask: Callable[[Environment], Awaitable[T]]) -> T:
-        """An answer of the worker's, which is waited for to its end: one that nobody takes costs the worker."""
+    async def _uninterrupted(self, ask: Callable[[Environment], Awaitable[T]]) -> T:
+        """Wait for the worker's answer even if the caller is cancelled.
 
-        return await self.environment.use(lambda environment: to_the_end(lambda: ask(environment)))
+        An answer that is not received costs the worker.
+        """
+
+        return await self.environment.use(lambda environment: shielded(lambda: ask(environment)))
 
     async def rest(self) -> None:
-        """Ends the worker until somebody needs it. Not while anything is carried out."""
+        """End the worker until it is needed again. Not during a statement or tick."""
         async with self.environment.step:
             await self.environment.rest()
 
     @property
-    def next_look(self) -> float | None:
-        """Seconds of idleness after which `run_idle_work` has something to do; None for never."""
-        return self.environment.next_look
+    def idle_delay(self) -> float | None:
+        """Seconds of idleness after which `run_idle_work` has work; None for never."""
+        return self.environment.idle_delay
 
     async def prepare(self) -> None:
-        """Prepares beside the requests what nodes wish for, until `close`."""
+        """Prepare what nodes wish for, beside the requests, until `close`."""
         await self._preparer.serve()
 
     async def run_idle_work(self) -> float | None:
-        """Does what has waited for the session to be idle; after how many seconds again, None for not at all."""
-        return await self.environment.look_after()
+        """Do the work that waits for idleness.
+
+        Returns the seconds until there is more, or None.
+        """
+        return await self.environment.run_idle_work()
 
     async def close(self) -> None:
-        """Frees the worker and closes the model's connections. May be repeated, also after a failure."""
+        """Free the worker and close the model's connections. Idempotent, even after a failure."""
         try:
             await self._preparer.close()
             await self.environment.close()

@@ -1,13 +1,13 @@
-"""Runs one statement: announces it, executes it in the environment, and records everything that came of it.
+"""Run statements and ticks in the worker, and record what happens, in a fixed order.
 
-Owns what is appended for a statement and in which order. Must not know turns or permissions. Used by the agent loop.
+`StatementRunner` announces a statement, runs it, and records its result. `Ticker` opens Rounds and lets nodes catch up
+with their files. Both put on the log what a rebuild needs, before anything else is appended. Must not know turns or
+permissions. Called by the agent loop, by `serving` for the user's statements, and by `past` to run statements again.
 
-What announces a statement is recorded while the worker is at it already, if the worker can be sent it as it is. Nothing
-is weaker for that: it would not be durable by then either, and what the statement does is heard after it. Only what the
-log would refuse must be found out before, and that is a text which is not Unicode. From the look at the worker to the
-last event that announces the statement nothing is awaited, so numbers that are taken meanwhile are taken once.
-
-A little over 300 lines, because the order in which things are appended stands in one place.
+**Announcing late.** If an idle worker can take the statement as it is, it starts first, and the events that announce it
+are appended while it runs. That is no weaker: they would not be durable by then either, and the worker's messages are
+handled after them. The one refusal that the log could raise is checked before: source that is not Unicode. There is no
+await between the look at the worker and the last of these events, so no number is used twice.
 """
 
 from __future__ import annotations
@@ -15,40 +15,48 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Final, Literal, NamedTuple
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..context.tail.results import result_text, value_chars
+from ..core.clock import Clock
 from ..core.domain import is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
-from ..core.ids import ExecutionId, Seq, ToolCallId
+from ..core.ids import ExecutionId, ToolCallId
 from ..core.text import cut_middle, valid_text
+from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.conversation import ResultStatus, ToolResult
 from ..log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
+from ..log.events.nodes import NodesTicked
+from ..log.events.session import RoundCause, RoundOpened, WorkStopped
+from ..log.facts import SessionFacts
 from ..log.file_history import artifacts_of
-from ..log.statements import RunOutcome, RunRequest
+from ..log.statements import RunOutcome, RunRequest, TickOutcome, UpdatePayload
+from ..log.timeline import Timeline
 from ..runtime.environment import Environment
-from .act_files import RecordedAnswers
-from .acts import Acts, Desk
 from .cancellation import Cancellation, WorkCancelledError
 from .journal import OutputStreamed
-from .kept import Revisions, ValueKeeping
 from .live_environment import LiveEnvironment
 from .parts import SessionParts
-from .touches import Touches, records_of
+from .preparing import Preparer
+from .saved_state import Revisions, ValueSaver
+from .tool_calls import ToolCalls, ToolContext
+from .tool_records import RecordedAnswers
+from .touches import Touches, touch_records
 
-_NOT_RUN = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
-_RESULTS: dict[ExecutionStatus, ResultStatus] = {"ok": "ok", "cancelled": "cancelled"}
+_NOT_RUN: Final = ExceptionInfo(type=NOT_RUN, message="the statement was not run, because no worker could run it")
+_RESULTS: Final[dict[ExecutionStatus, ResultStatus]] = {"ok": "ok", "cancelled": "cancelled"}
+"""The status of a call's result, by that of its execution; `error` for all others."""
 
 
 class Rerun(Struct, frozen=True):
-    """A statement of the timeline that runs again, with its effects.
+    """A statement of the timeline that runs again and acts again.
 
-    `against` is the execution that it is compared with; `compare` gives what is recorded ahead of its record.
+    It is compared with the execution `against`: `compare` gives the events to append ahead of its record.
     """
 
     statement: StatementRecorded
@@ -57,10 +65,10 @@ class Rerun(Struct, frozen=True):
     compare: Callable[[ExecutionFinished], Iterable[Event]]
 
 
-class Stead(Struct, frozen=True):
-    """What a statement runs in the stead of: an execution, with which it is compared.
+class Replacement(Struct, frozen=True):
+    """The execution that a new statement replaces; `against` and `compare` as in `Rerun`.
 
-    `compare` as in `Rerun`. With recorded `answers` it acts on nothing, and gets these where it asks for the same.
+    With recorded `answers` the statement gets these to the same requests, and changes nothing outside of the namespace.
     """
 
     against: ExecutionId
@@ -68,16 +76,36 @@ class Stead(Struct, frozen=True):
     compare: Callable[[ExecutionFinished], Iterable[Event]]
 
 
+class _Step(NamedTuple):
+    """One execution of a statement. `approved`: the user allowed it with everything that it does."""
+
+    statement: StatementRecorded
+    execution_id: ExecutionId
+    round_id: int
+    seconds: float
+    approved: bool
+    compared: Rerun | Replacement | None
+
+    @property
+    def answers(self) -> RecordedAnswers | None:
+        return self.compared.answers if isinstance(self.compared, Replacement) else None
+
+    @property
+    def mode(self) -> Literal["live"] | None:
+        """As in `ExecutionStarted`: a new statement has none."""
+        return "live" if isinstance(self.compared, Rerun) else None
+
+
 class StatementRunner:
-    """Runs the statements of one session, whoever wrote them, one at a time."""
+    """Run the statements of one session, one at a time."""
 
     def __init__(
         self,
         parts: SessionParts,
         environment: LiveEnvironment,
         revisions: Revisions,
-        values: ValueKeeping,
-        desk: Desk,
+        values: ValueSaver,
+        tools: ToolContext,
     ) -> None:
         self._log = parts.log
         self._journal = parts.journal
@@ -86,24 +114,23 @@ class StatementRunner:
         self._environment = environment
         self._revisions = revisions
         self._values = values
-        self._desk = desk
+        self._tools = tools
         self._minter = parts.minter
         self._clock = parts.clock
         self._seconds = parts.settings.statement_seconds
         self._value_chars = value_chars(parts.settings.context_budget)
         self._announced: StatementRecorded | None = None
-        self._records = records_of(parts)
-        self._writing: tuple[bytes, ...] = ()
-        """The files that the namespace's process has open for writing."""
+        self._records = touch_records(parts)
+        self._open_files: tuple[bytes, ...] = ()
+        """Files that the worker has open for writing."""
 
     def announce(self, source: str, call: ToolCallId) -> StatementRecorded:
-        """Records a statement that may run later: the next `run` of the same call takes it up.
+        """Record a statement that may run later, by the next `run` for this call.
 
-        Returns it as it was recorded, without secrets.
+        Returns it as recorded, without secrets.
         """
         self._announced = self._statement(source, call, "python")
-        self._log.append(self._announced)
-        recorded = self._log.at(Seq(len(self._log) - 1))
+        recorded = self._log.at(self._log.append(self._announced))
         assert isinstance(recorded, StatementRecorded)
         return recorded
 
@@ -118,65 +145,60 @@ class StatementRunner:
         seconds: float | None = None,
         approved: bool = True,
         opening: Sequence[Event] = (),
-        stead: Stead | None = None,
+        replaced: Replacement | None = None,
     ) -> ExecutionFinished:
-        """Runs a statement to its end, whatever that is.
+        """Run a statement to its end, and record it.
 
-        A cancel is an end like others: it interrupts the statement, or gives up the rebuilding that it waits for, and
-        what is recorded says `cancelled`.
+        A cancel interrupts the statement, or the rebuild that it waits for. Then the record says `cancelled`.
 
         Args:
             source: Python.
-            round_id: the Round it belongs to.
-            call: the model's call, which gets the result; None where no model asked.
-            cancellation: of the work that it belongs to.
-            kind: `meta` for what the session runs by itself, to open what a prompt had attached.
-            seconds: how long it may run; None for as long as the settings allow.
-            approved: the user stands behind it with all that it does, so nobody is asked about its acts.
-            opening: what is to be on the log ahead of the statement, and is not yet.
-            stead: what it runs in the stead of.
+            round_id: its Round.
+            call: the model's call, which gets the result; None if no model wrote the statement.
+            cancellation: that of the turn or command.
+            kind: `meta` for the session's own statements, which open attachments.
+            seconds: the time limit; None for the limit of the settings.
+            approved: the user allowed it with everything that it does, so its tool calls do not ask.
+            opening: events to append ahead of the statement.
+            replaced: the execution that it replaces.
 
         Raises:
-            EnvironmentUnavailableError: there is no worker to run it in; that is recorded too, with the call's result.
+            EnvironmentUnavailableError: no worker can run it. The execution and the call's result are recorded.
         """
-        unsaid = deque(opening)
+        pending = deque(opening)
         statement, self._announced = self._announced, None
         if statement is None or statement.tool_call_id != call:
             statement = self._statement(source, call or self._minter.tool_call(), kind)
-            unsaid.append(statement)
+            pending.append(statement)
         limit = self._seconds if seconds is None else seconds
-        environment = None if self._writing or valid_text(source) != source else self._environment.at_rest()
+        environment = None if self._open_files or valid_text(source) != source else self._environment.ready_now()
         if environment is None:
-            self._append(unsaid)
+            self._append(pending)
         async with self._environment.step:
+            step = _Step(statement, self._minter.execution(), round_id, limit, approved, replaced)
             try:
-                finished = await self._execute(
-                    statement, round_id, limit, cancellation, approved, environment, unsaid, stead=stead
-                )
+                finished = await self._execute(step, cancellation, environment, pending)
             except EnvironmentUnavailableError:
-                self._answer(call, "error", _NOT_RUN.message)
+                if call is not None:
+                    self._log.append(ToolResult(tool_call_id=call, status="error", text=_NOT_RUN.message))
                 raise
-        self._answer(call, _RESULTS.get(finished.status, "error"), result_text(finished))
-        return finished
-
-    def _answer(self, call: ToolCallId | None, status: ResultStatus, text: str) -> None:
         if call is not None:
-            self._log.append(ToolResult(tool_call_id=call, status=status, text=text))
+            status = _RESULTS.get(finished.status, "error")
+            self._log.append(ToolResult(tool_call_id=call, status=status, text=result_text(finished)))
+        return finished
 
     async def run_again(
         self, rerun: Rerun, round_id: int, cancellation: Cancellation, *, approved: bool
     ) -> ExecutionFinished:
-        """Runs a statement of the timeline once more, in the namespace that there is; as `run`, without a result."""
-        statement = rerun.statement
+        """Run a statement of the timeline again in the current namespace; as `run`, but without a result."""
         async with self._environment.step:
-            return await self._execute(
-                statement, round_id, self._seconds, cancellation, approved, None, deque(), rerun=rerun
-            )
+            step = _Step(rerun.statement, rerun.execution_id, round_id, self._seconds, approved, rerun)
+            return await self._execute(step, cancellation, None, deque())
 
-    def _append(self, unsaid: deque[Event]) -> None:
-        while unsaid:
-            self._log.append(unsaid[0])
-            unsaid.popleft()
+    def _append(self, pending: deque[Event]) -> None:
+        while pending:
+            self._log.append(pending[0])
+            pending.popleft()
 
     def _statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
         return StatementRecorded(
@@ -190,127 +212,108 @@ class StatementRunner:
         )
 
     async def _execute(
-        self,
-        statement: StatementRecorded,
-        round_id: int,
-        seconds: float,
-        cancellation: Cancellation,
-        approved: bool,
-        environment: Environment | None,
-        unsaid: deque[Event],
-        *,
-        rerun: Rerun | None = None,
-        stead: Stead | None = None,
+        self, step: _Step, cancellation: Cancellation, environment: Environment | None, pending: deque[Event]
     ) -> ExecutionFinished:
-        execution_id = self._minter.execution() if rerun is None else rerun.execution_id
-        answers = None if stead is None else stead.answers
-        request = self._request(statement, execution_id, round_id, seconds, answered=answers is not None)
+        """Run the step and record it. Without an `environment`, wait for one that is ready."""
+        request = self._request(step)
         start, started_at = len(self._log), self._clock.now()
-        started = self._started(statement, request)
-        call = statement.tool_call_id
-        if rerun is not None:
-            started = replace(started, mode="live", against=rerun.against)
-            call = started.rerun_call
-        elif stead is not None:
-            started = replace(started, against=stead.against)
-        unsaid.append(started)
+        started = self._started(step, request)
+        call = started.rerun_call if isinstance(step.compared, Rerun) else step.statement.tool_call_id
+        pending.append(started)
 
         def announce() -> None:
-            self._environment.record_kept()
-            self._append(unsaid)
+            self._environment.record_values()
+            self._append(pending)
 
-        # What opens an attachment makes no acts. One that comes meanwhile is of a statement before it: of a thread that
-        # it left, or of what it put in the place of `view`.
-        is_opening = (
-            statement.statement_kind == "meta" and self._policy.asks_about(held=self._environment.is_held) == "acts"
-        )
-        acts = Acts(self._desk, execution_id, call, approved and not is_opening, answers)
-        touches = Touches(self._records, execution_id, call, start, partial(self._may_write, request))
+        calls = ToolCalls(self._tools, step.execution_id, call, self._is_approved(step), step.answers)
+        touches = Touches(self._records, step.execution_id, call, start, partial(self._may_write, request))
         outcome = RunOutcome(status="error", exception=_NOT_RUN)
         try:
             if environment is None:
                 announce()
                 environment = await cancellation.guard(self._environment.ready_to_run)
-                await touches.hold(self._writing)
-            run = partial(self._run_in, environment, request, acts, touches, announce)
+                await touches.hold(self._open_files)
+            run = partial(self._run_in, environment, request, calls, touches, announce)
             outcome = await cancellation.stoppable(run, environment.interrupt)
         except WorkCancelledError:
             outcome = RunOutcome(status="cancelled")
         finally:
             announce()
             appeared = self._environment.confinement.appeared()
-            touches.take_new(place for place in appeared if not is_inside(place, tuple(acts.written)))
+            touches.take_new(place for place in appeared if not is_inside(place, tuple(calls.written)))
             if outcome.contents or outcome.more or touches.any:
                 with anyio.CancelScope(shield=True):
                     await self._revisions.take(outcome.contents)
                     await touches.settle(outcome.more)
-            self._writing = outcome.writing
-            artifacts = artifacts_of(self._log.since(start), execution_id)
-            finished = self._record(statement, execution_id, started_at, outcome, artifacts, rerun, stead)
-        if _is_state(outcome):
-            await self._environment.recorded(execution_id, acted=outcome.acted)
+            self._open_files = outcome.writing
+            finished = self._record(step, started_at, outcome, artifacts_of(self._log.since(start), step.execution_id))
+        if _left_namespace(outcome):
+            await self._environment.statement_recorded(step.execution_id, acted=outcome.acted)
         return finished
 
-    def _request(
-        self, statement: StatementRecorded, execution_id: ExecutionId, round_id: int, seconds: float, *, answered: bool
-    ) -> RunRequest:
+    def _is_approved(self, step: _Step) -> bool:
+        # A statement that opens an attachment calls no tool. A tool call during it comes from earlier code: from a
+        # thread that is still running, or from a replaced `view`.
+        is_opening = step.statement.statement_kind == "meta"
+        asks = self._policy.asks_about(sandboxed=self._environment.is_sandboxed)
+        return step.approved and not (is_opening and asks == "acts")
+
+    def _request(self, step: _Step) -> RunRequest:
         return RunRequest(
-            execution_id=execution_id,
-            label=statement.label,
-            source=statement.source,
-            index=statement.index,
-            round_id=round_id,
-            time_limit=seconds,
-            plan=not answered and self._policy.mode == "plan",
-            answered=answered,
+            execution_id=step.execution_id,
+            label=step.statement.label,
+            source=step.statement.source,
+            index=step.statement.index,
+            round_id=step.round_id,
+            time_limit=step.seconds,
+            plan=step.answers is None and self._policy.mode == "plan",
+            answered=step.answers is not None,
             keeps=True,
         )
 
-    def _started(self, statement: StatementRecorded, request: RunRequest) -> ExecutionStarted:
+    def _started(self, step: _Step, request: RunRequest) -> ExecutionStarted:
         return ExecutionStarted(
-            execution_id=request.execution_id,
-            statement_id=statement.statement_id,
+            execution_id=step.execution_id,
+            statement_id=step.statement.statement_id,
             parent=self._timeline.last_execution,
-            round_id=request.round_id,
+            round_id=step.round_id,
             plan=request.plan,
             answered=request.answered,
+            mode=step.mode,
+            against=None if step.compared is None else step.compared.against,
         )
 
     def _may_write(self, request: RunRequest, place: str) -> bool:
-        """Whether the statement can write there by itself: the host believes it that it does nowhere else."""
+        """Return whether the statement's own code can write there.
+
+        The host does not believe reports of other writes.
+        """
         return not request.plan and not request.answered and self._environment.confinement.may_write(place)
 
     async def _run_in(
         self,
         environment: Environment,
         request: RunRequest,
-        acts: Acts,
+        calls: ToolCalls,
         touches: Touches,
         begun: Callable[[], None],
     ) -> RunOutcome:
         return await environment.run(
             request,
-            lambda effect: acts.perform(effect, environment),
-            lambda stream, text: self._journal.signal(OutputStreamed(acts.parent, stream, text)),
+            lambda effect: calls.perform(effect, environment),
+            lambda stream, text: self._journal.signal(OutputStreamed(calls.parent, stream, text)),
             touches.take,
             begun,
         )
 
     def _record(
-        self,
-        statement: StatementRecorded,
-        execution_id: ExecutionId,
-        started_at: float,
-        outcome: RunOutcome,
-        artifacts: tuple[Artifact, ...],
-        rerun: Rerun | None,
-        stead: Stead | None,
+        self, step: _Step, started_at: float, outcome: RunOutcome, artifacts: tuple[Artifact, ...]
     ) -> ExecutionFinished:
         for event in self._revisions.with_contents(outcome.events):
             self._log.append(event)
         finished = ExecutionFinished(
-            execution_id=execution_id,
-            statement_id=statement.statement_id,
+            execution_id=step.execution_id,
+            statement_id=step.statement.statement_id,
             status=outcome.status,
             started_at=started_at,
             ended_at=self._clock.now(),
@@ -324,23 +327,95 @@ class StatementRunner:
             artifacts=artifacts,
             diff=outcome.diff,
             acted=outcome.acted,
-            mode=None if rerun is None else "live",
+            mode=step.mode,
         )
-        compared = rerun or stead
-        for event in () if compared is None else compared.compare(finished):
+        for event in () if step.compared is None else step.compared.compare(finished):
             self._log.append(event)
-        taken = self._log.at(self._log.append(finished))
-        assert isinstance(taken, ExecutionFinished)
-        if _is_state(outcome):
-            self._values.note(execution_id, large=outcome.acted or not self._runs_again(statement, outcome))
-        return taken
+        recorded = self._log.at(self._log.append(finished))
+        assert isinstance(recorded, ExecutionFinished)
+        if _left_namespace(outcome):
+            is_needed = outcome.acted or not self._runs_again(step.statement, outcome)
+            self._values.note(step.execution_id, large=is_needed)
+        return recorded
 
     def _runs_again(self, statement: StatementRecorded, outcome: RunOutcome) -> bool:
-        """Whether a rebuild will run the statement that has ended so; otherwise kept values are all that is left."""
-        recorded = self._timeline.cell(statement.statement_id)  # which has lost a secret, if there was one
+        """Return whether a rebuild will run this statement again.
+
+        If not, only saved values bring its names back.
+        """
+        recorded = self._timeline.cell(statement.statement_id)  # without a secret that the source contained
         return outcome.status in ("ok", "error") and recorded is not None and not recorded.statement.withheld
 
 
-def _is_state(outcome: RunOutcome) -> bool:
-    """Whether the statement has left a namespace."""
+def _left_namespace(outcome: RunOutcome) -> bool:
+    """Return whether the statement ran and its worker is still alive."""
     return outcome.exception is None or outcome.exception.type not in (NOT_RUN, WORKER_DIED)
+
+
+class Ticker:
+    """Open the Rounds of one session and tick its nodes."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        timeline: Timeline,
+        facts: SessionFacts,
+        environment: LiveEnvironment,
+        revisions: Revisions,
+        preparer: Preparer,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._timeline = timeline
+        self._facts = facts
+        self._environment = environment
+        self._revisions = revisions
+        self._preparer = preparer
+        self._clock = clock
+
+    def next_round(self, cause: RoundCause) -> RoundOpened:
+        """Return the event that opens the next Round, to be appended."""
+        return self._facts.round_opening(cause)
+
+    def open_round(self, cause: RoundCause) -> int:
+        """Open the next Round; return its number."""
+        opening = self.next_round(cause)
+        self._log.append(opening)
+        return opening.round_id
+
+    def notify_change(self) -> None:
+        """Report that files may have changed, because a statement ran."""
+        self._preparer.notify_change()
+
+    async def tick(self, round_id: int, cancellation: Cancellation | None = None) -> None:
+        """Let running nodes catch up with their sources, if there is a namespace.
+
+        Raises:
+            EnvironmentUnavailableError: the worker is gone and cannot be replaced.
+            WorkCancelledError: a cancel came before.
+        """
+        if self._timeline.last_execution is None:
+            return
+        async with self._environment.step, self._preparer.lend() as payloads:
+            outcome = await self._tick(round_id, payloads, cancellation)
+        self._preparer.want(outcome.wants)
+
+    async def _tick(
+        self, round_id: int, payloads: Sequence[UpdatePayload], cancellation: Cancellation | None
+    ) -> TickOutcome:
+        async def act(environment: Environment) -> tuple[float, TickOutcome]:
+            now = self._clock.now()
+            return now, await environment.tick(round_id, now, payloads)
+
+        now, outcome = await self._environment.use(act, cancellation)
+        if outcome.stops:
+            self._log.append(WorkStopped(sentences=outcome.stops))
+        if outcome.nodes or outcome.events:
+            # A rebuild follows the log, so ticked nodes must be on it, even if the caller was cancelled.
+            with anyio.CancelScope(shield=True):
+                await self._revisions.take(outcome.contents)
+            self._log.append(NodesTicked(round_id=round_id, now=now, nodes=outcome.nodes))
+            for event in self._revisions.with_contents(outcome.events):
+                self._log.append(event)
+        return outcome

@@ -1,16 +1,19 @@
-"""Keeps the earlier content of files that a statement's own code writes, and records at its end what became of them.
+"""Save the earlier content of files that a statement's own code writes, and record the changes at its end.
 
-`take` receives the place of a file before it is written. That is a claim: a statement can send it as well. A rewind
-writes what is recorded here, so the host reads the file itself, with its permissions, and only where the statement's
-rights let it write there at all (`may_write`). What it held goes on the log at once, so that it is not lost whatever is
-killed then. `settle` looks at the files when the statement has ended, however it did: one that is as before leaves
-nothing more; for another there is a FileWritten, shown as a call within the statement, as a tool's is. A session that
-is loaded after a kill settles what the last process could not (`reopening`). Only regular files are opened
-(`pinned`), on a thread, because a file system may be slow. Must not know how writes are noticed. Made by `statements`
-for each execution.
+The worker reports a file before it writes it (`take`). The report is only a claim, because a statement can send it too.
+A rewind will write what is recorded here. So the host reads the file itself, with its own permissions, and only where
+the sandbox lets the statement write (`may_write`). The earlier content goes on the log at once, so that no kill loses
+it.
 
-A file that a program or a thread has open since an earlier statement is written without a notice. So what is open when
-a statement ends is looked at again when the next one begins (`hold`).
+`settle` compares the files when the statement has ended, in any way. An unchanged file leaves nothing more. A changed
+one gets a FileWritten, shown like a tool call of the statement. After a kill, `reopening` settles what the last process
+could not.
+
+A program or thread may still have a file open since an earlier statement, and writes it without a report. So the files
+that are open at the end of a statement are read again at the start of the next one (`hold`).
+
+Only regular files are opened (`pinned`), on a thread, because a file system may be slow. Must not know how writes are
+noticed. `statements` makes one `Touches` for each execution.
 """
 
 from __future__ import annotations
@@ -41,37 +44,40 @@ from ..log.events.execution import FileTouched, FileWritten
 from ..log.file_history import open_touches
 from ..log.redaction import HIDDEN, Redactor, withheld
 from ..log.store_protocol import Store
-from .act_files import Look, look
-from .acts import SHOWN_CHANGES_CHARS
 from .parts import SessionParts
-from .questions import beginning
+from .policy import shown_part
+from .tool_calls import SHOWN_CHANGES_CHARS
+from .tool_records import FileState, file_state
 from .tools import Workspace, changes_of, name_text
 
 SHOWN_FILES: Final = 100
-"""So many are shown one by one, and of the others the number."""
+"""Files that are shown one by one. The others are counted."""
 MOST_CHANGES_CHARS: Final = 1_000_000
-"""How much of what changed the log repeats of one statement."""
+"""Characters of changes that the log repeats for one statement."""
 KEPT_AFTER: Final = 256 << 20
-"""Bytes of contents after one statement that are kept, like those before it."""
+"""Bytes of later contents that are saved for one statement."""
 SMALL_BYTES: Final = 1 << 20
-"""When so much was read, a content up to this size is read on, to see whether it is as before."""
+"""Beyond KEPT_AFTER, a content up to this size is still read, to find out whether it changed."""
 HELD_BYTES: Final = 4 << 20
-"""Of a file that stays open a content up to this size is kept, because it is looked at for each statement."""
+"""The largest saved content of a file that stays open, because it is read for each statement."""
 KEPT_BEFORE: Final = 256 << 20
-"""Bytes of earlier contents that are kept of one statement; of further files the state alone."""
+"""Bytes of earlier contents that are saved for one statement. For further files only the state is recorded."""
 _BATCH: Final = 50
-"""Files after which others have their turn."""
+"""Files after which other tasks run."""
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
-"""What stands in a path for what the log cannot hold."""
-_NOTHING: Final = Look()
+"""Parts of a recorded path that stand for what the log cannot contain."""
+_NOTHING: Final = FileState()
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
-    """Where touches are recorded. Files below `hidden`, a path with its slash, are ours, and nobody's to record. `why`
-    says of which files other programs run what is in them (`Protection.why`)."""
+class TouchRecords:
+    """Where touches are recorded.
+
+    Files below `hidden`, a path with its slash, belong to this program and are never recorded. `why` says whether other
+    programs run a file's content (`Protection.why`).
+    """
 
     log: EventLog
     store: Store
@@ -81,10 +87,10 @@ class Records:
     why: Callable[[str], str]
 
 
-def records_of(parts: SessionParts) -> Records:
-    """Those of a session."""
+def touch_records(parts: SessionParts) -> TouchRecords:
+    """Return the records of a session."""
     hidden = os.path.join(os.path.realpath(parts.settings.state_dir), "")
-    return Records(
+    return TouchRecords(
         log=parts.log,
         store=parts.store,
         minter=parts.minter,
@@ -100,12 +106,12 @@ class Touches:
     Args:
         parent: the call of its statement.
         start: the position on the log where the execution begins.
-        may_write: whether the statement's rights let it write that real place by itself.
+        may_write: whether the statement's own code can write that real path.
     """
 
     def __init__(
         self,
-        records: Records,
+        records: TouchRecords,
         execution_id: ExecutionId,
         parent: ToolCallId,
         start: int,
@@ -120,16 +126,16 @@ class Touches:
         self._places: dict[int, str] = {}
         """The files as the file system names them, by the positions of their events on the log."""
         self._taken: dict[str, asyncio.Future[FileTouched | None] | None] = {}
-        """The places that were looked at, or are being looked at."""
+        """The files that were read, or are being read."""
         self._refused = 0
         self._held: set[str] = set()
 
     # --- before -------------------------------------------------------------------------------------------------------
 
     def take(self, path: bytes, looked: Callable[[], None]) -> None:
-        """A `TouchSink`."""
+        """Take a report, as `TouchSink`."""
         place = os.fsdecode(path)
-        if place not in self._taken and self._is_believed(place):
+        if place not in self._taken and self._is_credible(place):
             self._taken[place] = future = asyncio.get_running_loop().run_in_executor(None, self._before, place, LARGEST)
             future.add_done_callback(lambda done: self._append_kept(place, done))
         looking = self._taken.get(place)
@@ -138,7 +144,7 @@ class Touches:
         else:
             looking.add_done_callback(lambda _: looked())
 
-    def _is_believed(self, place: str) -> bool:
+    def _is_credible(self, place: str) -> bool:
         if place.startswith(self._records.hidden):
             return False
         if os.path.isabs(place) and "\0" not in place and self._may_write(place):
@@ -149,16 +155,16 @@ class Touches:
         return False
 
     def take_new(self, places: Iterable[str]) -> None:
-        """The host has found these files, which were not there before the statement."""
+        """Record files that the host found, which did not exist before the statement."""
         for place in places:
             if place not in self._taken and not place.startswith(self._records.hidden):
                 self._taken[place] = None
                 self._append(place, self._kept(place, _NOTHING))
 
     async def hold(self, places: Iterable[bytes]) -> None:
-        """These files are open since an earlier statement, and may be written without a notice."""
+        """Read files that are still open, and may be written without a report."""
         for place in map(os.fsdecode, places):
-            if place in self._taken or not self._is_believed(place):
+            if place in self._taken or not self._is_credible(place):
                 continue
             self._held.add(place)
             self._taken[place] = None
@@ -167,7 +173,10 @@ class Touches:
                 self._append(place, found)
 
     def _before(self, place: str, limit: int) -> FileTouched | None:
-        """What the host finds there now; None where that is no file of the name, nor room for one. Blocks."""
+        """Read the file; None if the path is not a file, and no file could be made there.
+
+        Blocks.
+        """
         room = max(self._room, 0)
         found = self._look(place, min(limit, room))
         self._room -= len(found.data or b"")
@@ -177,10 +186,10 @@ class Touches:
             found = replace(found, reason=f"the statement had changed files of {KEPT_BEFORE >> 20} MiB before")
         return self._kept(place, replace(found, reason=found.reason.replace("it has more", "it had more")))
 
-    def _look(self, place: str, limit: int) -> Look:
-        return Look() if place.startswith(self._records.hidden) else look(place, limit)
+    def _look(self, place: str, limit: int) -> FileState:
+        return FileState() if place.startswith(self._records.hidden) else file_state(place, limit)
 
-    def _kept(self, place: str, found: Look) -> FileTouched:
+    def _kept(self, place: str, found: FileState) -> FileTouched:
         content, secret = self._stored(found.data)
         return FileTouched(
             execution_id=self._execution,
@@ -193,17 +202,20 @@ class Touches:
         )
 
     def _append_kept(self, place: str, done: asyncio.Future[FileTouched | None]) -> None:
-        # It fails where the store is closed, and then nothing is recorded any more.
+        # It fails if the store is closed, and then nothing more is recorded.
         if not done.cancelled() and done.exception() is None and (event := done.result()) is not None:
             self._append(place, event)
 
     def _append(self, place: str, event: FileTouched) -> None:
-        # A session that has become read-only says so at the end of the statement.
+        # A session that has become read-only reports that at the end of the statement.
         with suppress(SessionReadOnlyError):
             self._places[self._records.log.append(event)] = place
 
     def _stored(self, data: bytes | None) -> tuple[BlobDigest | None, str]:
-        """The digest under which the content is kept, if it is; and what stands for one that holds a secret."""
+        """Save the content if possible.
+
+        Returns its digest, and the description of one that contains a secret.
+        """
         if data is None:
             return None, ""
         storable = self._records.redactor.storable(data)
@@ -211,17 +223,20 @@ class Touches:
 
     @property
     def any(self) -> bool:
-        """Whether the statement has told of a file, for `settle` to look at."""
+        """Whether a file was reported, for `settle` to compare."""
         return bool(self._taken)
 
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
     async def settle(self, more: int = 0) -> None:
-        """The statement has ended: records the files that are otherwise. `more` acts on files were not noticed."""
+        """Record the files that changed. The statement has ended.
+
+        `more` is the number of acts on files that were not noticed.
+        """
         if looking := [each for each in self._taken.values() if each is not None and not each.done()]:
             await asyncio.wait(looking)
         if self._taken:
-            await anyio.lowlevel.checkpoint()  # in which what was kept last is appended
+            await anyio.lowlevel.checkpoint()  # which appends what was saved last
         touched = open_touches(self._records.log.since(self._start))
         if not touched and not more:
             return
@@ -241,14 +256,14 @@ class Touches:
         self._end(call, f"{'removed' if removed else 'written'} by the statement's own code")
 
     def _show_modes(self, modes: Mapping[str, int]) -> None:
-        """Permissions that were set, as calls of the tool that sets them: there a rewind looks for them."""
+        """Show permissions that were set as calls of chmod, where a rewind finds them."""
         for path, mode in islice(modes.items(), SHOWN_FILES):
             call = self._records.minter.tool_call()
             self._call(call, {"path": path, "mode": mode}, "chmod")
             self._end(call, "permissions set by the statement's own code")
 
     async def _count(self, unshown: Sequence[FileWritten], more: int) -> None:
-        """The files that are not shown one by one, as one call."""
+        """Show the remaining files as one call."""
         if not unshown and not more:
             return
         call = self._records.minter.tool_call()
@@ -262,7 +277,7 @@ class Touches:
         self._end(call, "; ".join([files] * bool(unshown) + [acts] * bool(more)))
 
     def _call(self, call: ToolCallId, arguments: dict[str, object], tool: str) -> None:
-        """Begins a call of the tool that does such an act."""
+        """Begin a call of the tool that does the same."""
         event = ToolCall(tool_call_id=call, tool=tool, arguments=arguments, parent_id=self._parent)
         self._records.log.append(event)
 
@@ -270,7 +285,10 @@ class Touches:
         self._records.log.append(ToolResult(tool_call_id=call, status="ok", text=text, parent_id=self._parent))
 
     def _changed(self, touched: Sequence[FileTouched]) -> tuple[list[FileWritten], dict[str, int]]:
-        """The files that hold something else now; and the permissions of those that have others alone. Blocks."""
+        """Return the changed files, and the new permissions of files that changed only these.
+
+        Blocks.
+        """
         written: list[FileWritten] = []
         modes: dict[str, int] = {}
         kept, shown = KEPT_AFTER, MOST_CHANGES_CHARS
@@ -278,7 +296,7 @@ class Touches:
             place = self._places.get(before.seq)
             if place is None:
                 if any(each in before.path for each in _UNSPELLED):
-                    continue  # because nobody knows any more which file that is
+                    continue  # because the file is unknown now
                 place = before.path
             most = HELD_BYTES if place in self._held else LARGEST if kept > 0 else SMALL_BYTES
             after = self._look(place, most)
@@ -294,10 +312,10 @@ class Touches:
             written.append(event)
         return written, modes
 
-    def _written(self, before: FileTouched, after: Look, room: int) -> FileWritten:
+    def _written(self, before: FileTouched, after: FileState, room: int) -> FileWritten:
         content, secret = self._stored(after.data)
         changes, note = self._changes(before, after) if room > 0 else ((), "")
-        changes, note = beginning(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
+        changes, note = shown_part(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
         notes = [note]
         if before.note:
             notes.append(f"what it held before is not kept: {before.note}")
@@ -323,8 +341,8 @@ class Touches:
             after_mode=after.mode,
         )
 
-    def _changes(self, before: FileTouched, after: Look) -> tuple[tuple[TextChange, ...], str]:
-        """What a person is shown of it, where both contents are there."""
+    def _changes(self, before: FileTouched, after: FileState) -> tuple[tuple[TextChange, ...], str]:
+        """Return the changes to show, if both contents are known."""
         if (after.digest and after.data is None) or (before.before_digest and before.before is None):
             return (), ""
         old = None
@@ -337,6 +355,6 @@ class Touches:
 
 
 def _is_free(place: str) -> bool:
-    """Whether the name is free, and no link leads to it."""
+    """Return whether nothing has the name, and no link leads to it."""
     above = os.path.dirname(place)
     return not os.path.lexists(place) and os.path.realpath(above) == above

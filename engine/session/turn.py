@@ -1,6 +1,24 @@
 """One prompt's work as a state machine without input or output: outcomes in, effects out.
 
-The transition table and all its rules are in this file; `agent_loop` performs the effects.
+All rules are in the table TRANSITIONS. The driver (`agent_loop`) performs one effect at a time and feeds its outcome
+back. The machine never calls out, and knows no models, environments or numbers of Rounds on the log: it counts the
+turn's Rounds from 0, because others open Rounds too.
+
+IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> [ASKING] -> RUNNING -> TICKING -> CALLING ... -> STOPPED
+
+A Round begins with its tick, so a model never reads an outdated file. If the context is too full for a call, the turn
+goes through CONDENSING to the same call again.
+
+Outcomes alternate with effects, except for two that come from the user at any moment. A *steer* is read by the next
+model call. It matters only during a call: then another call has to follow. A *cancel* is answered with `Abort`, and the
+outcome of the current effect must still be fed in. That late outcome ends the turn as cancelled, whatever it is. There
+is exactly one late outcome, because one effect is performed at a time. So a cancelled turn always ends, and no outcome
+of it reaches the next turn.
+
+Besides its state the machine remembers five facts: the openings and the model calls that are left, whether the context
+may still be condensed for this call, whether the user steered, and the statement that the user is asked about. An
+outcome together with these facts is an `Input`. The table maps state and Input to the next state and an Action. A pair
+that is not in the table cannot happen with a correct driver, so `feed` refuses it and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +33,18 @@ from msgspec.structs import replace
 from ..core.ids import ToolCallId
 from ..log.events.conversation import CondensationReason, StopCause
 
-# What comes out of a turn: what its driver is to do next, one thing at a time.
-#
-# `round` counts the Rounds of the turn from 0. Which number one has on the log is the driver's business, because
-# others open Rounds meanwhile.
+# --- effects: what the driver does next -------------------------------------------------------------------------------
 
 
 class CallModel(Struct, frozen=True):
-    """Call the model. With `may_condense` the outcome may be ContextFull; without, it is called with what fits."""
+    """Call the model. With `may_condense` the outcome may be ContextFull; without it the prompt is cut to what fits."""
 
     round: int
     may_condense: bool = True
 
 
 class Condense(Struct, frozen=True):
-    """Take from the View what it can do without."""
+    """Condense the View."""
 
     reason: CondensationReason
 
@@ -42,9 +57,9 @@ class AskPermission(Struct, frozen=True):
 
 
 class RunStatement(Struct, frozen=True):
-    """Run one cell. `tool_call_id` is None for an opening, which no model asked for.
+    """Run one statement. `tool_call_id` is None for an opening, which no model wrote.
 
-    `approved`: the user stands behind it with all that it does, so nobody is asked about its acts.
+    If it is `approved`, the user allowed it with everything that it does, so its tool calls do not ask.
     """
 
     source: str
@@ -60,11 +75,11 @@ class RunTick(Struct, frozen=True):
 
 
 class Abort(Struct, frozen=True):
-    """Give up the effect that is being performed, at once; its outcome is still to be fed in."""
+    """Give up the current effect at once. Its outcome must still be fed in."""
 
 
 class Stop(Struct, frozen=True):
-    """The turn is over; `detail` explains cause `error`; `unusable` says that the model has to be set up first."""
+    """The turn is over. `detail` explains cause `error`. If it is `unusable`, the model must be set up first."""
 
     cause: StopCause
     detail: str | None = None
@@ -74,12 +89,11 @@ class Stop(Struct, frozen=True):
 Effect = CallModel | Condense | AskPermission | RunStatement | RunTick | Abort | Stop
 
 
-# outcomes:
-# What is fed into a turn: how each effect ended, and what the user does meanwhile.
+# --- outcomes: how an effect ended, and what the user did meanwhile ---------------------------------------------------
 
 
 class Begin(Struct, frozen=True):
-    """The prompt's turn has come."""
+    """The prompt is served now."""
 
 
 class Ticked(Struct, frozen=True):
@@ -87,7 +101,7 @@ class Ticked(Struct, frozen=True):
 
 
 class WantedStatement(Struct, frozen=True):
-    """The cell that a reply wants run; `ask`: the user decides first; `approved`: it is the user's own, or allowed."""
+    """The statement of a reply. With `ask` the user decides first; `approved`: the user typed or allowed it."""
 
     source: str
     tool_call_id: ToolCallId
@@ -103,13 +117,13 @@ class Replied(Struct, frozen=True):
 
 
 class ContextFull(Struct, frozen=True):
-    """The context is too long, or a condensation is wanted. `refused`: the provider said so, else nobody was called."""
+    """The context is too long, or a condensation was requested. `refused`: the provider said so, in a failed call."""
 
     refused: bool = False
 
 
 class Condensed(Struct, frozen=True):
-    """The condensation is done, or nothing could be left out."""
+    """The condensation is done, or nothing could go."""
 
 
 class Answered(Struct, frozen=True):
@@ -119,19 +133,19 @@ class Answered(Struct, frozen=True):
 
 
 class Dismissed(Struct, frozen=True):
-    """The user closed the question without deciding, which gives up the turn: asking again would be no use."""
+    """The user closed the question without a decision. That ends the turn, because asking again would be useless."""
 
 
 class Steered(Struct, frozen=True):
-    """The user said something that the next model call will read; there has to be one."""
+    """The user sent a message for the next model call, so there must be one."""
 
 
 class Ran(Struct, frozen=True):
-    """The statement ended, in whatever way."""
+    """The statement ended, in any way."""
 
 
 class Failed(Struct, frozen=True):
-    """The effect could not be performed; `detail` is for the user, who has to set up the model first if `unusable`."""
+    """The effect failed. `detail` is for the user, who must set up the model first if it is `unusable`."""
 
     detail: str
     unusable: bool = False
@@ -161,27 +175,7 @@ Outcome = (
 )
 
 
-# machine:
-# One prompt's work as a state machine without input or output: which effect comes next, and when to stop.
-#
-# All its rules are the table TRANSITIONS. The driver (`session.agent_loop`) performs one effect at a time and feeds
-# its outcome back. Must never call out, and knows neither models nor environments.
-#
-# IDLE --Begin--> [RUNNING openings] -> TICKING -> CALLING -> [ASKING] -> RUNNING -> TICKING -> CALLING ... -> STOPPED
-#
-# A Round begins with its tick, so that a projection never shows a file as it was before, and a call that the context
-# is too full for leads through CONDENSING to the same call again. Outcomes alternate with effects, but for two that
-# come from the user and may arrive at any moment. A steer is read by the next model call, so it matters only while a
-# call is under way: then another one has to follow. A cancel is answered with Abort, and the outcome of what was
-# being performed is still to be fed in; that late outcome ends the turn as cancelled, whatever it is. There is
-# exactly one, because one effect is performed at a time, so a cancelled turn always ends and nothing of it arrives in
-# the next turn.
-#
-# What the machine remembers besides its state are five facts: the openings and the model calls that are left, whether
-# the context may still be condensed for this call, whether somebody steered, and the statement that is asked about.
-# An outcome and these facts together are an Input; the table maps state and Input to the next state and an Action.
-# What is not in the table cannot happen with a driver that feeds each effect's own outcomes, and is refused, with
-# nothing changed.
+# --- rules ------------------------------------------------------------------------------------------------------------
 
 
 class State(Enum):
@@ -196,7 +190,7 @@ class State(Enum):
 
 
 class Input(Enum):
-    """An outcome as the machine sees it: what it says, and what the turn remembers that bears on it."""
+    """An outcome as the machine sees it, refined by what the turn remembers."""
 
     BEGIN = "the turn begins"
     BEGIN_OPENING = "the turn begins, with something to open"
@@ -223,7 +217,7 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """What is done about an input: which effect comes next, if any. The methods of `turn.Turn` say how."""
+    """The response to an input: the next effect, if any. A method of `Turn` implements each."""
 
     RUN_OPENING = "run the next opening"
     TICK = "begin a Round with its tick"
@@ -241,7 +235,7 @@ class Action(Enum):
 
 
 class Transition(Struct, frozen=True):
-    """What an input leads to. `cause` is why the turn stops, where the action is to stop."""
+    """The next state and the action. `cause` says why the turn stops, if it stops."""
 
     then: State
     action: Action
@@ -289,7 +283,7 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
     (_RUNNING, Input.STEERED): Transition(_RUNNING, Action.IGNORE),
     (_RUNNING, Input.FAILED): _FAILED,
     (_RUNNING, Input.CANCEL): _TO_CANCELLING,
-    # The late outcome, whatever it is; a turn that is being cancelled has begun.
+    # The late outcome, whatever it is. A turn that is being cancelled has begun.
     **{(_CANCELLING, late): _CANCELLED for late in Input if late not in (Input.BEGIN, Input.BEGIN_OPENING)},
     (_CANCELLING, Input.STEERED): Transition(_CANCELLING, Action.IGNORE),
     (_CANCELLING, Input.CANCEL): Transition(_CANCELLING, Action.IGNORE),
@@ -297,21 +291,18 @@ TRANSITIONS: Final[dict[tuple[State, Input], Transition]] = {
 }
 
 
-# turn:
-# One turn: what it remembers, how that refines an outcome into an input, and how the machine's actions are done.
-#
-# Must not know why one effect follows another (`machine`). Driven by `session.agent_loop`.
+# --- one turn ---------------------------------------------------------------------------------------------------------
 
 MAX_CONDENSATIONS: Final = 3
-"""In one Round; after so many the model is called with what fits."""
+"""In one Round. After these the model is called with what fits."""
 
 
 class Turn:
-    """The machine. `feed` takes an outcome and returns the next effect, or None where there is nothing to do.
+    """The machine. `feed` takes an outcome and returns the next effect, or None if there is none.
 
     Args:
-        max_rounds: after so many model calls the turn stops with `max_turn_requests`.
-        openings: statements that open what the prompt had attached; they run before the first tick.
+        max_rounds: the turn stops with `max_turn_requests` after so many model calls.
+        openings: statements that open the prompt's attachments; they run before the first tick.
     """
 
     def __init__(self, max_rounds: int, openings: Sequence[str] = ()) -> None:
@@ -325,12 +316,12 @@ class Turn:
         self._asked: RunStatement | None = None
 
     def feed(self, outcome: Outcome) -> Effect | None:
-        """The effect that `outcome` leads to.
+        """Return the effect that follows from `outcome`.
 
         Raises:
-            ValueError: the outcome cannot happen in this state; the driver is wrong. Nothing has changed.
+            ValueError: the outcome cannot happen in this state: the driver has a defect. Nothing has changed.
         """
-        transition = TRANSITIONS.get((self.state, self._seen_as(outcome)))
+        transition = TRANSITIONS.get((self.state, self._input_for(outcome)))
         if transition is None:
             raise ValueError(f"{type(outcome).__name__} cannot happen while {self.state.value}")
         self.state = transition.then
@@ -338,7 +329,7 @@ class Turn:
             return Stop(transition.cause)
         return _ACTIONS[transition.action](self, outcome)
 
-    def _seen_as(self, outcome: Outcome) -> Input:
+    def _input_for(self, outcome: Outcome) -> Input:
         match outcome:
             case Begin():
                 return Input.BEGIN_OPENING if self._openings else Input.BEGIN
@@ -357,7 +348,7 @@ class Turn:
             case Ran():
                 return Input.RAN_OPENING if self._openings else Input.RAN
             case Condensed() | Dismissed() | Steered() | Failed() | Aborted() | Cancel():
-                return _SAME_IN_ALL_TURNS[type(outcome)]
+                return _SAME_INPUT[type(outcome)]
 
     def _run_opening(self, _: Outcome) -> Effect:
         return RunStatement(self._openings.pop(0), self._round, approved=True)
@@ -409,7 +400,7 @@ class Turn:
         return None
 
 
-_SAME_IN_ALL_TURNS: Final[dict[type[Outcome], Input]] = {
+_SAME_INPUT: Final[dict[type[Outcome], Input]] = {
     Condensed: Input.CONDENSED,
     Dismissed: Input.DISMISSED,
     Steered: Input.STEERED,
@@ -417,7 +408,7 @@ _SAME_IN_ALL_TURNS: Final[dict[type[Outcome], Input]] = {
     Aborted: Input.ABORTED,
     Cancel: Input.CANCEL,
 }
-# The table reads the machine's own methods, which nobody else may call.
+# The table names the machine's own methods, which are private to everyone else.
 # pyright: reportPrivateUsage=false
 _ACTIONS: Final[dict[Action, Callable[[Turn, Outcome], Effect | None]]] = {
     Action.RUN_OPENING: Turn._run_opening,

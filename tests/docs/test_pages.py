@@ -13,8 +13,8 @@ from engine import COMMANDS, MODES
 from engine.cli import COMMANDS as COMMAND_LINES
 from engine.core.toolbox import TOOLS
 from engine.log.user_message import BEGINNING_CHARS, EMBEDDED_CHARS, MAX_TEXT_CHARS
-from engine.session.openings import MOST_OPENED
 from engine.session.queue import MAX_QUEUED
+from engine.session.serving import MOST_OPENED
 from tests.support.attacks import KINDS, Kind
 
 ROOT = Path(__file__).parents[2]

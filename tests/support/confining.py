@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.files.protected import Protection
-from engine.session.confining import Confinement
+from engine.session.confinement import Confinement
 from engine.session.directories import Scratch
 from engine.session.parts import SessionParts
-from engine.session.questions import Questions
+from engine.session.policy import Questions
 
 ROOTS = ("/work",)
 

@@ -33,7 +33,7 @@ from engine.log.redaction import NO_SECRETS
 from engine.log.statements import EffectAnswer, EffectHandler, EffectRequest, RunOutcome, RunRequest
 from engine.log.store.schema import digest_of
 from engine.runtime.environment import Environment, EnvironmentSpec, Limits
-from engine.session.act_files import look
+from engine.session.tool_records import file_state
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
@@ -111,7 +111,7 @@ class Bench(Generic[E]):
 
     def touch(self, path: bytes, looked: Callable[[], None]) -> None:
         """What the host does when it is told: it looks, and the statement waits for that."""
-        found = look(os.fsdecode(path), LARGEST)
+        found = file_state(os.fsdecode(path), LARGEST)
         self.touched.append(Touched(path, found.digest, found.data))
         looked()
 

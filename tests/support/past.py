@@ -16,6 +16,7 @@ from pathlib import Path
 
 from engine.core.ids import BlobDigest
 from engine.log.store.schema import digest_of, pack, unpack
+from engine.session.live_environment import INTERRUPTED_SENTENCE
 from tests.support.acp_schema import Coverage
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import Gate, assert_gone, kill_each, load, workers
@@ -24,7 +25,6 @@ from tests.support.transcripts import Message
 LOSSES = ("load", "worker", "agent")
 """How a namespace is lost: with its agent, which ends; by `kill -9` of the worker, or of the agent, in a statement."""
 REBUILT = "Rebuilt the namespace"
-CUT_OFF = " did not finish, because the program ended while it ran"
 
 
 class Unchecked(Coverage):
@@ -202,7 +202,7 @@ def exchange(state: Path, session: str, kind: str, digest: str, data: bytes) -> 
 def _told(text: str) -> list[str]:
     head, *lines = [line for line in text.splitlines() if line.strip("`")]
     assert "ran again in a new worker" in head, text
-    return [line for line in lines if CUT_OFF not in line]
+    return [line for line in lines if INTERRUPTED_SENTENCE not in line]
 
 
 def names_in(lines: Iterable[str]) -> set[str]:

@@ -14,7 +14,7 @@ from engine.core.domain import Domain, Layer
 from engine.core.execution import ExceptionInfo
 from engine.log.statements import EffectAnswer, EffectRequest
 from engine.runtime.worker_environment import WorkerEnvironment
-from engine.session.questions import failure
+from engine.session.tool_records import error_answer
 from engine.session.tools import OPERATIONS, Change, TreeAct, Workspace, land
 from tests.support.environments import PATIENCE, Bench, spec_for
 from tests.support.workers import shared_zygote
@@ -46,7 +46,7 @@ class RoutedBench(Bench[WorkerEnvironment]):
                 return EffectAnswer(value=found.value)
             return EffectAnswer(value=found)
         except (OSError, ValueError, TypeError) as error:
-            return failure(error)
+            return error_answer(error)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from engine.log.store_protocol import SessionRow
 from engine.runtime.environment import Environment
 from engine.session.directories import ProjectEnvironment
 from engine.session.journal import Journal
-from engine.session.parts import SessionParts, Surroundings, assemble
+from engine.session.parts import HostServices, SessionParts, assemble
 
 from .fixed import CountingEntropy, FixedClock
 
@@ -30,7 +30,7 @@ def session_parts(
     store.create(SessionRow(session_id=SESSION, cwd=str(cwd)))
     journal = Journal(store, SESSION)
     store.acquire(SESSION, journal.committed)
-    surroundings = Surroundings(
+    services = HostServices(
         store=store,
         settings=Settings(state_dir=state or cwd / "state", **settings),
         environments=environments or _none,
@@ -42,7 +42,7 @@ def session_parts(
         environ={},
         redactor=NO_SECRETS,
     )
-    return assemble(surroundings, SESSION, str(cwd), (), ProjectEnvironment(), journal)
+    return assemble(services, SESSION, str(cwd), (), ProjectEnvironment(), journal)
 
 
 def _none() -> Any:

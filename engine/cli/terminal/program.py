@@ -26,7 +26,7 @@ from ...log.events.conversation import UserMessage
 from ...log.events.execution import StatementRecorded
 from ...runtime.zygote import Zygote
 from ...session.host import Host
-from ...session.lifecycle.registry import SAID_IN_SESSION, Sessions
+from ...session.registry import SHOWN_IN_SESSION, Sessions
 from ...session.session import Session
 from ..complaints import ExitCode, abandon_output
 from ..output import shown
@@ -315,7 +315,7 @@ def _log_what_nobody_is_shown(*, shows_session: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("rewindow: %(message)s"))
     if shows_session:
-        handler.addFilter(lambda record: not SAID_IN_SESSION.items() <= vars(record).items())
+        handler.addFilter(lambda record: not SHOWN_IN_SESSION.items() <= vars(record).items())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 

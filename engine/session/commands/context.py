@@ -10,7 +10,7 @@ from ...log.events.nodes import NodesTicked, TickApplied
 from ...log.events.session import ProjectionSent
 from ..model_calls.context_text import ALL, breakdown_text, views_text
 from ..model_calls.projector import Projection
-from .command import CommandContext
+from . import CommandContext
 
 TAIL: Final = "tail"
 """The argument of `/context` that shows the whole of the last part."""

@@ -25,7 +25,7 @@ from ..requests import (
     RewindRequest,
     SwitchRequest,
 )
-from .command import Command, CommandContext, glancing
+from . import Command, CommandContext, glancing
 from .context import compact, context, context_glance, tick, views, views_glance
 from .timeline import (
     branch,

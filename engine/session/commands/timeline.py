@@ -19,16 +19,16 @@ from ..requests import (
     KEEP_FILES,
     EditMode,
     EditRequest,
-    Gone,
+    MoveResult,
     ReplayReport,
     ReplayRequest,
     RewindRequest,
     SwitchRequest,
-    no_statement,
-    number_in,
-    numbered,
+    cell_numbered,
+    no_such_statement,
+    statement_number,
 )
-from .command import CommandContext
+from . import CommandContext
 
 # `/branch` and `/rewind`: going over to another path through the session's log, and going back on a new one.
 
@@ -48,7 +48,7 @@ async def branch(context: CommandContext, argument: str) -> str:
 
 async def switch_to(context: CommandContext, request: SwitchRequest) -> str:
     gone = await context.perform(request)
-    assert isinstance(gone, Gone)
+    assert isinstance(gone, MoveResult)
     return f"{_where(context)}. {_files(gone)}"
 
 
@@ -60,9 +60,9 @@ async def rewind(context: CommandContext, argument: str) -> str:
     if wrong:
         keeping = f"{code_span(KEEP_FILES)} and {code_span(KEEP_CONVERSATION)}"
         raise InvalidRequestError(f"`/rewind K` takes {keeping} alone, and not {wrong}.")
-    statement = number_in(numbers[0]) if numbers else None
+    statement = statement_number(numbers[0]) if numbers else None
     if statement is None:
-        raise InvalidRequestError(no_statement(context.cells, numbers[0] if numbers else argument))
+        raise InvalidRequestError(no_such_statement(context.cells, numbers[0] if numbers else argument))
     request = RewindRequest(statement, KEEP_FILES not in options, KEEP_CONVERSATION not in options)
     return await rewind_to(context, request)
 
@@ -70,7 +70,7 @@ async def rewind(context: CommandContext, argument: str) -> str:
 async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
     before = context.cells
     gone = await context.perform(request)
-    assert isinstance(gone, Gone)
+    assert isinstance(gone, MoveResult)
     if request.conversation:
         return f"{_where(context)}. {_undone(before, context.cells)}{_files(gone)}"
     return f"{_left_out(request.statement, len(before))}; the conversation stays as it is. {_files(gone)}"
@@ -103,7 +103,7 @@ def _left_out(statement: int, last: int) -> str:
     return f"{which} left out, and {_REBUILT} ({again} puts one back)"
 
 
-def _files(gone: Gone) -> str:
+def _files(gone: MoveResult) -> str:
     """What became of files, in numbers: their names are shown with what was done."""
     if gone.rewound is not None:
         back, left = len(gone.rewound.restored), len(gone.rewound.left)
@@ -189,18 +189,18 @@ async def omit(context: CommandContext, argument: str) -> str:
     if not argument:
         omitted = [cell_line(cell) for cell in cells if cell.omitted]
         return "\n".join(omitted) or "No statement is left out; `/omit 3` leaves statement 3 out."
-    cell = numbered(cells, argument)
+    cell = cell_numbered(cells, argument)
     if cell is None:
-        return no_statement(cells, argument)
+        return no_such_statement(cells, argument)
     await context.runtime.omit(cell.statement.statement_id, not cell.omitted)
     now = "is left out of the namespace" if cell.omitted else "is in the namespace again"
     return f"Statement {argument} {now}, which is rebuilt when it is needed next. `/omit {argument}` takes that back."
 
 
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
-    cell = numbered(cells, argument)
+    cell = cell_numbered(cells, argument)
     if cell is None:
-        return no_statement(cells, argument)
+        return no_such_statement(cells, argument)
     output = result_text(cell.finished) or "(no output)" if cell.finished is not None else "[running]"
     return f"{cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
 
@@ -314,9 +314,9 @@ def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayM
 
 
 def _number(cells: Sequence[Cell], word: str) -> int:
-    found = number_in(word)
+    found = statement_number(word)
     if found is None:
-        raise InvalidRequestError(no_statement(cells, word))
+        raise InvalidRequestError(no_such_statement(cells, word))
     return found
 
 

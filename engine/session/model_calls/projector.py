@@ -311,7 +311,7 @@ class _Planned:
     message: ToolResult
 
 
-class Rerendering:
+class ResultRerenderer:
     """One session's."""
 
     def __init__(

@@ -154,7 +154,7 @@ class ReplyRecorder:
 # comes of a call.
 
 
-class SentCalls:
+class ModelCallRecords:
     """Makes the events of one session's calls; `sent` has those before, `account` divides the tokens."""
 
     def __init__(self, store: Store, redactor: Redactor, sent: SentProjections, account: Account) -> None:

@@ -1,14 +1,16 @@
-"""Runs another source in the place of an earlier statement, then what came behind that, on a branch of their own.
+"""Run another source in place of an earlier statement, then the later statements, on a new branch.
 
-The branch begins before the statement's call. On it everything is new: calls, results, statements, with ids of their
-own, so that each path is a conversation by itself, and nothing that was sent changes. What a model wrote between the
-statements is not repeated, because it speaks of other results. Nothing is set from the path before: what differs from
-it is compared, told and recorded. Without `live` the statements act on nothing: what they ask for is answered as it was
-the first time, what was not read then is read now, and everything else is refused as in mode `plan`. A file that they
-open to change it holds what it held then.
+The branch begins before the statement's call. Everything on it is new: calls, results and statements have new ids. So
+each path is a conversation of its own, and nothing that was sent changes. What a model wrote between the statements is
+not repeated, because it is about other results. No value is taken from the old path; differences from it are recorded
+and reported.
 
-A cancel goes back to the branch that was left. Must not know requests or transports.
-Called by `session_runtime`, one at a time.
+Without `live` the statements change nothing outside of the namespace. Requests get their recorded answers, new reads
+read the files of now, and everything else is refused as in mode `plan`. A file that they open to change it has its
+earlier content.
+
+A cancel goes back to the branch that was left. Must not know requests or transports. Called by `session_runtime`, one
+at a time.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from ...log.file_history import acts_of
 from ...log.past import PastExecution
 from ...log.store_protocol import Store
 from ...log.timeline import Cell, Execution, Timeline
-from ..act_files import RecordedAnswers
 from ..cancellation import Cancellation, WorkCancelledError
 from ..requests import ActiveRequest, EditRequest, ReplayReport, report_of
-from ..statements import Stead
-from .head import Head
-from .replaying import Consent, RunComparison, RunsAgain, fault_of, not_run, numbers_of, runs_anew
+from ..statements import Replacement
+from ..tool_records import RecordedAnswers
+from .replaying import Consent, RerunContext, RunComparison, fault_of, not_run, numbers_of, runs_anew
+from .rewinding import Head
 
 _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 
@@ -43,17 +45,17 @@ _NOT_ALLOWED: Final = "statement {} was not allowed to run again"
 class Editing:
     """The edits of one session."""
 
-    def __init__(self, runs: RunsAgain, *, timeline: Timeline, store: Store, head: Head) -> None:
+    def __init__(self, runs: RerunContext, *, timeline: Timeline, store: Store, head: Head) -> None:
         self._runs = runs
         self._timeline = timeline
         self._store = store
         self._head = head
 
     async def edit(self, request: EditRequest, active: ActiveRequest) -> ReplayReport:
-        """Makes the branch and runs the statements there; `active` begins when the head has moved to it.
+        """Make the branch and run the statements there. `active` appends its message after the move.
 
         Raises:
-            InvalidRequestError: there is no such statement, or no source that can run; nothing has changed.
+            InvalidRequestError: there is no such statement, or the source cannot run; nothing has changed.
         """
         first, last = numbers_of(request.number, request.last, self._timeline.cells)
         cells = self._meant(request, first, last)
@@ -61,13 +63,13 @@ class Editing:
         numbers = [cell.statement.index for cell in cells]
         reasons = not_run(self._timeline.cells[first - 1 : last], numbers, anew=True, branch=left)
         place = end_before(self._runs.log.path, first)
-        assert place is not None  # it is on the timeline, which follows the path
+        assert place is not None  # the timeline follows the path
         past = {step.request.index: step for step in self._runs.environment.again(first, last)}
         calls = {event.tool_call_id: event for event in self._runs.log.path if isinstance(event, ToolCall)}
         steps = [_Step(cell, past.get(cell.statement.index), calls.get(cell.statement.tool_call_id)) for cell in cells]
         run = _Edit(steps, request, self._runs, self._timeline, self._store)
         branch = await self._head.branch_at(place, active)
-        active.begin()
+        active.append_message()
         self._runs.log.append(EditBegun(first=first, last=last, statements=len(steps)))
         ending = await self._carry_out(run, left, active)
         reached = None if ending[0] == "cancelled" else branch
@@ -75,7 +77,7 @@ class Editing:
 
     async def _carry_out(self, run: _Edit, left: BranchId, active: ActiveRequest) -> tuple[ReplayOutcome, str]:
         try:
-            fault = await run.conduct(active.cancellation)
+            fault = await run.run_all(active.cancellation)
         except WorkCancelledError:
             with anyio.CancelScope(shield=True):
                 await self._head.back_to(left, active)
@@ -85,7 +87,10 @@ class Editing:
         return ("failed", fault) if fault else ("completed", "")
 
     def _meant(self, request: EditRequest, first: int, last: int) -> Sequence[Cell]:
-        """The statements that run again, of which the first has another source. Raises InvalidRequestError."""
+        """Return the statements to run; the first has another source.
+
+        Raises InvalidRequestError.
+        """
         if not request.source.strip():
             raise InvalidRequestError(
                 f"There is nothing to run in place of statement {first}: give it on the lines after `/edit {first}`, "
@@ -94,20 +99,20 @@ class Editing:
         try:
             compile(request.source, f"<statement {first}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
-            raise InvalidRequestError(f"That is no Python: {error}; nothing has changed.") from None
+            raise InvalidRequestError(f"That is not Python: {error}. Nothing has changed.") from None
         edited, *behind = self._timeline.cells[first - 1 : last]
         behind = [cell for cell in behind if runs_anew(cell)]
         lost = next((cell.statement.index for cell in behind if cell.statement.withheld), None)
         if lost is not None:
             raise InvalidRequestError(
-                f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again; edit to "
+                f"Statement {lost} had a secret in its source, which is not stored, so it cannot run again. Edit up to "
                 f"{lost - 1} at most."
             )
         return [edited, *behind]
 
 
 class _Step(NamedTuple):
-    """A statement of the path that was left, what a rebuild would give it, and the call that it was made by."""
+    """A statement of the old path, its recorded inputs for a rebuild, and the call that it came from."""
 
     cell: Cell
     past: PastExecution | None
@@ -115,13 +120,13 @@ class _Step(NamedTuple):
 
 
 class _Edit:
-    """What happens on the branch of one edit, made before that: who wrote the statements, the path that is left says.
+    """The run of one edit on its branch. Made before that, because the old path says who wrote the statements.
 
     `executions` are the records of what has run.
     """
 
     def __init__(
-        self, steps: Sequence[_Step], request: EditRequest, runs: RunsAgain, timeline: Timeline, store: Store
+        self, steps: Sequence[_Step], request: EditRequest, runs: RerunContext, timeline: Timeline, store: Store
     ) -> None:
         self.executions: list[ExecutionFinished] = []
         self._comparison = RunComparison(runs.log, acts=request.mode == "live")
@@ -134,11 +139,11 @@ class _Edit:
 
     @property
     def divergences(self) -> Sequence[Diverged]:
-        """What came out differently so far."""
+        """The differences so far."""
         return self._comparison.divergences
 
-    async def conduct(self, cancellation: Cancellation) -> str:
-        """Runs the statements; why they ended early, empty where they did not. Raises WorkCancelledError."""
+    async def run_all(self, cancellation: Cancellation) -> str:
+        """Run the statements; return why they ended early, or "". Raises WorkCancelledError."""
         source = self._request.source
         for number, step in enumerate(self._steps):
             fault = await self._run(step, source if number == 0 else step.cell.statement.source, cancellation)
@@ -170,14 +175,14 @@ class _Edit:
             cancellation,
             kind=step.cell.statement.statement_kind,
             approved=approved,
-            stead=None if before is None else self._stead(step, before, number),
+            replaced=None if before is None else self._replacement(step, before, number),
         )
         self.executions.append(finished)
-        self._runs.ticker.cue()
+        self._runs.ticker.notify_change()
         return fault_of(finished, number)
 
     def _called(self, step: _Step, source: str) -> ToolCallId | None:
-        """A call like that of the statement, on the log; None where no call made it."""
+        """Append a call like the statement's; None if no call made it."""
         if step.call is None:
             return None
         call = self._runs.minter.tool_call()
@@ -192,10 +197,10 @@ class _Edit:
         )
         return call
 
-    def _stead(self, step: _Step, before: Execution, number: int) -> Stead:
+    def _replacement(self, step: _Step, before: Execution, number: int) -> Replacement:
         answers = None
         if self._request.mode == "recorded":
             acts = () if before.ended is None else acts_of(self._runs.log.at, before.started, before.ended)
             answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store, acts)
         compare = partial(self._comparison.compare, number, before, len(self._runs.log))
-        return Stead(before.started.execution_id, answers, compare)
+        return Replacement(before.started.execution_id, answers, compare)

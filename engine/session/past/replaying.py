@@ -30,11 +30,9 @@ from ...log.statements import RunRequest
 from ...log.timeline import Cell, Execution, Timeline
 from ..cancellation import Cancellation, WorkCancelledError
 from ..live_environment import LiveEnvironment
-from ..policy import Policy
-from ..questions import Questions, Verdict
-from ..requests import ReplayReport, ReplayRequest, no_statement, report_of
-from ..statements import Rerun, StatementRunner
-from ..ticker import Ticker
+from ..policy import Policy, Questions, Verdict
+from ..requests import ReplayReport, ReplayRequest, no_such_statement, report_of
+from ..statements import Rerun, StatementRunner, Ticker
 
 # What came out differently when a statement ran again with its effects, or another one in its place.
 #
@@ -112,7 +110,7 @@ class _Files(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunsAgain:
+class RerunContext:
     """What it takes to run statements of a timeline once more, in its namespace, and to ask about them."""
 
     log: EventLog
@@ -127,7 +125,7 @@ class RunsAgain:
 class LiveReplay:
     """`cells` are the statements, `executions` what came of them so far."""
 
-    def __init__(self, cells: Sequence[Cell], runs: RunsAgain) -> None:
+    def __init__(self, cells: Sequence[Cell], runs: RerunContext) -> None:
         self.executions: list[ExecutionFinished] = []
         self._cells = cells
         self._runs = runs
@@ -174,7 +172,7 @@ class LiveReplay:
         )
         finished = await runs.statements.run_again(rerun, round_id, cancellation, approved=approved)
         self.executions.append(finished)
-        runs.ticker.cue()
+        runs.ticker.notify_change()
         return fault_of(finished, statement.index)
 
 
@@ -185,7 +183,7 @@ class Consent:
     to them then would be done now. That holds for what acts on nothing, too: only the kernel keeps all code to that.
     """
 
-    def __init__(self, runs: RunsAgain, cells: Sequence[Cell]) -> None:
+    def __init__(self, runs: RerunContext, cells: Sequence[Cell]) -> None:
         calls = {cell.statement.tool_call_id for cell in cells}
         # Now, because on another branch positions of this path mean nothing.
         confinement = runs.environment.confinement
@@ -219,7 +217,7 @@ class Consent:
             return await self._asked(subject, shown, cancellation), True
         if not acts or statement.tool_call_id not in self._written or statement.statement_kind == "meta":
             return Verdict("allowed"), True
-        if self._policy.asks_about(held=self._environment.is_held) != "statements":
+        if self._policy.asks_about(sandboxed=self._environment.is_sandboxed) != "statements":
             return Verdict("allowed"), False
         return await self._asked(StatementSubject(statement.source), shown, cancellation), True
 
@@ -264,7 +262,7 @@ def numbers_of(first: int, last: int | None, cells: Sequence[Cell]) -> tuple[int
     last = len(cells) if last is None else last
     for number in (first, last):
         if not 1 <= number <= len(cells):
-            raise InvalidRequestError(no_statement(cells, str(number)))
+            raise InvalidRequestError(no_such_statement(cells, str(number)))
     if first > last:
         raise InvalidRequestError(f"Statement {first} comes after statement {last}; name the earlier one first.")
     return first, last
@@ -344,7 +342,7 @@ class Replayer:
 
     def __init__(
         self,
-        runs: RunsAgain,
+        runs: RerunContext,
         *,
         timeline: Timeline,
         clock: Clock,

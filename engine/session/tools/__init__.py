@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import bash, edit, grep, listing, read, tree, write
+from . import bash, edit, read, search, tree
 from .bash import Program
 from .change import Change, changes_of
 from .landing import Replaced, land, restore
-from .read import Reading
-from .seen import Seen
+from .read import Reading, SeenFiles
 from .tree import TreeAct
 from .workspace import Workspace, name_text
 
@@ -33,12 +32,12 @@ class Operation:
 
 OPERATIONS: Final = {
     "bash": Operation(bash.Arguments, bash.perform),
-    "edit": Operation(edit.Arguments, edit.perform),
-    "find": Operation(listing.FindArguments, listing.find),
-    "grep": Operation(grep.Arguments, grep.perform),
-    "ls": Operation(listing.LsArguments, listing.ls),
-    "read": Operation(read.Arguments, read.perform),
-    "write": Operation(write.Arguments, write.perform),
+    "edit": Operation(edit.EditArguments, edit.edit),
+    "find": Operation(search.FindArguments, search.find),
+    "grep": Operation(search.GrepArguments, search.grep),
+    "ls": Operation(search.LsArguments, search.ls),
+    "read": Operation(read.ReadArguments, read.read),
+    "write": Operation(edit.WriteArguments, edit.write),
     "chmod": Operation(tree.ChmodArguments, tree.chmod),
     "link": Operation(tree.LinkArguments, tree.link),
     "mkdir": Operation(tree.MkdirArguments, tree.mkdir),
@@ -59,7 +58,7 @@ __all__ = [
     "Program",
     "Reading",
     "Replaced",
-    "Seen",
+    "SeenFiles",
     "TreeAct",
     "Workspace",
     "changes_of",

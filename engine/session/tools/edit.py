@@ -1,4 +1,8 @@
-"""`edit(path, old, new, count=1)`: replaces a text in a file; a miss shows the nearest lines."""
+"""`write(path, text)`: a whole file, made or replaced.
+
+Text goes into an existing file as that writes its own: encoding, line ends, and whether its last line is ended. Bytes
+are written as they are.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,74 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from io import StringIO
 from itertools import accumulate, islice
-from typing import Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from ...core.encodings import decode, line_ends, with_line_ends
+from ...core.encodings import UTF_8, Encoding, decode, line_ends, with_line_ends
 from ...core.text import cut_line, plural
 from .change import Change, change_to, check_size, file_to_change
 from .workspace import Workspace
-from .write import encoded
+
+
+class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`text` is text or bytes, which msgspec cannot say. `mode` are the permission bits of a new file.
+
+    No statement gives a mode: it comes with what other code has opened by `os.open`.
+    """
+
+    path: str
+    text: Any
+    mode: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
+
+
+def write(workspace: Workspace, arguments: WriteArguments) -> Change:
+    """The change that makes the file that text.
+
+    Raises:
+        OSError: as `file_to_change`.
+        TypeError: `text` is neither text nor bytes.
+        ValueError: the file's encoding has no bytes for the text.
+    """
+    text: object = arguments.text
+    if not isinstance(text, str | bytes):
+        raise TypeError(f"write(): text is a string or bytes, not {type(text).__name__}")
+    file = file_to_change(workspace, arguments.path)
+    after = text if isinstance(text, bytes) else in_the_manner_of(file.data or b"", text, arguments.path)
+    return change_to(workspace, file, after, mode=arguments.mode if file.data is None else None)
+
+
+def in_the_manner_of(existing: bytes, text: str, path: str) -> bytes:
+    """The text as the existing file would have it; UTF-8 and as it is where that is empty or no text."""
+    found = decode(existing)
+    if found is None or not found.text:
+        return encoded(text, UTF_8 if found is None else found.encoding, path)
+    text = with_line_ends(text, line_ends(found.text))
+    return encoded(_ended_as(found.text, text), found.encoding, path)
+
+
+def _ended_as(existing: str, text: str) -> str:
+    if not text or existing.endswith("\n") == text.endswith("\n"):
+        return text
+    if existing.endswith("\n"):
+        return text + ("\r\n" if existing.endswith("\r\n") else "\n")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def encoded(text: str, encoding: Encoding, path: str) -> bytes:
+    """The text as bytes. Raises ValueError, with a sentence, for what the encoding has no bytes for."""
+    try:
+        return encoding.encode(text)
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} is in {encoding.name}, which has no bytes for {text[error.start]!r} in line {line}; "
+            "leave that out, or write() the file as bytes in another encoding"
+        ) from None
+
+
+# edit:
+# `edit(path, old, new, count=1)`: replaces a text in a file; a miss shows the nearest lines.
 
 # The lines of a text that look most like one that is not in it: what a mistaken `edit` is answered with.
 #
@@ -118,7 +181,7 @@ _LISTED: Final = 20
 """Line numbers that an error names at most."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`count` is how often `old` has to occur; None replaces it wherever it does."""
 
     path: str
@@ -127,7 +190,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int | None = 1
 
 
-def perform(workspace: Workspace, arguments: Arguments) -> Change:
+def edit(workspace: Workspace, arguments: EditArguments) -> Change:
     """The change that replaces `old`.
 
     Raises:
@@ -148,7 +211,7 @@ def perform(workspace: Workspace, arguments: Arguments) -> Change:
     return change_to(workspace, file, after)
 
 
-def _check(arguments: Arguments) -> None:
+def _check(arguments: EditArguments) -> None:
     if not arguments.old:
         raise ValueError("edit(): old is empty; give the text to replace, or use write() for the whole file")
     if arguments.old == arguments.new:
@@ -157,7 +220,7 @@ def _check(arguments: Arguments) -> None:
         raise ValueError(f"edit(): count={arguments.count}; it is 1 or more, or None for every place")
 
 
-def replaced(text: str, arguments: Arguments) -> str:
+def replaced(text: str, arguments: EditArguments) -> str:
     """The text with `old` replaced. Raises ValueError and OSError as `perform`; the time is linear in the text."""
     ends = line_ends(text)
     old, new = with_line_ends(arguments.old, "LF"), with_line_ends(arguments.new, "LF")
@@ -168,7 +231,7 @@ def replaced(text: str, arguments: Arguments) -> str:
     return text.replace(old, new)
 
 
-def _replaced_in_either_manner(text: str, old: str, new: str, arguments: Arguments) -> str:
+def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArguments) -> str:
     """The same where lines end in both manners: what is put in ends its lines as what it replaces, or what follows.
 
     It is searched in the text in which all lines end in one manner, and what was found is followed in both texts.
@@ -208,14 +271,14 @@ def _places(text: str, old: str) -> Iterator[int]:
         place = text.find(old, place + len(old))
 
 
-def _check_places(text: str, old: str, new: str, arguments: Arguments) -> None:
+def _check_places(text: str, old: str, new: str, arguments: EditArguments) -> None:
     """Raises where `old` does not occur so often, or what comes of it would be too large to be made in memory."""
     occurs = text.count(old)
     _check_count(text, occurs, _places(text, old), arguments)
     check_size(len(text) + occurs * (len(new) - len(old)), arguments.path)
 
 
-def _check_count(text: str, occurs: int, places: Iterator[int], arguments: Arguments) -> None:
+def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditArguments) -> None:
     if occurs == arguments.count or (arguments.count is None and occurs):
         return
     path = arguments.path

@@ -16,7 +16,7 @@ from ...files.safe_open import LARGEST, Place, mark_of, sync_directory
 from ...files.temporary_files import recorded
 from ...log.events.going_back import FileToRestore
 from .change import Change
-from .seen import stale
+from .read import stale
 from .workspace import Target, Workspace
 
 # Puts a changed file in place: whole or not at all, whatever happens meanwhile.

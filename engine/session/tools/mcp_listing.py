@@ -148,7 +148,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return " | ".join(found)
 
 
-# --- calls -----------------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 def tool_called(found: Listing, operation: str, name: str) -> Tool:
@@ -199,7 +199,7 @@ def _alike(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-# --- what is shown ---------------------------------------------------------------------------------------------------
+# --- what is shown ----------------------------------------------------------------------------------------------------
 
 
 def help_on(found: Listing, server: str, module: str) -> ServerHelp:

@@ -17,7 +17,7 @@ import msgspec
 
 from ...files.safe_open import Place, opened_directory, sync_directory
 from .landing import identity_of, replace_file
-from .seen import stale
+from .read import stale
 from .workspace import Workspace
 
 # An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.

@@ -60,7 +60,7 @@ class Workspace:
         self._held = held or tuple(map(Held, real_roots((cwd, *directories))))
         self.protection = protection or Protection(self.real_roots)
 
-    def holding(self, place: str, data: bytes) -> Workspace:
+    def with_unsaved(self, place: str, data: bytes) -> Workspace:
         """The same where the editor holds that, unsaved, for the file at a real place."""
         return Workspace(
             self.cwd,

@@ -20,9 +20,9 @@ AGENT_MODULES = """
 import sys
 import anyio, anyio.to_thread
 from acp_adapter import connection, server
-from engine.session import host, stages
+from engine.session import host
 for stage in ("answering", "session", "prompt"):
-    stages.load(stage)
+    host.load(stage)
     connection.load(stage)
 print([name for name in sys.modules if name.split(".")[0] in ("prompt_toolkit", "pygments", "rich", "wcwidth")])
 """

@@ -14,7 +14,7 @@ from engine.log.events.execution import StatementRecorded
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.session import OthersWrote
 from engine.log.facts import SessionFacts
-from engine.session.lifecycle.reopening import forked
+from engine.session.reopening import forked
 
 
 def call(number: int, *, typed: bool = False, parent: int | None = None) -> ToolCall:

@@ -27,9 +27,9 @@ from engine.log.redaction import Redactor
 from engine.log.rights import Domains
 from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Timeline
-from engine.session.kept import Revisions
 from engine.session.policy import Policy
-from engine.session.tools.seen import Seen
+from engine.session.saved_state import Revisions
+from engine.session.tools.read import SeenFiles
 from tests.support.fixed import FixedClock
 from tests.support.rich_log import events_of, rich_items
 from tests.support.timelines import timeline_of
@@ -51,7 +51,7 @@ def rich_log() -> list[Event]:
 AT: Lookup = lookup_in(rich_log())
 TIMELINE = timeline_of(rich_log())
 OF_A_PATH: tuple[Callable[[], Any], ...] = (
-    partial(Timeline, AT), Seen, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
+    partial(Timeline, AT), SeenFiles, partial(Account, TIMELINE), partial(CycleFold, AT), Payloads,
     partial(DivergedNodes, TIMELINE),
     lambda: Domains(SessionFacts()),
 )  # fmt: skip

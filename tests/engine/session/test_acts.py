@@ -14,10 +14,11 @@ from engine.core.toolbox import TOOLS
 from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.session.acts import Acts, Desk
-from engine.session.editor_files import SessionBuffers
-from engine.session.questions import SHOWN_CHARS, Questions
-from engine.session.tools import Seen, Workspace
+from engine.session.editor_files import EditorBuffers
+from engine.session.policy import Questions
+from engine.session.tool_calls import ToolCalls, ToolContext
+from engine.session.tool_records import SHOWN_CHARS
+from engine.session.tools import SeenFiles, Workspace
 from tests.support.in_process import InProcessEnvironment
 from tests.support.session_parts import session_parts
 
@@ -37,15 +38,15 @@ async def logged(root: Path, operation: str, arguments: dict[str, object]) -> tu
     """The answer to one effect, and all that the log has of it."""
     parts, workspace = session_parts(root), Workspace(str(root))
     log = parts.log
-    desk = Desk(
+    desk = ToolContext(
         parts=parts,
         workspace=workspace,
         questions=Questions(log, parts.policy, parts.redactor, workspace.roots),
-        seen=Seen(),
-        buffers=SessionBuffers(workspace, parts.clock),
+        seen=SeenFiles(),
+        buffers=EditorBuffers(workspace, parts.clock),
         dismissed=lambda: None,
     )
-    acts = Acts(desk, ExecutionId("ex"), PARENT, approved=True)
+    acts = ToolCalls(desk, ExecutionId("ex"), PARENT, approved=True)
     with anyio.fail_after(SECONDS):
         answer = await acts.perform(
             EffectRequest(ordinal=0, operation=operation, arguments=arguments), InProcessEnvironment(len)

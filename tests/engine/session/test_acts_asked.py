@@ -19,11 +19,11 @@ from engine.log.events.session import ConfigChanged, PermissionAnswered, Permiss
 from engine.log.file_history import artifacts_of
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.session import acts as module
-from engine.session.acts import Acts, Desk
-from engine.session.editor_files import SessionBuffers
-from engine.session.questions import Questions
-from engine.session.tools import Seen, Workspace
+from engine.session import tool_calls as module
+from engine.session.editor_files import EditorBuffers
+from engine.session.policy import Questions
+from engine.session.tool_calls import ToolCalls, ToolContext
+from engine.session.tools import SeenFiles, Workspace
 from tests.support.in_process import InProcessEnvironment
 from tests.support.permissions import FixedPermissions
 from tests.support.session_parts import session_parts
@@ -43,15 +43,15 @@ class Office:
         self.log.append(ConfigChanged(option="ask_about", value="acts"))
         self.questions = Questions(self.log, parts.policy, parts.redactor, self.workspace.roots)
         self.dismissed: list[bool] = []
-        desk = Desk(
+        desk = ToolContext(
             parts=parts,
             workspace=self.workspace,
             questions=self.questions,
-            seen=Seen(),
-            buffers=SessionBuffers(self.workspace, parts.clock),
+            seen=SeenFiles(),
+            buffers=EditorBuffers(self.workspace, parts.clock),
             dismissed=lambda: self.dismissed.append(True),
         )
-        self._acts = Acts(desk, ExecutionId("ex"), ToolCallId("p"), approved=approved)
+        self._acts = ToolCalls(desk, ExecutionId("ex"), ToolCallId("p"), approved=approved)
         self._ordinal = -1
 
     async def perform(self, operation: str, **arguments: object) -> EffectAnswer:

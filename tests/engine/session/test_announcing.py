@@ -12,7 +12,7 @@ from engine import Session
 from engine.core.errors import InvalidEventError
 from engine.log.past import Preserved
 from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
-from engine.session.lifecycle.registry import Sessions
+from engine.session.registry import Sessions
 from tests.support.hollow import HollowEnvironment
 from tests.support.sessions import sessions_of
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from engine.files.revision import LARGEST
-from engine.session.editor_files import SessionBuffers
+from engine.session.editor_files import EditorBuffers
 from engine.session.tools import Workspace
 from tests.support.fixed import FixedClock
 
@@ -56,8 +56,8 @@ class Texts:
         self.written.append((Path(path).name, text))
 
 
-def attached(root: Path, editor: Texts, clock: FixedClock | None = None) -> SessionBuffers:
-    buffers = SessionBuffers(Workspace(str(root)), clock or FixedClock())
+def attached(root: Path, editor: Texts, clock: FixedClock | None = None) -> EditorBuffers:
+    buffers = EditorBuffers(Workspace(str(root)), clock or FixedClock())
     buffers.editor = editor
     return buffers
 
@@ -269,7 +269,7 @@ async def test_who_gives_up_gets_what_is_there_by_then(tmp_path: Path) -> None:
 
 
 async def test_without_an_editor_there_is_nothing_to_be_known(tmp_path: Path) -> None:
-    buffers = SessionBuffers(Workspace(str(tmp_path)), FixedClock())
+    buffers = EditorBuffers(Workspace(str(tmp_path)), FixedClock())
     assert not buffers.offers
     assert await buffers.unsaved("a", changes=True) is None
     assert await buffers.texts(paths(tmp_path, "a")) == {str(tmp_path / "a"): None}

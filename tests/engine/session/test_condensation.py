@@ -40,7 +40,7 @@ from engine.log.events.conversation import (
 from engine.log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow, Store
-from engine.session.lifecycle.registry import Sessions
+from engine.session.registry import Sessions
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import sessions_of

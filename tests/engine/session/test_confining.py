@@ -9,14 +9,14 @@ import pytest
 from engine.core.domain import LAYERS, PARTS, Domain
 from engine.log.events.session import Mode
 from engine.log.rights import Rights
-from engine.session.confining import domain_of, rights_in
+from engine.session.confinement import domain_of, rights_in
 
 ROOTS = ("/work/project", "/more")
 KEPT = ("/work/project/.git/config", "/more/.git/hooks")
 
 
 def domain(mode: Mode, *, network: bool = False) -> Domain:
-    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state", kept=KEPT)
+    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state", protected=KEPT)
 
 
 @pytest.mark.parametrize("mode", [mode for mode in get_args(Mode) if mode != "auto"])
@@ -33,7 +33,7 @@ def test_auto_adds_the_session_s_directories_but_not_what_git_would_run() -> Non
 
 def test_a_state_directory_is_not_covered_where_the_session_is_in_it() -> None:
     roots = ("/state/work",)
-    found = domain_of("ask", network=False, roots=roots, scratch="/state/scratch/s", state="/state", kept=())
+    found = domain_of("ask", network=False, roots=roots, scratch="/state/scratch/s", state="/state", protected=())
     assert found.hidden == ()
 
 

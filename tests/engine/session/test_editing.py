@@ -181,8 +181,8 @@ async def test_an_edit_leaves_a_conversation_without_anomalies(opened: Opened) -
         (9, "1", None, "There is no statement 9; they are numbered from 1 to 5."),
         (3, "1", 2, "Statement 3 comes after statement 2"),
         (3, " \n", None, "There is nothing to run in place of statement 3: give it on the lines after"),
-        (3, "x =", None, "That is no Python: invalid syntax"),
-        (3, "x = '\0'", None, "That is no Python"),
+        (3, "x =", None, "That is not Python: invalid syntax"),
+        (3, "x = '\0'", None, "That is not Python"),
     ],
 )
 async def test_what_cannot_be_edited_changes_nothing(

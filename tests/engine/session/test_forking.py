@@ -24,7 +24,7 @@ from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun
 from engine.log.events.session import ConfigChanged, DomainEntered, ModeChanged, OthersWrote, ProjectionSent
 from engine.log.facts import SessionFacts
 from engine.log.store.memory import MemoryStore
-from engine.session.lifecycle.reopening import forked
+from engine.session.reopening import forked
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.models import AnsweringModel

@@ -18,8 +18,8 @@ from engine.log.facts import READING, Readings
 from engine.log.redaction import Redactor
 from engine.runtime.environment import Environment
 from engine.session.cancellation import Cancellation, WorkCancelledError
-from engine.session.kept import CheckpointKeeping, ValueKeeping
-from engine.session.live_environment import LiveEnvironment
+from engine.session.live_environment import INTERRUPTED_SENTENCE, LiveEnvironment
+from engine.session.saved_state import CheckpointSaver, ValueSaver
 from tests.support.confining import confinement_of
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.session_parts import session_parts
@@ -41,8 +41,8 @@ def living(environment: HollowEnvironment, *sources: str) -> tuple[LiveEnvironme
             execution_id=execution, statement_id=statement, status="ok", started_at=1.0, ended_at=2.0
         )
         log.append(finished)
-    values = ValueKeeping(log, parts.store, Redactor(()), anyio.lowlevel.checkpoint)
-    kept = CheckpointKeeping(log, keeps=False)
+    values = ValueSaver(log, parts.store, Redactor(()), anyio.lowlevel.checkpoint)
+    kept = CheckpointSaver(log, keeps=False)
     live = LiveEnvironment(parts, readings, values, kept, confinement_of(parts))
     return live, log
 
@@ -95,7 +95,7 @@ async def test_a_rebuild_says_why_the_names_were_lost() -> None:
 
 
 @pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])
-async def test_a_rebuild_names_a_statement_that_the_end_of_the_program_cut_off_and_the_next_one_does_not(
+async def test_first_rebuild_reports_an_interrupted_statement(
     sources: tuple[str, ...],
 ) -> None:
     live, log = living(HollowEnvironment(), *sources, "y = slow()")
@@ -115,8 +115,7 @@ async def test_a_rebuild_names_a_statement_that_the_end_of_the_program_cut_off_a
         await live.rest()
     said = [event.divergences for event in log.events if isinstance(event, EnvironmentRestored)]
     (sentence,) = said[0]
-    assert sentence.startswith(f"<statement {number}> did not finish")
-    assert sentence.endswith("what it would have bound is not there")
+    assert sentence == f"<statement {number}> {INTERRUPTED_SENTENCE}"
     assert not any(said[1:])
 
 

@@ -20,7 +20,7 @@ from engine.log.event_log import EventLog
 from engine.log.events import UNSTAMPED, Event
 from engine.log.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
 from engine.log.store.memory import MemoryStore
-from engine.session.lifecycle.registry import Sessions
+from engine.session.registry import Sessions
 from engine.session.session import Session
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.log.events.conversation import Attachment
-from engine.session.openings import MOST_OPENED, not_opened, openings
+from engine.session.serving import MOST_OPENED, not_opened, openings
 
 
 def link(uri: str, name: str) -> Attachment:

@@ -17,7 +17,7 @@ from engine.log.events import Event
 from engine.log.events.execution import EffectAnswered, ValuesDropped, ValuesKept
 from engine.log.store_protocol import Droppable, Store
 from engine.session.journal import Journal
-from engine.session.kept import Drop, PastBound, due_drop
+from engine.session.saved_state import Drop, HistoryLimit, due_drop
 from tests.support.archives import is_there
 from tests.support.fixed import FixedClock
 from tests.support.stores import A, row
@@ -84,7 +84,7 @@ class Live:
         self.store = store
         self.journal = Journal(store, A)
         self.log = EventLog(FixedClock(), self.journal.write)
-        self.bound = PastBound(store, A, self.log, self.journal, limit)
+        self.bound = HistoryLimit(store, A, self.log, self.journal, limit)
         if history:
             self.log.load(history)
             self.journal.opened_at(Seq(len(history) - 1))
@@ -96,7 +96,7 @@ class Live:
         digests = [self.store.blob_put(data) for data in contents]
         groups = tuple(KeptGroup(names=("x",), content=digest, size=1) for digest in digests)
         self.log.append(ValuesKept(execution_id=ExecutionId(execution), groups=groups))
-        await self.hold()
+        await self.enforce()
         return digests
 
     def answer(self, data: bytes) -> BlobDigest:
@@ -104,9 +104,9 @@ class Live:
         self.log.append(EffectAnswered(execution_id=ExecutionId("x"), ordinal=0, operation="read", result=digest))
         return digest
 
-    async def hold(self) -> None:
+    async def enforce(self) -> None:
         with anyio.fail_after(SECONDS):
-            await self.bound.hold()
+            await self.bound.enforce()
             await self.settled()
 
     async def settled(self) -> None:
@@ -138,7 +138,7 @@ async def test_what_is_no_value_stays_however_much_it_is(store: Store) -> None:
     answers = [live.answer(os.urandom(2000)) for _ in range(3)]
     (value,) = await live.keep("one", b"value")
     assert [is_there(store, digest) for digest in (*answers, value)] == [True, True, True, False]
-    await live.hold()
+    await live.enforce()
     assert len(live.drops()) == 1  # and nothing is said where nothing can go
 
 
@@ -156,7 +156,7 @@ async def test_a_session_that_takes_nothing_any_more_drops_nothing(store: Store)
     store.release(A)
     store.close()
     before = len(live.log)
-    await live.bound.hold()
+    await live.bound.enforce()
     assert len(live.log) == before
 
 

@@ -32,7 +32,7 @@ from engine.log.redaction import Redactor
 from engine.log.statements import PAYLOAD_BYTES, Want
 from engine.log.store.memory import MemoryStore
 from engine.runtime.worker.handles.trees import DirectFiles, DirectTrees
-from engine.session.preparing import Made, Prepare, Preparer, Sources, content, outline, summary
+from engine.session.preparing import Prepare, Prepared, Preparer, Sources, content, outline, summary
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.workers import PATIENCE
@@ -91,11 +91,11 @@ async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens
     begun, go, done = anyio.Event(), anyio.Event(), anyio.Event()
     later = replace(WANT, basis=PayloadBasis(obj_digest_hash="11"))
 
-    async def slow(want: Want, _: Sources) -> Made | None:
+    async def slow(want: Want, _: Sources) -> Prepared | None:
         if want == WANT:
             begun.set()
             await go.wait()
-        return Made(payload_kind="other", data=b"x", mark="m", tokens=tokens)
+        return Prepared(payload_kind="other", data=b"x", mark="m", tokens=tokens)
 
     def hear(event: Event) -> None:
         if isinstance(event, AsyncPayloadPrepared) and event.basis == later.basis:
@@ -217,23 +217,23 @@ async def test_a_model_that_fails_leaves_the_view_without_a_summary(tmp_path: Pa
 async def test_a_work_that_fails_or_waits_keeps_no_other_from_being_done(tmp_path: Path) -> None:
     reached, done = anyio.Event(), anyio.Event()
 
-    async def fails(_want: Want, _sources: Sources) -> Made | None:
+    async def fails(_want: Want, _sources: Sources) -> Prepared | None:
         raise RuntimeError("a defect")
 
-    async def waits(_want: Want, _sources: Sources) -> Made | None:
+    async def waits(_want: Want, _sources: Sources) -> Prepared | None:
         reached.set()
         await anyio.sleep_forever()
 
-    async def makes(_want: Want, _sources: Sources) -> Made | None:
+    async def makes(_want: Want, _sources: Sources) -> Prepared | None:
         done.set()
-        return Made(payload_kind="other", data=b"done")
+        return Prepared(payload_kind="other", data=b"done")
 
     rows: dict[str, Prepare] = {"fails": fails, "waits": waits, "makes": makes}
     async with preparing(tmp_path, rows) as (preparer, log, payloads):
         preparer.want([_for(work) for work in rows])
         await reached.wait()
         await done.wait()
-        preparer.cue()
+        preparer.notify_change()
         await anyio.wait_all_tasks_blocked()
         assert [event.payload_kind for event in of(log, AsyncPayloadPrepared)] == ["other"]
         assert len(payloads.waiting) == 1
@@ -247,8 +247,8 @@ async def test_a_work_that_fails_or_waits_keeps_no_other_from_being_done(tmp_pat
 async def test_what_no_payload_may_hold_is_dropped_at_once_and_not_kept(
     tmp_path: Path, data: bytes, reason: str
 ) -> None:
-    async def makes(_want: Want, _sources: Sources) -> Made | None:
-        return Made(payload_kind="index", data=data)
+    async def makes(_want: Want, _sources: Sources) -> Prepared | None:
+        return Prepared(payload_kind="index", data=data)
 
     async with preparing(tmp_path, {"makes": makes}) as (preparer, log, payloads):
         preparer.want([_for("makes")])
@@ -276,7 +276,7 @@ async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path)
     files = _Hung()
     disk = Disk(files, DirectTrees(lambda: 0.0), lambda: 0.0)
 
-    async def reads(want: Want, given: Sources) -> Made | None:
+    async def reads(want: Want, given: Sources) -> Prepared | None:
         return await content(want, dataclasses.replace(given, disk=disk))
 
     async with preparing(tmp_path, {"content": reads}) as (preparer, log, _):
@@ -290,19 +290,19 @@ async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path)
 async def test_what_a_tick_was_lent_is_left_to_it_whatever_is_prepared_meanwhile(tmp_path: Path) -> None:
     marks = iter("abc")
 
-    async def makes(_want: Want, _sources: Sources) -> Made | None:
+    async def makes(_want: Want, _sources: Sources) -> Prepared | None:
         mark = next(marks)
-        return Made(payload_kind="index", data=mark.encode(), mark=mark)
+        return Prepared(payload_kind="index", data=mark.encode(), mark=mark)
 
     async with preparing(tmp_path, {"makes": makes}) as (preparer, log, payloads):
         preparer.want([_for("makes")])
         await anyio.wait_all_tasks_blocked()
-        async with preparer.lent() as lent:
-            preparer.cue()
+        async with preparer.lend() as lent:
+            preparer.notify_change()
             await anyio.wait_all_tasks_blocked()
             assert [payload.data for payload in lent] == [b"a"]
             assert of(log, AsyncPayloadDropped) == []
-        preparer.cue()
+        preparer.notify_change()
         await anyio.wait_all_tasks_blocked()
         assert [event.reason for event in of(log, AsyncPayloadDropped)] == ["superseded"] * 2
         assert len(payloads.waiting) == 1

@@ -23,8 +23,7 @@ from engine.log.permissions import (
     TreeSubject,
 )
 from engine.log.redaction import Redactor
-from engine.session.policy import Policy
-from engine.session.questions import Questions
+from engine.session.policy import Policy, Questions
 from tests.support.fixed import FixedClock
 from tests.support.permissions import FixedPermissions
 

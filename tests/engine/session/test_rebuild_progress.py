@@ -50,7 +50,7 @@ class Rebuild:
 
 async def test_each_statement_that_is_found_at_it_is_said_once_and_then_the_end() -> None:
     rebuild = Rebuild()
-    async with rebuild.progress.told():
+    async with rebuild.progress.reporting():
         await rebuild.reach(3, 1)
         await rebuild.reach(8, 2)
         await anyio.lowlevel.checkpoint()
@@ -61,7 +61,7 @@ async def test_each_statement_that_is_found_at_it_is_said_once_and_then_the_end(
 async def test_a_rebuild_that_is_given_up_is_said_to_be() -> None:
     rebuild = Rebuild()
     with anyio.CancelScope() as scope:
-        async with rebuild.progress.told():
+        async with rebuild.progress.reporting():
             await rebuild.reach(5, 1)
             scope.cancel()
             await anyio.lowlevel.checkpoint()
@@ -70,7 +70,7 @@ async def test_a_rebuild_that_is_given_up_is_said_to_be() -> None:
 
 async def test_what_is_told_of_elsewhere_ends_it() -> None:
     rebuild = Rebuild()
-    async with rebuild.progress.told():
+    async with rebuild.progress.reporting():
         await rebuild.reach(5, 1)
         await rebuild.reach(9, 2)
         assert [state for *_, state in rebuild.places] == ["begun", "over"]
@@ -79,7 +79,7 @@ async def test_what_is_told_of_elsewhere_ends_it() -> None:
 
 async def test_of_a_short_rebuild_nothing_is_said() -> None:
     rebuild = Rebuild(first_seconds=PATIENCE)
-    async with rebuild.progress.told():
+    async with rebuild.progress.reporting():
         rebuild.environment.rerunning = ExecutionId("ex3")
         await anyio.lowlevel.checkpoint()
     assert not rebuild.said

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from engine.core.errors import SessionReadOnlyError
-from engine.session.lifecycle.registry import Sessions
+from engine.session.registry import Sessions
 from tests.support.full_store import FullStore
 from tests.support.sessions import sessions_of
 

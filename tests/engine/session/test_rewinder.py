@@ -20,7 +20,7 @@ from engine.log.events.execution import StatementOmitted
 from engine.log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import Store
-from engine.session.past import head
+from engine.session.past import rewinding
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel, runs
 from tests.support.sessions import sessions_of
@@ -313,7 +313,7 @@ async def test_a_cancel_while_files_go_back_leaves_all_as_it_was(
     async with written(tmp_path) as session:
         await session.rewind(2)
         await session.switch("main")
-        restore = head.restore
+        restore = rewinding.restore
         count = 0
 
         def restored(*arguments: Any, **options: Any) -> object:
@@ -323,7 +323,7 @@ async def test_a_cancel_while_files_go_back_leaves_all_as_it_was(
                 anyio.from_thread.run_sync(session.cancel)
             return restore(*arguments, **options)
 
-        monkeypatch.setattr(head, "restore", restored)
+        monkeypatch.setattr(rewinding, "restore", restored)
         end = await session.accept("/rewind 1").end()
         assert end.cause == "cancelled"
         assert (files(session), [row.name for row in session.branches if row.is_active]) == (AFTER[3], ["main"])
@@ -341,14 +341,14 @@ async def test_whoever_waits_and_is_cancelled_gives_the_rewind_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with written(tmp_path) as session:
-        restore = head.restore
+        restore = rewinding.restore
         with anyio.CancelScope() as scope:
 
             def restored(*arguments: Any, **options: Any) -> object:
                 anyio.from_thread.run_sync(scope.cancel)
                 return restore(*arguments, **options)
 
-            monkeypatch.setattr(head, "restore", restored)
+            monkeypatch.setattr(rewinding, "restore", restored)
             await session.rewind(1)
         assert scope.cancelled_caught
         assert (files(session), len(session.branches)) == (AFTER[3], 1)
@@ -401,7 +401,7 @@ async def test_a_kill_after_a_cancel_leaves_the_session_where_it_was(
     store = MemoryStore(FixedClock())
     count = 0
     async with written(tmp_path, store) as session:
-        restore = head.restore
+        restore = rewinding.restore
 
         def restored(*arguments: Any, **options: Any) -> object:
             nonlocal count
@@ -412,7 +412,7 @@ async def test_a_kill_after_a_cancel_leaves_the_session_where_it_was(
                 raise RuntimeError("killed")
             return restore(*arguments, **options)
 
-        monkeypatch.setattr(head, "restore", restored)
+        monkeypatch.setattr(rewinding, "restore", restored)
         await session.accept("/rewind 1").end()
         assert [row.name for row in session.branches] == ["main"]
         assert files(session) != AFTER[3]

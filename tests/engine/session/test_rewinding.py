@@ -26,9 +26,9 @@ from engine.log.facts import SessionFacts
 from engine.log.file_history import open_rewind
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
-from engine.session.editor_files import SessionBuffers
+from engine.session.editor_files import EditorBuffers
 from engine.session.journal import Journal
-from engine.session.past.head import FileRewinding
+from engine.session.past.rewinding import FileRewinder
 from engine.session.tools import Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
@@ -42,7 +42,7 @@ def digest(data: bytes | None) -> str:
     return "" if data is None else xxhash.xxh3_64_hexdigest(data)
 
 
-class Desk:
+class ToolContext:
     """A session's log over a store, and a project in which it writes."""
 
     def __init__(self, root: Path, store: Store | None = None) -> None:
@@ -57,8 +57,8 @@ class Desk:
         self.log.follow(self.facts.apply, SessionFacts.FOLLOWS)
         self.workspace = Workspace(str(self.project), records=str(root / "state" / "writing"))
 
-    def rewinding(self, buffers: SessionBuffers | None = None) -> FileRewinding:
-        return FileRewinding(self.log, self.journal, self.store, self.workspace, self.facts, buffers)
+    def rewinding(self, buffers: EditorBuffers | None = None) -> FileRewinder:
+        return FileRewinder(self.log, self.journal, self.store, self.workspace, self.facts, buffers)
 
     def write(self, name: str, data: bytes | None, **fields: Any) -> None:
         """The file holds that from now on, which is recorded."""
@@ -94,7 +94,7 @@ class Desk:
         plan = self.rewinding().plan(Seq(at))
         return RewindBegun(statement=1, since=Seq(at), files=plan.files, left=plan.left)
 
-    async def rewind(self, at: int, buffers: SessionBuffers | None = None) -> Rewound:
+    async def rewind(self, at: int, buffers: EditorBuffers | None = None) -> Rewound:
         ended = await self.rewinding(buffers).rewind(self.begun(at))
         self.log.append(ended)
         return ended
@@ -109,11 +109,11 @@ def names(files: Sequence[FileToRestore | FileLeft]) -> list[str]:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+async def desk(tmp_path: Path) -> ToolContext:
+    return ToolContext(tmp_path)
 
 
-async def test_every_position_of_the_log_can_be_gone_back_to_and_forth(desk: Desk) -> None:
+async def test_every_position_of_the_log_can_be_gone_back_to_and_forth(desk: ToolContext) -> None:
     states: list[dict[str, bytes]] = []
     for name, data in (("a", b"1"), ("b", b"x"), ("a", b"2"), ("b", None), ("c/d/e", b"new"), ("b", b"y"), ("a", b"")):
         states.append(desk.files())
@@ -125,7 +125,7 @@ async def test_every_position_of_the_log_can_be_gone_back_to_and_forth(desk: Des
         assert not ended.left
 
 
-async def test_what_is_to_be_done_is_durable_before_the_first_file_is_replaced(desk: Desk) -> None:
+async def test_what_is_to_be_done_is_durable_before_the_first_file_is_replaced(desk: ToolContext) -> None:
     desk.write("a", b"1")
     desk.write("a", b"2")
     ended = await desk.rewind(1)
@@ -148,7 +148,7 @@ async def test_a_log_that_takes_nothing_leaves_the_files_as_they_are(tmp_path: P
             self.listener = committed
             super().acquire(session_id, committed)
 
-    desk = Desk(tmp_path, Refusing(FixedClock()))
+    desk = ToolContext(tmp_path, Refusing(FixedClock()))
     desk.write("a", b"1")
     desk.write("a", b"2")
     with pytest.raises(SessionReadOnlyError):
@@ -156,7 +156,7 @@ async def test_a_log_that_takes_nothing_leaves_the_files_as_they_are(tmp_path: P
     assert desk.files() == {"a": b"2"}
 
 
-async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk) -> None:
+async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: ToolContext) -> None:
     for name in ("changed", "removed", "fine", "damaged"):
         desk.write(name, b"1")
     at = len(desk.log)
@@ -172,15 +172,15 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: Desk)
     assert {os.path.basename(left.path): left.reason for left in ended.left} == {
         "changed": "it has changed since the session last wrote it",
         "removed": "it was removed since the session last wrote it",
-        "damaged": "what it held then is not in the store",
-        "hidden": "a secret in its path is not kept, so which file it is nobody knows",
+        "damaged": "its earlier content is not in the store",
+        "hidden": "its path contains a secret, which is not recorded, so the file is unknown",
     }
     assert desk.files() == {"***/hidden": b"x", "changed": b"by hand", "damaged": b"2", "fine": b"1"}
     # What the secret replaced was nothing, so nothing is what comes back.
     assert names(ended.restored) == ["fine", "secret"]
 
 
-async def test_what_programs_run_is_not_put_back_from_a_rewind_that_was_imported(desk: Desk) -> None:
+async def test_what_programs_run_is_not_put_back_from_a_rewind_that_was_imported(desk: ToolContext) -> None:
     """It says as well what files held."""
     hook = str(desk.project / ".git/hooks/update")
     evil = FileToRestore(path=hook, present=desk.store.blob_put(b"evil"), present_digest=digest(b"evil"))
@@ -192,7 +192,7 @@ async def test_what_programs_run_is_not_put_back_from_a_rewind_that_was_imported
 
 
 @pytest.mark.parametrize("reported", ["noticed", "imported", ""])
-async def test_what_programs_run_is_not_put_back_from_a_report(desk: Desk, reported: str) -> None:
+async def test_what_programs_run_is_not_put_back_from_a_report(desk: ToolContext, reported: str) -> None:
     """A worker may make up what a file held, and so may who wrote a log that was imported."""
     for name in ("a.txt", ".git/hooks/update"):
         desk.write(name, b"theirs")
@@ -204,7 +204,7 @@ async def test_what_programs_run_is_not_put_back_from_a_report(desk: Desk, repor
     assert names(ended.left) == ["update"] * bool(reported)
 
 
-async def test_a_conflict_stays_one_until_the_file_is_as_the_session_left_it(desk: Desk) -> None:
+async def test_a_conflict_stays_one_until_the_file_is_as_the_session_left_it(desk: ToolContext) -> None:
     desk.write("a", b"1")
     desk.write("a", b"2")
     (desk.project / "a").write_bytes(b"by hand")
@@ -214,13 +214,13 @@ async def test_a_conflict_stays_one_until_the_file_is_as_the_session_left_it(des
     assert desk.files() == {"a": b"1"}
 
 
-async def test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not(desk: Desk) -> None:
+async def test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not(desk: ToolContext) -> None:
     for name in ("unsaved", "silent", "saved"):
         desk.write(name, b"1\n")
         desk.write(name, b"2\n")
     editor = Texts(desk.project, unsaved="mine\n", silent=None, saved="2\n")
     editor.opened = [str(desk.project / name) for name in ("unsaved", "silent", "saved")]
-    buffers = SessionBuffers(desk.workspace, FixedClock())
+    buffers = EditorBuffers(desk.workspace, FixedClock())
     buffers.editor = editor
     ended = await desk.rewind(0, buffers)
     assert desk.files() == {"silent": b"2\n", "unsaved": b"2\n"}
@@ -249,12 +249,14 @@ def cancelled_at(monkeypatch: pytest.MonkeyPatch, number: int, killed_at: int = 
                 raise RuntimeError("killed")
             return restore(workspace, file, wanted, **options)
 
-        monkeypatch.setattr("engine.session.past.head.restore", restored)
+        monkeypatch.setattr("engine.session.past.rewinding.restore", restored)
         yield scope
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-async def test_a_cancel_brings_back_what_was_replaced(desk: Desk, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+async def test_a_cancel_brings_back_what_was_replaced(
+    desk: ToolContext, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     (desk.project / "by-hand").write_bytes(b"2")
     for name in ("a", "b"):
         desk.write(name, b"1")
@@ -296,7 +298,7 @@ class Slow(MemoryStore):
 
 async def test_a_cancel_before_the_first_file_ends_the_rewind(tmp_path: Path) -> None:
     store = Slow()
-    desk = Desk(tmp_path, store)
+    desk = ToolContext(tmp_path, store)
     desk.write("a", b"1")
     desk.write("a", b"2")
     async with anyio.create_task_group() as tasks:
@@ -310,7 +312,7 @@ async def test_a_cancel_before_the_first_file_ends_the_rewind(tmp_path: Path) ->
 
 @pytest.mark.parametrize("brought_back", [0, 1, 2])
 async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_session_is_opened(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, brought_back: int
+    desk: ToolContext, monkeypatch: pytest.MonkeyPatch, brought_back: int
 ) -> None:
     for name in ("a", "b", "c", "d"):
         desk.write(name, b"1")
@@ -330,7 +332,7 @@ async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_se
 
 
 async def test_a_rewind_that_a_killed_process_began_is_finished_also_if_the_first_to_open_the_session_is_cancelled(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
         desk.write(name, b"1")
@@ -351,7 +353,7 @@ async def test_a_rewind_that_a_killed_process_began_is_finished_also_if_the_firs
 
 
 async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_way_back(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.write("secret", b"KEY=sk-1", after=None, withheld="blake2b:00")
     desk.write("a", b"1")
@@ -382,7 +384,7 @@ async def in_the_middle(store: Store, session: SessionId, at: int, workspace: Wo
     history = store.load(session)
     log.load(history)
     journal.opened_at(Seq(len(history) - 1))
-    plan = FileRewinding(log, journal, store, workspace, SessionFacts()).plan(Seq(at))
+    plan = FileRewinder(log, journal, store, workspace, SessionFacts()).plan(Seq(at))
     seq = log.append(RewindBegun(statement=1, since=Seq(at), files=plan.files, left=plan.left))
     await journal.durable(seq)
     for file in plan.files[:done]:

@@ -31,7 +31,7 @@ from engine.log.redaction import Redactor
 from engine.log.store import open_store
 from engine.log.store.memory import MemoryStore
 from engine.session.model_calls.projector import Projection
-from engine.session.model_calls.replies import SentCalls
+from engine.session.model_calls.replies import ModelCallRecords
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, says
 from tests.support.sessions import sessions_of
@@ -147,7 +147,7 @@ def projection(*messages: str, **shortened: str) -> Projection:
 
 def test_what_is_shortened_otherwise_ends_what_two_calls_share() -> None:
     sent = SentProjections()
-    calls = SentCalls(MemoryStore(SystemClock()), Redactor([]), sent, Account(timeline_of()))
+    calls = ModelCallRecords(MemoryStore(SystemClock()), Redactor([]), sent, Account(timeline_of()))
     shared: list[int] = []
     for each in (
         projection("a", "b", "c"),

@@ -142,7 +142,7 @@ async def test_a_rebuild_and_a_load_call_nobody(tmp_path: Path) -> None:
     async with sessions_of(tmp_path, store) as sessions:
         without = await sessions.load(session.session_id)
         assert (await ran(without, "kept")).value == "['1', '2', '3']"
-        assert "is not among those that the editor names now" in await failed(without, "test.add_one(n=1)")
+        assert "is not configured in the editor now" in await failed(without, "test.add_one(n=1)")
         restored = of_kind(without, EnvironmentRestored)
         assert [each.divergences for each in restored] == [()] * 3
         assert len(of_kind(without, ServerConnected)) == 1
@@ -317,15 +317,15 @@ async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatc
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path), (), [server()])
         await ran(session, "test.add_one(n=1)")
-        monkeypatch.setattr("engine.session.tools.mcp_source.ANSWER_BYTES", 10)
+        monkeypatch.setattr("engine.session.tools.mcp_client.ANSWER_BYTES", 10)
         assert "and at most 10 are taken" in await failed(session, "test.add_one(n=1)")
 
 
 async def test_what_is_no_message_is_dropped_and_a_line_without_end_ends_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await anyio.to_thread.run_sync(import_module, "engine.session.tools.mcp_source")
-    monkeypatch.setattr("engine.session.tools.mcp_source.LONGEST_LINE", 1 << 20)
+    await anyio.to_thread.run_sync(import_module, "engine.session.tools.mcp_client")
+    monkeypatch.setattr("engine.session.tools.mcp_client.LONGEST_LINE", 1 << 20)
     async with sessions_of(tmp_path) as sessions:
         session = await sessions.create(str(tmp_path), (), [server("noisy"), server("endless", name="endless")])
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"

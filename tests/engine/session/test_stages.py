@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.session.stages import STAGES
+from engine.session.host import STAGES
 
 SECONDS = 30.0
 LIFE = """

@@ -16,7 +16,7 @@ from engine.log.events.execution import FileWritten
 from engine.log.file_history import restorable
 from engine.log.permissions import FileSubject, PermissionAnswer, TreeSubject
 from engine.log.statements import EffectAnswer
-from engine.session.acts import SHOWN_CHANGES_CHARS
+from engine.session.tool_calls import SHOWN_CHANGES_CHARS
 from engine.session.tools import restore
 from engine.session.tools.tree import MOST_FILES
 from tests.engine.session.test_acts_asked import ALLOWED, Office, Waiting

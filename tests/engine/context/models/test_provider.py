@@ -540,7 +540,7 @@ async def test_without_the_extra_it_is_said_how_to_get_it() -> None:
 
 async def test_choosing_a_provider_imports_nothing_of_it() -> None:
     code = (
-        "import sys, acp_adapter.cli, acp_adapter.connection, engine.session.lifecycle.registry\n"
+        "import sys, acp_adapter.cli, acp_adapter.connection, engine.session.registry\n"
         "from engine.context.models import make_model\n"
         "model = make_model('provider:openai:gpt-5')\n"
         "print(sorted({'pydantic_ai', 'openai', 'anthropic', 'google.genai', 'httpx'} & set(sys.modules)))"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.core.programs import CommandOutcome, CommandOutput
 from engine.files.search import commands
 from engine.runtime.results import Matches, matches_of
-from engine.session.tools import grep, listing
+from engine.session.tools import search
 from tests.support.searching import SLOW, answer, files, outcome_of, program, slow_text, workspace
 
 
@@ -287,12 +287,12 @@ def test_more_matches_and_paths_than_are_kept_are_counted(tmp_path: Path) -> Non
     text = b"\n".join(b"./f%04d\0" % n + b"".join(b"%d:x\n" % line for line in range(1, 11)) for n in range(600))
     found = made.answer(outcome(text, code=0))
     assert isinstance(found, dict)
-    assert (len(found["matches"]), found["more"], found["more_files"]) == (grep.MAX_MATCHES, 1_000, 100)
+    assert (len(found["matches"]), found["more"], found["more_files"]) == (search.MAX_MATCHES, 1_000, 100)
     assert repr(matches_of(found)).splitlines()[-1].startswith("... ")
     made = program(here, "find", glob="*")
-    listed = made.answer(outcome(b"".join(b"./%06d\0" % n for n in range(listing.MAX_PATHS + 7)), code=0))
+    listed = made.answer(outcome(b"".join(b"./%06d\0" % n for n in range(search.MAX_PATHS + 7)), code=0))
     assert isinstance(listed, dict)
-    assert (len(listed["paths"]), listed["more"]) == (listing.MAX_PATHS, 7)
+    assert (len(listed["paths"]), listed["more"]) == (search.MAX_PATHS, 7)
 
 
 def test_an_answer_has_an_end_however_long_its_lines_and_names_are(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_an_answer_has_an_end_however_long_its_lines_and_names_are(tmp_path: Pat
     made = program(here, "find", glob="*")
     listed = made.answer(outcome(b"".join(b"./%s%05d\0" % (b"d/" * 1_000, n) for n in range(3_000)), code=0))
     assert isinstance(listed, dict)
-    assert sum(map(len, listed["paths"])) <= listing.MAX_CHARS
+    assert sum(map(len, listed["paths"])) <= search.MAX_CHARS
     assert len(listed["paths"]) + listed["more"] == 3_000
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine.core.ids import BlobDigest, ExecutionId, ToolCallId
 from engine.files.revision import digest_of
 from engine.log.events.execution import EffectAnswered, FileWritten
-from engine.session.tools import Seen
+from engine.session.tools import SeenFiles
 
 EX, CALL, PATH = ExecutionId("ex"), ToolCallId("c"), "/p/a.py"
 OLD, NEW = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
@@ -30,9 +30,9 @@ def written(content: bytes) -> tuple[FileWritten, dict[BlobDigest, bytes]]:
     return event, {blob: content}
 
 
-def seen(*known: tuple[EffectAnswered | FileWritten, dict[BlobDigest, bytes]]) -> Seen:
+def seen(*known: tuple[EffectAnswered | FileWritten, dict[BlobDigest, bytes]]) -> SeenFiles:
     blobs = {digest: data for _, content in known for digest, data in content.items()}
-    folded = Seen(lambda digest: blobs[digest])
+    folded = SeenFiles(lambda digest: blobs[digest])
     for event, _ in known:
         folded.apply(event)
     return folded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.session.tools import OPERATIONS, Reading, Workspace, listing, read
+from engine.session.tools import OPERATIONS, Reading, Workspace, read, search
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_undecodable_bytes_and_names_are_replaced(workspace: Workspace) -> None:
 
 def test_ls_marks_directories_and_bounds_its_length(workspace: Workspace) -> None:
     assert run(workspace, "ls", path=".") == ["a.txt", "src/"]
-    assert listing.ls(workspace, listing.LsArguments(path="."), limit=2) == ["a.txt", "src/"]
-    assert listing.ls(workspace, listing.LsArguments(path="."), limit=1) == ["a.txt", "... 1 more"]
+    assert search.ls(workspace, search.LsArguments(path="."), limit=2) == ["a.txt", "src/"]
+    assert search.ls(workspace, search.LsArguments(path="."), limit=1) == ["a.txt", "... 1 more"]
 
 
 def test_a_file_too_large_for_a_string_is_refused_with_a_way_out(workspace: Workspace) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.runtime.results import Written
-from engine.session.tools import edit, write
+from engine.session.tools import edit
 from engine.session.tools.change import Change
 from engine.session.tools.workspace import Workspace
 
@@ -27,14 +27,14 @@ def workspace(tmp_path: Path) -> Workspace:
 def written(workspace: Workspace, existing: bytes | None, text: object) -> bytes:
     if existing is not None:
         Path(workspace.cwd, "a").write_bytes(existing)
-    change = write.perform(workspace, write.Arguments(path="a", text=text))
+    change = edit.write(workspace, edit.WriteArguments(path="a", text=text))
     assert (change.path, change.before) == (os.path.join(os.path.realpath(workspace.cwd), "a"), existing)
     return change.after
 
 
 def edited(workspace: Workspace, existing: bytes, old: str, new: str, count: int | None = 1) -> bytes:
     Path(workspace.cwd, "a").write_bytes(existing)
-    return edit.perform(workspace, edit.Arguments(path="a", old=old, new=new, count=count)).after
+    return edit.edit(workspace, edit.EditArguments(path="a", old=old, new=new, count=count)).after
 
 
 def told(change: Change) -> Written:
@@ -90,7 +90,7 @@ def test_what_is_no_text_is_a_type_error(workspace: Workspace, text: object) -> 
 
 
 def test_nothing_is_touched_before_it_lands(workspace: Workspace) -> None:
-    write.perform(workspace, write.Arguments(path="new/folder/file", text="x"))
+    edit.write(workspace, edit.WriteArguments(path="new/folder/file", text="x"))
     assert os.listdir(workspace.cwd) == []
 
 
@@ -124,8 +124,8 @@ def test_every_place_that_cannot_be_written_is_refused_before_anybody_is_asked(
 ) -> None:
     make(Path(workspace.cwd))
     for perform in (
-        lambda: write.perform(workspace, write.Arguments(path=path, text="x")),
-        lambda: edit.perform(workspace, edit.Arguments(path=path, old="x", new="y")),
+        lambda: edit.write(workspace, edit.WriteArguments(path=path, text="x")),
+        lambda: edit.edit(workspace, edit.EditArguments(path=path, old="x", new="y")),
     ):
         with pytest.raises(error):
             perform()
@@ -139,7 +139,7 @@ def test_links_that_stay_inside_are_written_through_to_their_target(workspace: W
     (root / "again").symlink_to("link")
     (root / "to-be").symlink_to("folder/new")
     for name, place in (("again", "folder/target"), ("to-be", "folder/new"), ("folder/../link", "folder/target")):
-        change = write.perform(workspace, write.Arguments(path=name, text="new\n"))
+        change = edit.write(workspace, edit.WriteArguments(path=name, text="new\n"))
         assert change.path == str(root / place)
 
 
@@ -147,7 +147,7 @@ def test_a_file_too_large_to_be_kept_is_refused_without_being_read(workspace: Wo
     Path(workspace.cwd, "a").touch()
     os.truncate(Path(workspace.cwd, "a"), 1 << 40)
     with pytest.raises(OSError, match="more than 64 MiB are not changed by tools") as refused:
-        write.perform(workspace, write.Arguments(path="a", text="x"))
+        edit.write(workspace, edit.WriteArguments(path="a", text="x"))
     assert refused.value.errno == errno.EFBIG
 
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_done_is_said_with_what_to_do(
 
 def test_there_is_no_edit_without_a_file(workspace: Workspace) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no such file; write\(\) makes one"):
-        edit.perform(workspace, edit.Arguments(path="a", old="x", new="y"))
+        edit.edit(workspace, edit.EditArguments(path="a", old="x", new="y"))
 
 
 def test_a_miss_is_answered_with_the_same_lines_in_other_white_space(workspace: Workspace) -> None:
@@ -232,7 +232,7 @@ def test_edit_replaces_as_str_does_where_lines_end_in_one_manner(text: str, old:
     plain = text.replace("\r", "")
     expected = plain.replace(old, new)
     for ends in ("\n", "\r\n"):
-        arguments = edit.Arguments(path="a", old=old, new=new, count=None)
+        arguments = edit.EditArguments(path="a", old=old, new=new, count=None)
         if old in plain:
             assert edit.replaced(plain.replace("\n", ends), arguments) == expected.replace(
                 "\n", ends if "\n" in plain else "\n"
@@ -241,7 +241,7 @@ def test_edit_replaces_as_str_does_where_lines_end_in_one_manner(text: str, old:
 
 @given(st.text("ab \n\r", max_size=12), st.text("ab\n\r", min_size=1, max_size=3))
 def test_in_a_mixture_nothing_is_changed_but_what_was_found(text: str, old: str) -> None:
-    arguments = edit.Arguments(path="a", old=old, new="X", count=None)
+    arguments = edit.EditArguments(path="a", old=old, new="X", count=None)
     try:
         after = edit.replaced(text, arguments)
     except ValueError:
@@ -270,7 +270,7 @@ def test_a_statement_is_told_what_was_written_and_where(
 ) -> None:
     if existing is not None:
         Path(workspace.cwd, "a").write_bytes(existing)
-    assert repr(told(write.perform(workspace, write.Arguments(path="a", text=text)))) == shown
+    assert repr(told(edit.write(workspace, edit.WriteArguments(path="a", text=text)))) == shown
 
 
 def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_made(workspace: Workspace) -> None:
@@ -278,7 +278,7 @@ def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_made(w
     for ends in (b"", b"\r\n\n"):
         Path(workspace.cwd, "a").write_bytes(b"a" * (1 << 20) + ends)
         with pytest.raises(OSError, match="more than 64 MiB") as refused:
-            edit.perform(workspace, edit.Arguments(path="a", old="a", new="\n" * (1 << 20), count=None))
+            edit.edit(workspace, edit.EditArguments(path="a", old="a", new="\n" * (1 << 20), count=None))
         assert refused.value.errno == errno.EFBIG
 
 
@@ -305,7 +305,7 @@ def test_a_text_is_replaced_as_an_expression_for_either_manner_says(start: str, 
         line = text[: text.find("\n", match.start()) + 1]
         return new_lines.replace("\n", "\r\n") if line.endswith("\r\n") else new_lines
 
-    arguments = edit.Arguments(path="a", old=old, new=new, count=None)
+    arguments = edit.EditArguments(path="a", old=old, new=new, count=None)
     if pattern.search(text) is None:
         with pytest.raises(ValueError, match="does not contain"):
             edit.replaced(text, arguments)

@@ -6,6 +6,7 @@ of version control. The expression is ripgrep's (https://docs.rs/regex), without
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -15,13 +16,22 @@ from typing import Final
 import msgspec
 
 from ...core.programs import CommandOutcome
-from ...core.text import plural
-from ...files.safe_open import opened_file
-from ...files.search.commands import FileLines, PrintedFile, printed, read_files, search_command, without_excluded
+from ...core.text import more, plural
+from ...files.safe_open import opened_directory, opened_file
+from ...files.search.commands import (
+    FileLines,
+    PrintedFile,
+    listing_command,
+    printed,
+    read_files,
+    read_names,
+    search_command,
+    without_excluded,
+)
 from ...files.search.globs import Glob, read_glob
 from ...files.search.ignore_files import Place, place_of
 from .bash import Program
-from .workspace import Workspace, path_text
+from .workspace import Workspace, name_text, path_text
 
 MAX_MATCHES: Final = 5_000
 MAX_CHARS: Final = 2_000_000
@@ -37,7 +47,7 @@ _Match = tuple[str, int, str, list[str], list[str]]
 """Path, number and text of a line, and the lines before and after it."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`glob` chooses among the files below `path`; `context` lines on either side of a match come with it."""
 
     pattern: str
@@ -46,7 +56,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: int = 0
 
 
-def perform(workspace: Workspace, arguments: Arguments) -> Program:
+def grep(workspace: Workspace, arguments: GrepArguments) -> Program:
     """The search. Its answer is plain data for `runtime.results.matches`.
 
     Raises:
@@ -71,7 +81,7 @@ def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
     return re.compile(name + (".*" if glob is None else glob.expression), re.DOTALL)
 
 
-def _check(arguments: Arguments) -> None:
+def _check(arguments: GrepArguments) -> None:
     pattern = arguments.pattern
     if not pattern:
         raise ValueError("an empty pattern matches every line; find() lists files, read() gives their text")
@@ -83,7 +93,7 @@ def _check(arguments: Arguments) -> None:
         raise ValueError(f"context={arguments.context} must be between 0 and {MAX_CONTEXT}")
 
 
-def _check_text(workspace: Workspace, arguments: Arguments) -> None:
+def _check_text(workspace: Workspace, arguments: GrepArguments) -> None:
     with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
         beginning = file.read(_LOOKED_AT)
     if b"\0" in beginning and not beginning.startswith(_WIDE):
@@ -143,3 +153,83 @@ def _path(file: PrintedFile) -> bytes:
 
 def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
+
+
+# --- find: regular files by name, no links (which may lead anywhere) and no directories ---------------------------------
+
+MAX_PATHS: Final = 20_000
+
+
+class FindArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `glob` without a slash matches names in every directory below `path`, one with a slash the path from there."""
+
+    glob: str
+    path: str = "."
+
+
+def find(workspace: Workspace, arguments: FindArguments) -> Program:
+    """The search. Its answer is plain data for `runtime.results.paths`.
+
+    Raises:
+        OSError: the path is no directory that can be searched, or lies outside the workspace, or there is no ripgrep.
+        ValueError: an argument cannot be used.
+    """
+    glob = read_glob(arguments.glob)
+    place = place_of(workspace.absolute(arguments.path), workspace.roots)
+    if place.name is not None:
+        raise NotADirectoryError(f"{arguments.path} is a file; find() looks below a directory")
+    return Program(
+        request=listing_command(place, glob, workspace.ripgrep),
+        asks=False,
+        answer=partial(_listing_answer, workspace, place, re.compile(glob.expression)),
+    )
+
+
+def _listing_answer(
+    workspace: Workspace, place: Place, wanted: re.Pattern[str], outcome: CommandOutcome
+) -> dict[str, object]:
+    output, notes = printed(outcome, _listing_found)
+    found = sorted(filter(wanted.fullmatch, read_names(output)))
+    names, excluded = without_excluded(place, found, str)
+    above = workspace.shown(f"{place.directory.rstrip('/')}/")
+    paths: list[str] = []
+    room = MAX_CHARS
+    for name in names[:MAX_PATHS]:
+        room -= len(above) + len(name)
+        if room < 0:
+            break
+        paths.append(path_text(above + name))
+    return {"paths": paths, "more": len(names) - len(paths), "notes": notes + excluded}
+
+
+def _listing_found(output: bytes) -> str:
+    count = len(read_names(output))
+    return f"{count} {plural(count, 'file')}"
+
+
+# --- ls: the entries of a directory -----------------------------------------------------------------------------------
+
+MAX_ENTRIES: Final = 2_000
+
+
+class LsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+
+
+def ls(workspace: Workspace, arguments: LsArguments, limit: int = MAX_ENTRIES) -> list[str]:
+    """Names sorted as text; after `limit` a last line says how many there are more.
+
+    Raises:
+        OSError: it is no readable directory, or lies outside the workspace.
+    """
+    path = workspace.absolute(arguments.path)
+    with opened_directory(path, workspace.roots) as directory, os.scandir(directory) as entries:
+        names = sorted(_name(entry) for entry in entries)
+    if len(names) > limit:
+        names = [*names[:limit], more(len(names) - limit)]
+    return names
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    name = name_text(entry.name)
+    return f"{name}/" if entry.is_dir() else name

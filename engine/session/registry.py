@@ -1,4 +1,10 @@
-"""The sessions of one process: creates, loads, finds and closes them, and chooses their store."""
+"""The sessions of one process: made, named, found, loaded, forked and closed, each in its store.
+
+The store lets only one process of the machine write a session. A full, read-only, damaged or locked disk must not keep
+a person from working: then a new session lives in memory, with a warning, and ends with the process (`SessionStores`).
+`OpenRequest` checks what a session is opened with before anything is made. Made by `Host`. Over 400 lines, because each
+way to open a session has its own arguments and errors.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +20,19 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...context.model import Model
-from ...core.clock import Clock, Entropy
-from ...core.errors import EngineError, InvalidRequestError, SessionNotFoundError, SessionReadOnlyError, StoreError
-from ...core.ids import Minter, SessionId
-from ...core.mcp_servers import McpServer
-from ...core.settings import Settings
-from ...core.text import cut_line
-from ...files.outline.model import Outliner
-from ...log.events.session import SessionOpened
-from ...log.redaction import Redactor
-from ...log.store_protocol import Place, SessionRow, Store
-from ...runtime.environment import Environment, StartServer
-from ..directories import (
+from ..context.model import Model
+from ..core.clock import Clock, Entropy
+from ..core.errors import EngineError, InvalidRequestError, SessionNotFoundError, SessionReadOnlyError, StoreError
+from ..core.ids import Minter, SessionId
+from ..core.mcp_servers import McpServer
+from ..core.settings import Settings
+from ..core.text import cut_line
+from ..files.outline.model import Outliner
+from ..log.events.session import SessionOpened
+from ..log.redaction import Redactor
+from ..log.store_protocol import Place, SessionRow, Store
+from ..runtime.environment import Environment, StartServer
+from .directories import (
     Scratch,
     additional,
     alike,
@@ -36,20 +42,19 @@ from ..directories import (
     real_places,
     spelled,
 )
-from ..journal import Journal
-from ..parts import Surroundings, assemble, newly_named
-from ..session import Session
-
-# What a session is opened with: its name, its directories, its MCP servers, who opens it.
-#
-# All of it is checked here, before anything is made. Must not know the store. Called by `registry`.
+from .journal import Journal
+from .parts import HostServices, assemble, newly_named
+from .session import Session
 
 _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def session_named(name: str) -> SessionId:
-    """The id of the session of that name, which may not be there. Raises InvalidRequestError for what is no name."""
+    """Return the id of the session of that name, which may not exist.
+
+    Raises InvalidRequestError for an invalid name.
+    """
     if _NAME.fullmatch(name) is None:
         raise InvalidRequestError(
             f"{cut_line(repr(name), _SHOWN_CHARS)} is no name of a session: take 1 to 64 ASCII letters, digits, - and _"
@@ -57,8 +62,8 @@ def session_named(name: str) -> SessionId:
     return SessionId(f"named_{name}")
 
 
-class Opening:
-    """Where a session is to be opened, and for whom. Raises InvalidRequestError for a path that is not absolute."""
+class OpenRequest:
+    """Where to open a session, and for whom. Raises InvalidRequestError for a relative path."""
 
     __slots__ = ("client", "confined", "cwd", "directories", "servers")
 
@@ -77,20 +82,13 @@ class Opening:
         self.servers = tuple(servers)
 
 
-# homes:
-# Which store a session lives in: the durable one, or memory where that cannot take a new one.
-#
-# A full or read-only disk, a damaged database or one that somebody keeps locked must not keep a person from working:
-# the session is made all the same, is warned of, and is gone with the process. Must not know what a session is.
-# Called by `registry`.
-
 logger = logging.getLogger(__name__)
-SAID_IN_SESSION: Final = {"is_said_in_session": True}
-"""Of a log record about what whoever sees the session reads there, too."""
+SHOWN_IN_SESSION: Final = {"is_said_in_session": True}
+"""Marks a log record whose message the session shows, too."""
 WARNING: Final = "Nothing of this session is kept: it ends with this process. The reason: {reason}."
 
 
-class Homes:
+class SessionStores:
     """The durable store, and one in memory that is made when it is first needed."""
 
     def __init__(self, durable: Store, clock: Clock) -> None:
@@ -100,23 +98,23 @@ class Homes:
         self._in_memory: set[SessionId] = set()
 
     def of(self, session_id: SessionId) -> Store:
-        """Where the session is, or would be."""
+        """Return the store of the session, which may not exist."""
         if self._memory is not None and session_id in self._in_memory:
             return self._memory
         return self.durable
 
     def in_memory(self, session_id: SessionId, reason: Exception) -> tuple[Store, str]:
-        """Where a new session goes that the durable store did not take, and the warning, which is logged too."""
+        """Return the store for a session that the durable one refused, and the warning."""
         if self._memory is None:
-            from ...log.store.memory import MemoryStore  # for start-up: hardly any process needs it
+            from ..log.store.memory import MemoryStore  # rarely needed
 
             self._memory = MemoryStore(self._clock)
         self._in_memory.add(session_id)
-        logger.warning("session %s is in memory only: %s", session_id, reason, extra=SAID_IN_SESSION)
+        logger.warning("session %s is in memory only: %s", session_id, reason, extra=SHOWN_IN_SESSION)
         return self._memory, WARNING.format(reason=reason)
 
     def beside(self, session_id: SessionId, new: SessionId) -> Store:
-        """Where a session is, and a new one that is made of it goes."""
+        """Return the store of a session, for a new one that is made from it."""
         if session_id in self._in_memory:
             self._in_memory.add(new)
         return self.of(session_id)
@@ -132,50 +130,46 @@ class Homes:
         return sorted(both, key=lambda row: (row.updated_at, row.session_id), reverse=True)[:limit]
 
     def takes_changes(self, session_id: SessionId) -> bool:
-        """Whether a change of the session is kept by now; nobody here writes to it afterwards. Raises as `acquire`."""
+        """Return whether changes of the session can be stored again. Raises as `acquire`.
+
+        No one here may write to it during the call or afterwards.
+        """
         store, errors = self.of(session_id), list[Exception]()
         store.release(session_id)
         store.acquire(session_id, lambda _, error: None if error is None else errors.append(error))
         try:
             store.retitle(session_id, store.row(session_id).title)
         finally:
-            store.release(session_id)  # which waits until it is kept, or is not
+            store.release(session_id)  # waits for the commit
         return not errors
 
     def directories(self) -> set[str]:
-        """The working directories of all sessions."""
+        """Return the working directories of all sessions."""
         found = set(self.durable.directories())
         return found if self._memory is None else found.union(self._memory.directories())
-
-
-# registry:
-# The sessions of one process: makes them, loads them, finds them, closes them all.
-#
-# One writer per session in the whole machine, held by the store. Made by `Host`. More than 300 lines, because what a
-# session may be opened with is said for each way to open one.
 
 
 class Sessions:
     """Every session that this process has open."""
 
-    def __init__(self, surroundings: Surroundings, tasks: TaskGroup) -> None:
-        self._surroundings = surroundings
-        self._homes = Homes(surroundings.store, surroundings.clock)
+    def __init__(self, services: HostServices, tasks: TaskGroup) -> None:
+        self._services = services
+        self._stores = SessionStores(services.store, services.clock)
         self._tasks = tasks
         self._open: dict[SessionId, Session] = {}
         self._naming = anyio.Lock()
         """Held while a named session is opened, so that it is made once."""
 
     async def create(self, cwd: str, directories: Sequence[str] = (), servers: Sequence[McpServer] = ()) -> Session:
-        """A new session in `cwd`, durable when this returns. An additional directory that is missing is warned of.
+        """Create a session in `cwd`. It is durable when this returns.
 
-        Where the store cannot take it, it lives in memory, which is warned of too. `servers` are the MCP servers that
-        its statements may call; they are connected by `Session.connect`, at the latest by its first prompt.
+        A missing additional directory causes a warning. If the store cannot take the session, it lives in memory, with
+        a warning. Statements may call the MCP `servers`, which are connected by `Session.connect` or the first prompt.
 
         Raises:
-            InvalidRequestError: a path is not absolute, or `cwd` is no directory.
+            InvalidRequestError: a path is not absolute, or `cwd` is not a directory.
         """
-        return await self._created(self._surroundings.minter.session(), Opening(cwd, directories, servers=servers))
+        return await self._created(self._services.minter.session(), OpenRequest(cwd, directories, servers=servers))
 
     async def open(
         self,
@@ -186,24 +180,23 @@ class Sessions:
         confined: bool = True,
         client: str = "",
     ) -> Session:
-        """The session of that name, made where there is none; a new one without a name. Views of a `confined` one open
-        nothing outside of `cwd` and `directories`.
+        """Open the session of that name, or create it; without a name, create one.
 
         Args:
-            name: 1 to 64 ASCII letters, digits, `-` and `_`, a letter or a digit first; `session_named` is its id.
+            name: 1 to 64 ASCII letters, digits, `-` and `_`, a letter or digit first; `session_named` is its id.
             cwd: absolute directory.
             directories: further ones.
-            confined: whether it is limited to these.
-            client: the program that opens it, as that calls itself.
+            confined: whether views open only files in these.
+            client: the program that opens it, by its own name.
 
         Raises:
-            InvalidRequestError: there can be no such name; a path is not absolute, or `cwd` is no directory; or the
-                session has shown, or is showing, what lies outside of these directories.
+            InvalidRequestError: the name is invalid; a path is not absolute, or `cwd` is not a directory; or the
+                session has shown, or is showing, files outside of these directories.
             SessionInUseError, StoreError: as from `load`.
         """
-        opening = Opening(cwd, directories, confined, client)
+        opening = OpenRequest(cwd, directories, confined, client)
         if name is None:
-            return await self._created(self._surroundings.minter.session(), opening)
+            return await self._created(self._services.minter.session(), opening)
         session_id = session_named(name)
         async with self._naming:
             there = self._open.get(session_id)
@@ -215,35 +208,35 @@ class Sessions:
             except SessionNotFoundError:
                 return await self._created(session_id, opening)
 
-    async def _created(self, session_id: SessionId, opening: Opening) -> Session:
+    async def _created(self, session_id: SessionId, opening: OpenRequest) -> Session:
         check_working_directory(opening.cwd)
         try:
             session = await self._create(session_id, opening)
         except (StoreError, SessionReadOnlyError) as error:
-            session_id = self._surroundings.minter.session()
-            store, warning = self._homes.in_memory(session_id, _reason(error))
+            session_id = self._services.minter.session()
+            store, warning = self._stores.in_memory(session_id, _reason(error))
             session = await self._create(session_id, opening, store, [warning])
         return self._begin(session)
 
     async def _create(
         self,
         session_id: SessionId,
-        opening: Opening,
+        opening: OpenRequest,
         store: Store | None = None,
         warnings: Sequence[str] = (),
     ) -> Session:
         cwd, directories = opening.cwd, opening.directories
-        now = self._surroundings.clock.now()
-        surroundings = self._surroundings.knowing(opening.servers)
-        surroundings = surroundings if store is None else replace(surroundings, store=store)
+        now = self._services.clock.now()
+        services = self._services.for_servers(opening.servers)
+        services = services if store is None else replace(services, store=store)
         row = SessionRow(session_id=session_id, cwd=cwd, directories=directories, created_at=now, updated_at=now)
-        surroundings.store.create(row)
+        services.store.create(row)
         try:
-            project = find_project_environment(cwd, surroundings.environ, surroundings.settings.python)
-            journal = self._journal(session_id, surroundings.redactor)
+            project = find_project_environment(cwd, services.environ, services.settings.python)
+            journal = self._journal(session_id, services.redactor)
             notes = [*warnings, *([project.note] if project.note else []), *missing(directories)]
             parts = assemble(
-                surroundings,
+                services,
                 session_id,
                 cwd,
                 directories,
@@ -268,7 +261,7 @@ class Sessions:
                 opened = parts.log.append(event)
             await journal.durable(opened)
         except BaseException:
-            surroundings.store.release(session_id)
+            services.store.release(session_id)
             raise
         return Session(parts)
 
@@ -279,20 +272,20 @@ class Sessions:
         directories: Sequence[str] | None = None,
         servers: Sequence[McpServer] = (),
     ) -> Session:
-        """A session that the store holds, repaired if its last process died.
+        """Load a session from the store, and repair it if its last process died.
 
-        Where the store can be read and not written, it can be looked at, and prompts are refused with the reason.
+        If the store can be read but not written, the session is read-only: prompts are refused with the reason.
 
         Args:
             session_id: which.
-            cwd: where it goes on, recorded where that is another directory than before; None for where it was.
-            directories: all its additional ones, likewise.
-            servers: its MCP servers from now on, as for `create`; what others answered before stays recorded.
+            cwd: where it goes on, recorded if it is another directory; None for the last one.
+            directories: all additional directories, likewise.
+            servers: its MCP servers from now on, as for `create`. Recorded answers of others remain.
 
         Raises:
             SessionNotFoundError, SessionInUseError.
             StoreError: it cannot be read.
-            InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
+            InvalidRequestError: a given path is not absolute, or `cwd` is not a directory.
         """
         return await self._load(session_id, cwd, directories, servers=servers)
 
@@ -318,26 +311,26 @@ class Sessions:
     ) -> Session:
         from .reopening import reopen  # of the prompt stage
 
-        surroundings = replace(self._surroundings.knowing(servers), store=self._homes.of(session_id))
+        services = replace(self._services.for_servers(servers), store=self._stores.of(session_id))
         reopened = partial(
-            reopen, surroundings, session_id, cwd=cwd, directories=directories, confined=confined, servers=servers
+            reopen, services, session_id, cwd=cwd, directories=directories, confined=confined, servers=servers
         )
         try:
             try:
-                session = await reopened(journal=self._journal(session_id, surroundings.redactor))
+                session = await reopened(journal=self._journal(session_id, services.redactor))
             except BaseException:
-                surroundings.store.release(session_id)
+                services.store.release(session_id)
                 raise
         except (StoreError, SessionReadOnlyError) as error:
             logger.warning(
-                "session %s is opened to be read only: %s", session_id, _reason(error), extra=SAID_IN_SESSION
+                "session %s is opened to be read only: %s", session_id, _reason(error), extra=SHOWN_IN_SESSION
             )
-            journal = Journal(surroundings.store, session_id, surroundings.redactor, failure=_reason(error))
+            journal = Journal(services.store, session_id, services.redactor, failure=_reason(error))
             session = await reopened(journal=journal)
         return session
 
     async def renew(self, session: Session) -> Session:
-        """A read-only session opened again from what was kept of it, where its store takes changes again; else itself.
+        """Open a read-only session again if its store takes changes; return it, or the old one.
 
         What runs or waits in it ends. For a session that was opened by `open`.
         """
@@ -345,7 +338,7 @@ class Sessions:
         if self._open.get(session_id) is not session or not session.is_read_only:
             return self._open.get(session_id, session)
         try:
-            if not await anyio.to_thread.run_sync(self._homes.takes_changes, session_id):
+            if not await anyio.to_thread.run_sync(self._stores.takes_changes, session_id):
                 return session
             fresh = await self._read(
                 session_id, session.cwd, session.directories, confined=session.is_confined, servers=()
@@ -355,7 +348,7 @@ class Sessions:
             return session
         if fresh.is_read_only:
             return session
-        with contextlib.suppress(SessionReadOnlyError):  # of values that were not kept yet
+        with contextlib.suppress(SessionReadOnlyError):  # for unsaved values
             await session.close()
         return self._begin(fresh)
 
@@ -366,21 +359,20 @@ class Sessions:
         directories: Sequence[str] | None = None,
         servers: Sequence[McpServer] = (),
     ) -> Session:
-        """A new session that goes on from the active branch of another one, which stays as it is.
+        """Create a session that goes on from another one's active branch.
 
-        The other one may be open, here or elsewhere, and busy: what is on its log by now counts, and a run that is
-        under way is one that was interrupted. Listings have no title of the new one until
-        `Session.entitle`.
+        The original is unchanged. It may be open, here or in another process, and busy. The fork has what is on its log
+        now; a running turn counts as interrupted. Listings show no title of the fork before `Session.entitle`.
 
         Args:
             session_id: which.
-            cwd: where the new one works; None for where the other one does.
-            directories: all its additional ones, likewise.
+            cwd: where the fork works; None for the original's directory.
+            directories: all additional directories, likewise.
             servers: its MCP servers, as for `create`.
 
         Raises:
             SessionNotFoundError, StoreError.
-            InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory.
+            InvalidRequestError: a given path is not absolute, or `cwd` is not a directory.
         """
         from .reopening import fork  # of the prompt stage
 
@@ -389,9 +381,9 @@ class Sessions:
         there = self._open.get(session_id)
         if there is not None:
             await there.durable(there.position - 1)
-        surroundings, forked = self._surroundings, self._surroundings.minter.session()
-        store = self._homes.beside(session_id, forked)
-        await anyio.to_thread.run_sync(fork, store, session_id, forked, surroundings.clock.now())
+        services, forked = self._services, self._services.minter.session()
+        store = self._stores.beside(session_id, forked)
+        await anyio.to_thread.run_sync(fork, store, session_id, forked, services.clock.now())
         try:
             return await self._load(forked, cwd, directories, servers=servers)
         except BaseException:
@@ -406,59 +398,59 @@ class Sessions:
         after: Place | None = None,
         limit: int | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions of the store, the most recently updated first: as `Store.rows`.
+        """List the sessions of the store, the most recently updated first, as `Store.rows`.
 
-        `cwd` is a directory by any of its names: with or without a slash at its end, or through links.
+        `cwd` is a directory by any of its names: with a trailing slash, or through links.
         """
 
         def found() -> Sequence[SessionRow]:
-            cwds = None if cwd is None else alike(self._homes.directories(), cwd)
-            return self._homes.rows(cwds, titled, after, limit)
+            cwds = None if cwd is None else alike(self._stores.directories(), cwd)
+            return self._stores.rows(cwds, titled, after, limit)
 
         return await anyio.to_thread.run_sync(found)
 
     def find(self, session_id: SessionId) -> Session:
-        """Raises SessionNotFoundError for one that is not open in this process."""
+        """Return an open session. Raises SessionNotFoundError."""
         session = self._open.get(session_id)
         if session is None:
             raise SessionNotFoundError(session_id)
         return session
 
     async def idle(self) -> None:
-        """Waits until no session of this process carries out a request, or has one waiting."""
+        """Wait until no session of this process runs a request, or has one waiting."""
         while busy := [session for session in self._open.values() if session.is_busy]:
             await busy[0].idle()
 
     async def close(self, session_id: SessionId) -> None:
-        """Cancels what runs and lets other processes have the session."""
+        """Cancel what runs, and let other processes open the session."""
         session = self.find(session_id)
         await session.close()
         self._open.pop(session_id, None)
-        self._homes.of(session_id).release(session_id)
+        self._stores.of(session_id).release(session_id)
 
     async def delete(self, session_id: SessionId) -> None:
-        """Closes the session where it is open here, and removes it from the store for good.
+        """Close the session if it is open here, and remove it from the store for good.
 
-        Does nothing for one that is not there (any more).
+        Does nothing if it does not exist.
 
         Raises:
-            SessionInUseError: another process has it.
+            SessionInUseError: another process has it open.
             StoreError: it cannot be written.
         """
         if session_id in self._open:
             await self.close(session_id)
         with contextlib.suppress(SessionNotFoundError):
-            await anyio.to_thread.run_sync(self._homes.of(session_id).delete, session_id)
-        await anyio.to_thread.run_sync(Scratch(self._surroundings.settings.state_dir, session_id).remove)
+            await anyio.to_thread.run_sync(self._stores.of(session_id).delete, session_id)
+        await anyio.to_thread.run_sync(Scratch(self._services.settings.state_dir, session_id).remove)
 
     async def close_all(self) -> None:
-        """Closes what is open."""
+        """Close every open session."""
         for session_id in list(self._open):
             await self.close(session_id)
 
     def _journal(self, session_id: SessionId, redactor: Redactor) -> Journal:
-        """Acquires the session for writing: commits are reported to the journal from now on."""
-        store = self._homes.of(session_id)
+        """Acquire the session for writing; the journal receives its commits."""
+        store = self._stores.of(session_id)
         journal = Journal(store, session_id, redactor)
         store.acquire(session_id, journal.committed)
         return journal
@@ -470,7 +462,7 @@ class Sessions:
 
 
 def _reason(error: StoreError | SessionReadOnlyError) -> StoreError:
-    # Without the id, because a session of another one is made, or is read, for this reason.
+    # Without the id, because the error is about another session then.
     return error if isinstance(error, StoreError) else StoreError(error.reason)
 
 
@@ -488,8 +480,8 @@ def open_sessions(
     redactor: Redactor,
     tasks: TaskGroup,
 ) -> Sessions:
-    """The sessions of a process, of which none is open yet; they are served in `tasks`."""
-    surroundings = Surroundings(
+    """Make the sessions of a process, none of them open. They are served in `tasks`."""
+    services = HostServices(
         store=store,
         settings=settings,
         environments=environments,
@@ -501,4 +493,4 @@ def open_sessions(
         environ=environ,
         redactor=redactor,
     )
-    return Sessions(surroundings, tasks)
+    return Sessions(services, tasks)

@@ -1,4 +1,8 @@
-"""What is kept beside the log for rebuilds: values, revisions of files, checkpoints, within a bound."""
+"""What is saved beside the log for rebuilds: values, checkpoints, and contents of files, within a size limit.
+
+Each class below owns one of them. `live_environment` owns the first two, `statements` records contents through
+`Revisions`. Must not know what a pickle or a checkpoint contains.
+"""
 
 from __future__ import annotations
 
@@ -27,34 +31,19 @@ from ..log.store_protocol import Droppable, Store
 from ..runtime.environment import Environment
 from .journal import Journal
 
-# Records the values that a rebuild may not bring back: what the environment pickles after each statement.
-#
-# Nobody waits for it. A statement is only noted when its record is on the log. Small values follow by themselves, and
-# are taken when the record is on its way to the disk (`take`). `catch_up` does the rest before anything else happens
-# to the namespace, which is when the reply is on its way and nothing waits, or else when the next tick, projection or
-# statement wants the environment. What the environment pickles beside the next statements is collected while the
-# session is idle, and before each statement as far as it is there.
-#
-# The event on what was kept waits for the commit of what comes next, or of its own a moment later. A kill before that
-# loses copies, and what of the statement was acknowledged is durable without them.
-#
-# A group that holds a secret is not stored but named. A worker that is lost takes with it what was not recorded by
-# then: those names have no copy, which whoever rebuilds finds out. Must not know what a pickle holds. Owned by
-# `live_environment`.
-
 CLOSE_SECONDS: Final = 2.0
-"""How long the end of a session or of its worker waits for what is being pickled."""
+"""How long the end of a session or its worker waits for pickling."""
 _SOON: Final = 0.001
-"""Seconds until what has followed a statement is recorded, unless the next statement is there by then."""
+"""Seconds until values are recorded after a statement, unless the next statement comes first."""
 _FIRST_LOOK: Final = 0.01
 _LONGEST_LOOK: Final = 0.5
-"""Seconds between two looks at what is being pickled: the first, and where they end up."""
+"""Seconds between two checks for pickled values: first and at most."""
 _AT_ONCE: Final = 1 << 20
-"""Bytes that are looked through and kept without a thread of their own."""
+"""Bytes that are checked and saved without a thread."""
 _WITHIN: Final = 256
-"""Bytes of a pickle that is kept within its event: a blob and the references to it take more room, and more time."""
+"""Bytes of a pickle that is saved within its event. A blob and its references take more space and time."""
 _MANY: Final = 32
-"""Groups that take a thread, however small they are: the store needs a moment for each."""
+"""Groups that take a thread even if they are small: the store needs a moment for each."""
 
 
 class _Noted(NamedTuple):
@@ -62,33 +51,49 @@ class _Noted(NamedTuple):
     large: bool
 
 
-class ValueKeeping:
-    """The values of one session. `hold` keeps what they take within bounds, after some were kept."""
+class ValueSaver:
+    """Save values that a rebuild may not reproduce: what the environment pickles after each statement.
 
-    def __init__(self, log: EventLog, store: Store, redactor: Redactor, hold: Callable[[], Awaitable[None]]) -> None:
+    Nothing waits for it. A statement is only noted when its record is on the log. Small values come without a request,
+    and are taken while the record is on its way to the disk (`take`). `catch_up` does the rest before the namespace
+    changes: when the reply is on its way and nothing waits, or when the next tick, projection or statement needs the
+    environment. Large values are pickled beside the next statements. They are collected while the session is idle, and
+    before each statement as far as they are there.
+
+    The event on saved values is committed with the next event, or a moment later. A kill before that loses copies. All
+    that was acknowledged about the statement is durable without them. A group that contains a secret is named, not
+    stored. A lost worker takes its unrecorded values with it: those names have no copy, and the rebuild reports that.
+
+    Args:
+        enforce_limit: enforces the size limit after values were saved.
+    """
+
+    def __init__(
+        self, log: EventLog, store: Store, redactor: Redactor, enforce_limit: Callable[[], Awaitable[None]]
+    ) -> None:
         self._log = log
         self._store = store
         self._redactor = redactor
-        self._hold = hold
+        self._enforce_limit = enforce_limit
         self._noted: _Noted | None = None
-        self._heard: tuple[ExecutionId, Preserved] | None = None
-        """What was noted last, and is to be recorded."""
+        self._arrived: tuple[ExecutionId, Preserved] | None = None
+        """The values of the last noted execution, to be recorded."""
         self._pending: deque[ExecutionId] = deque()
         self._wait = _FIRST_LOOK
-        self._is_held = True
+        self._is_within_limit = True
         self._turn = asyncio.Lock()
 
     def note(self, execution_id: ExecutionId, *, large: bool) -> None:
-        """Has the values of an execution kept, of which everything else is on the log; `large` ones, too."""
+        """Save the values of a recorded execution; `large` ones, too."""
         self._noted = _Noted(execution_id, large)
 
     def forget(self) -> None:
-        """The namespace is gone, and with it what was not recorded."""
+        """Drop everything that is not recorded: the namespace is gone."""
         self._noted = None
         self._pending.clear()
 
-    def hear(self, environment: Environment) -> bool:
-        """Whether all values of what was noted last are there by now, for `record` to keep them."""
+    def has_arrived(self, environment: Environment) -> bool:
+        """Return whether all values of the last noted execution have arrived, for `record`."""
         if self._turn.locked():
             return False
         if self._noted is not None:
@@ -96,21 +101,21 @@ class ValueKeeping:
             if preserved is None:
                 return False
             noted, self._noted = self._noted, None
-            self._heard = noted.execution_id, preserved
+            self._arrived = noted.execution_id, preserved
         return True
 
     def record(self) -> None:
-        """Keeps what was heard."""
-        if self._heard is not None:
-            (execution_id, preserved), self._heard = self._heard, None
+        """Save and record the values that have arrived."""
+        if self._arrived is not None:
+            (execution_id, preserved), self._arrived = self._arrived, None
             self._record(execution_id, preserved, *self._kept(preserved.groups))
 
     async def catch_up(self, environment: Environment) -> None:
-        """Keeps the values of what was noted last, if that is not done yet."""
-        if self.hear(environment):
+        """Save the values of the last noted execution, if that is not done yet."""
+        if self.has_arrived(environment):
             self.record()
             return
-        # Whoever is cancelled while an answer is on its way would end the worker. It takes a moment, and is bounded.
+        # A cancel during the answer would end the worker. The answer takes a moment, and is bounded.
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 noted, self._noted = self._noted, None
@@ -121,7 +126,7 @@ class ValueKeeping:
                     )
 
     async def collect(self, environment: Environment) -> None:
-        """Takes what was pickled beside the statements and is there now. Not while a statement runs."""
+        """Take values that were pickled beside statements. Not while a statement runs."""
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 if self._pending:
@@ -129,32 +134,32 @@ class ValueKeeping:
 
     @property
     def pending(self) -> bool:
-        """Whether something is pickled beside the statements, for `collect`."""
+        """Whether values are being pickled, for `collect`."""
         return bool(self._pending)
 
     @property
-    def next_look(self) -> float | None:
-        """After how many seconds of the session's being idle something is to be done; None for not at all."""
+    def idle_delay(self) -> float | None:
+        """Seconds of idleness after which there is work; None for never."""
         if self._noted is not None:
             return _SOON
         if self._pending:
             return self._wait
-        return None if self._is_held else _FIRST_LOOK
+        return None if self._is_within_limit else _FIRST_LOOK
 
-    async def look_after(self, environment: Environment) -> float | None:
-        """What is to be done while the session is idle; after how many seconds again, None for not at all."""
+    async def run_idle_work(self, environment: Environment) -> float | None:
+        """Do the work for an idle session; return the seconds until more, or None."""
         if self._noted is not None:
             await self.catch_up(environment)
         elif self._pending:
             await self.collect(environment)
             self._wait = min(2 * self._wait, _LONGEST_LOOK)
-        elif not self._is_held:
-            self._is_held = True
-            await self._hold()
-        return self.next_look
+        elif not self._is_within_limit:
+            self._is_within_limit = True
+            await self._enforce_limit()
+        return self.idle_delay
 
     async def finish(self, environment: Environment) -> None:
-        """Waits for all that is being pickled, for CLOSE_SECONDS at most."""
+        """Wait for all pickling, at most CLOSE_SECONDS."""
         await self.catch_up(environment)
         wait = _FIRST_LOOK
         with anyio.move_on_after(CLOSE_SECONDS):
@@ -187,11 +192,11 @@ class ValueKeeping:
     ) -> None:
         unkept = {**preserved.unkept, **failed}
         if groups or unkept:
-            self._is_held = False
+            self._is_within_limit = False
             self._log.append(ValuesKept(execution_id=execution_id, groups=tuple(groups), unkept=unkept))
 
     def _kept(self, groups: Sequence[ValueGroup]) -> tuple[list[KeptGroup], dict[str, str]]:
-        """What the store took, and why not, by name, where it did not."""
+        """Store the groups; return those stored, and the reason for each other name."""
         kept: list[KeptGroup] = []
         failed: dict[str, str] = {}
         for group in groups:
@@ -210,19 +215,16 @@ class ValueKeeping:
         return KeptGroup(names=group.names, content=self._store.blob_put(data), size=size)
 
 
-# checkpoint keeping:
-# Decides after each statement whether a checkpoint follows, and records what becomes of checkpoints.
-#
-# A statement's reply never waits for one: it is asked for when the record is on the log, and what came of it is
-# recorded with the next one, or when the session is idle. Must not know what a checkpoint is. Owned by
-# `live_environment`.
-
 _COST: Final = 0.005
-"""Seconds that one takes, as long as nobody knows."""
+"""Seconds that a checkpoint takes, until one was measured."""
 
 
-class CheckpointKeeping:
-    """The checkpoints of one session. Nothing is done unless it `keeps` any."""
+class CheckpointSaver:
+    """Decide after each statement whether a checkpoint follows, and record what becomes of checkpoints.
+
+    A reply never waits for one. It is requested when the record is on the log. Its outcome is recorded with the next
+    record, or when the session is idle. Does nothing unless it `keeps` checkpoints.
+    """
 
     def __init__(self, log: EventLog, *, keeps: bool) -> None:
         self.keeps = keeps
@@ -230,62 +232,53 @@ class CheckpointKeeping:
         self._cost = _COST
         self._latest = 0.0
         self._hindrance = ""
-        """Why the one asked for last could not be taken."""
-        self._asked: set[ExecutionId] = set()
-        """Those of which nothing was heard yet."""
+        """Why the last requested one could not be taken."""
+        self._requested: set[ExecutionId] = set()
+        """Requested ones without an outcome yet."""
 
     async def after(self, environment: Environment, execution_id: ExecutionId, *, acted: bool) -> None:
-        """A statement has ended and is recorded; nothing else was asked of the environment since."""
+        """Request a checkpoint if it is due. The statement is recorded, and nothing else was requested since."""
         if not self.keeps:
             return
-        if self._asked:
-            self.hear(environment)
+        if self._requested:
+            self.record_outcomes(environment)
         if not is_due(anyio.current_time() - self._latest, self._cost, acted=acted):
             return
         if environment.alive and await environment.snapshot(execution_id):
             self._latest = anyio.current_time()
-            self._asked.add(execution_id)
+            self._requested.add(execution_id)
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to hear."""
-        return bool(self._asked)
+        """Whether outcomes are missing."""
+        return bool(self._requested)
 
-    def hear(self, environment: Environment) -> None:
-        """Records what became of those that there were. What makes room for newer ones is not worth a word."""
+    def record_outcomes(self, environment: Environment) -> None:
+        """Record what became of checkpoints. One that was dropped to make room is not worth an event."""
         if self.keeps:
             for news in environment.checkpoints():
                 self._take(news)
 
     def _take(self, news: CheckpointNews) -> None:
-        was_asked = news.execution_id in self._asked
-        self._asked.discard(news.execution_id)
+        was_requested = news.execution_id in self._requested
+        self._requested.discard(news.execution_id)
         if not news.dropped:
             self._cost, self._hindrance = news.seconds, ""
             self._log.append(
                 CheckpointTaken(execution_id=news.execution_id, time_ms=news.seconds * 1000, shared=news.shared)
             )
-        elif not news.surplus and (not was_asked or news.dropped != self._hindrance):
+        elif not news.surplus and (not was_requested or news.dropped != self._hindrance):
             self._log.append(CheckpointDropped(execution_id=news.execution_id, reason=news.dropped))
-        if was_asked and news.dropped:
+        if was_requested and news.dropped:
             self._hindrance = news.dropped
 
 
-# past bound:
-# Keeps what a session's past takes on disk within the setting `past_bytes`: the oldest copies of values are dropped.
-#
-# Owns which go: only values, because answers, revisions of files and contents before a write cannot be had again, and
-# the oldest, because a rebuild takes the newest copy of a name that it can use. A little more than necessary goes at
-# once, so that not every statement drops something. The event that says so is what drops: its commit takes them out
-# of the store, so the log never tells of a drop that did not happen, nor is one missing from it. Must not know how
-# values are kept. Called when some were.
-
 _SPARED_TENTHS: Final = 9
-"""Of the limit, what the contents take after a drop where they can."""
+"""Of the limit: the target size after a drop."""
 
 
 class Drop(Struct, frozen=True):
-    """What is to go: all that no event at `before` or later names, which is `copies` of so many bytes."""
+    """What to drop: everything that no event at `before` or later names, which is `copies` of `size` bytes."""
 
     before: Seq
     copies: int
@@ -293,11 +286,11 @@ class Drop(Struct, frozen=True):
 
 
 def due_drop(droppable: Sequence[Droppable], size: int, limit: int) -> Drop | None:
-    """What has to go so that contents of `size` bytes stay within `limit`; None where nothing has to, or can.
+    """Return what to drop so that `size` bytes of contents stay within `limit`, or None.
 
     Args:
-        droppable: the oldest first. What one event names goes together.
-        size: of all contents of the session, those that cannot be dropped included.
+        droppable: oldest first. Everything that one event names is dropped together.
+        size: of all contents of the session, including those that cannot be dropped.
         limit: in bytes.
     """
     if size <= limit or not droppable:
@@ -312,8 +305,14 @@ def due_drop(droppable: Sequence[Droppable], size: int, limit: int) -> Drop | No
     return Drop(before, len(gone), sum(gone))
 
 
-class PastBound:
-    """One session's; see the module."""
+class HistoryLimit:
+    """Keep a session's contents on disk within the setting `past_bytes` by dropping the oldest copies of values.
+
+    Only values are dropped, because answers, revisions of files and contents before a write cannot be reproduced. The
+    oldest go first, because a rebuild uses the newest usable copy of a name. A drop frees more than needed, so that not
+    every statement drops something. The event itself drops: its commit removes the contents, so log and store always
+    agree.
+    """
 
     def __init__(self, store: Store, session_id: SessionId, log: EventLog, journal: Journal, limit: int) -> None:
         self._store = store
@@ -322,15 +321,15 @@ class PastBound:
         self._journal = journal
         self._limit = limit
 
-    async def hold(self) -> None:
-        """Waits until what is on the log is committed, and appends what has to go, if anything has to.
+    async def enforce(self) -> None:
+        """Wait until the log is committed, and append a drop if one is due.
 
-        Where the store cannot be read or written the session says so elsewhere, and nothing goes.
+        If the store cannot be read or written, the session reports that elsewhere, and nothing is dropped.
         """
         try:
             await self._journal.durable(Seq(len(self._log) - 1))
             size = self._store.row(self._session_id).contents_size
-            if size <= self._limit:  # because this is what nearly always is, and costs one look at one row
+            if size <= self._limit:  # the usual case, which costs one row
                 return
             droppable = self._store.droppable(self._session_id)
             drop = due_drop(droppable, size, self._limit)
@@ -347,18 +346,15 @@ class PastBound:
         )
 
 
-# revisions:
-# Keeps what nodes saw: the content of each revision that a worker reports, as a blob, once.
-#
-# A worker sends a content once, whatever number of revisions have it; which are kept already is told by the log. One
-# that holds a secret is not kept, nor a page of a large text that begins or ends within one. Called by whoever
-# records what a statement or a tick came to.
-
 _Seen = TypeVar("_Seen", RevisionAdopted, AdoptedContent)
 
 
 class Revisions:
-    """The contents of one session's revisions. `apply` follows its log."""
+    """The contents of files as nodes saw them, each as one blob. `apply` follows the log.
+
+    A worker sends a content once for all of its revisions. The log says which are stored already. A content with a
+    secret is not stored, nor is a page of a large text that begins or ends within one.
+    """
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((RevisionAdopted, ContentsAdopted, AsyncPayloadPrepared))
 
@@ -373,7 +369,7 @@ class Revisions:
     def apply(self, event: Event) -> None:
         """For the log alone."""
         if isinstance(event, AsyncPayloadPrepared):
-            # The tick that takes it names its content without sending that, perhaps after the session was loaded again.
+            # A tick names its content without sending it, perhaps after the session was loaded again.
             if event.payload_kind == "render" and event.data is not None:
                 self._kept[event.payload_hash] = event.data
             return
@@ -384,9 +380,9 @@ class Revisions:
                 self._withheld[seen.digest] = seen.withheld
 
     async def take(self, contents: Mapping[str, bytes]) -> None:
-        """Keeps contents, by xxh3 hex, for the events that will name them."""
+        """Store contents, by xxh3 hex, for the events that will name them."""
         for digest, data in contents.items():
-            # On a thread, because a large content is looked through for every form of every secret.
+            # On a thread, because a large content is searched for every form of every secret.
             storable, may_cut = await anyio.to_thread.run_sync(self._secrets_in, data)
             if storable is None:
                 self._withheld[digest] = withheld(data)
@@ -396,7 +392,7 @@ class Revisions:
                 self._kept[digest] = self._store.blob_put(storable)
 
     def content(self, digest: str) -> bytes | None:
-        """The content of a revision on the log, by its xxh3 hex; None where it is not kept or not to be had."""
+        """Return the stored content of a revision by its xxh3 hex, or None."""
         kept = self._kept.get(digest)
         try:
             return None if kept is None else self._store.blob_get(kept)
@@ -404,7 +400,7 @@ class Revisions:
             return None
 
     def with_contents(self, events: Iterable[Event]) -> Sequence[Event]:
-        """The events that a worker reported, each revision with its content."""
+        """Return the worker's events, each revision with its content."""
         return [self._with_contents(event) for event in events]
 
     def _with_contents(self, event: Event) -> Event:
@@ -422,11 +418,11 @@ class Revisions:
             self._withheld[seen.digest] = withheld(doubtful)
         elif doubtful is not None:
             self._kept[seen.digest] = self._store.blob_put(doubtful)
-        # Which content it is, is not the worker's to say.
+        # The worker's word on the content does not count.
         return replace(seen, content=self._kept.get(seen.digest), withheld=self._withheld.get(seen.digest, ""))
 
     def _secrets_in(self, data: bytes) -> tuple[Storable | None, bool]:
-        """The content if no secret is in it, and whether one may have been cut by its beginning or its end."""
+        """Return the content if it has no secret, and whether its ends may cut one."""
         storable = self._redactor.storable(data)
         if storable is None or not data or not self._redactor:
             return storable, False

@@ -1,4 +1,9 @@
-"""Loads a session from the store and makes its log whole; or makes a fork of one."""
+"""Load a session from the store and make its log whole; or make a fork of one.
+
+A session may be loaded with other directories than before. It goes on there, which is recorded, and its statements run
+again there, because the old directory may be gone. Loaded with the prompt stage, because no editor that waits for a new
+session waits for this. Called by `registry`, which has acquired the session for writing.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +16,17 @@ from typing import Final, NamedTuple
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ...core.domain import is_inside
-from ...core.errors import InvalidRequestError, StoreError
-from ...core.ids import MAIN_BRANCH, EventId, Seq, SessionId
-from ...core.mcp_servers import McpServer
-from ...core.text import printable
-from ...log.branches import path_of
-from ...log.events import Event
-from ...log.events.codec import encode
-from ...log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
-from ...log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
-from ...log.events.session import (
+from ..core.domain import is_inside
+from ..core.errors import InvalidRequestError, StoreError
+from ..core.ids import MAIN_BRANCH, EventId, Seq, SessionId
+from ..core.mcp_servers import McpServer
+from ..core.text import printable
+from ..log.branches import path_of
+from ..log.events import Event
+from ..log.events.codec import encode
+from ..log.events.execution import ExecutionStarted, ValuesDropped, ValuesKept
+from ..log.events.going_back import BranchCreated, HeadMoved, RewindBegun, Rewound
+from ..log.events.session import (
     EnvironmentRestored,
     OthersWrote,
     ProjectionSent,
@@ -29,12 +34,12 @@ from ...log.events.session import (
     SessionMoved,
     SessionOpened,
 )
-from ...log.facts import SessionFacts
-from ...log.file_history import open_rewind, open_touches
-from ...log.rebuild_plan import KeptValues
-from ...log.store.schema import names_in
-from ...log.store_protocol import SessionRow, Store
-from ..directories import (
+from ..log.facts import SessionFacts
+from ..log.file_history import open_rewind, open_touches
+from ..log.rebuild_plan import KeptValues
+from ..log.store.schema import names_in
+from ..log.store_protocol import SessionRow, Store
+from .directories import (
     ProjectEnvironment,
     additional,
     check_working_directory,
@@ -43,18 +48,11 @@ from ..directories import (
     real_places,
     spelled,
 )
-from ..journal import Journal
-from ..parts import SessionParts, Surroundings, assemble, newly_named
-from ..policy import Policy
-from ..repair import enforce_view, repair
-from ..session import Session
-
-# Brings a session back that the store holds: reads its log, puts it together, and makes the log whole again.
-#
-# Owns where a session goes on that is loaded with other directories than it had: there, which is recorded. Its
-# statements run again in the new directory, because the old one may be gone. Loaded with the prompt stage, because no
-# editor that waits for a new session waits for this. Called by `registry`, which has acquired the session for
-# writing.
+from .journal import Journal
+from .parts import HostServices, SessionParts, assemble, newly_named
+from .policy import Policy
+from .repair import enforce_view, repair
+from .session import Session
 
 
 class _Place(NamedTuple):
@@ -64,7 +62,7 @@ class _Place(NamedTuple):
 
 
 async def reopen(
-    surroundings: Surroundings,
+    services: HostServices,
     session_id: SessionId,
     journal: Journal,
     cwd: str | None = None,
@@ -73,31 +71,31 @@ async def reopen(
     confined: bool = False,
     servers: Sequence[McpServer] = (),
 ) -> Session:
-    """The session, repaired where its last process died, durable as it is; not served yet.
+    """Load the session, repair it if its last process died, and make it durable.
 
-    `cwd` and `directories` are where it goes on, `confined` to these or not; None leaves them as they were. `servers`
-    are its MCP servers from now on.
+    It is not served yet. `cwd` and `directories` are where it goes on, `confined` to these or not; None for where it
+    was. `servers` are its MCP servers from now on.
 
     Raises:
-        InvalidRequestError: a path that was given is not absolute, or `cwd` is no directory; or it is to be confined,
-            and was not always, or to other directories; or it was imported, and only the file says where it works; or
-            a directory of it leads elsewhere than it did.
+        InvalidRequestError: a given path is not absolute, or `cwd` is not a directory. Or it is to be confined, but was
+            not always, or to other directories. Or it was imported, and only the file says where it works. Or one of
+            its directories leads elsewhere than before.
     """
-    row = await anyio.to_thread.run_sync(surroundings.store.row, session_id)
+    row = await anyio.to_thread.run_sync(services.store.row, session_id)
     place = _place(row, cwd, directories, confined)
-    history = await anyio.to_thread.run_sync(surroundings.store.load, session_id)
+    history = await anyio.to_thread.run_sync(services.store.load, session_id)
     gap = next((position for position, event in enumerate(history) if event.seq != position), None)
     if gap is not None:
         raise StoreError(f"event {gap} of session {session_id} is missing; restore the store from a copy")
     was = _places(history)
     if confined:
         _check_confined(session_id, place, was)
-    _check_said(session_id, row, history, cwd, directories)
+    _check_chosen(session_id, row, history, cwd, directories)
     _check_real(session_id, place, history)
-    project = find_project_environment(place.cwd, surroundings.environ, surroundings.settings.python)
+    project = find_project_environment(place.cwd, services.environ, services.settings.python)
     notes = _notes(row, place, project)
     parts = assemble(
-        surroundings,
+        services,
         session_id,
         place.cwd,
         place.directories,
@@ -108,7 +106,7 @@ async def reopen(
         confined=confined,
         servers=servers,
     )
-    if journal.failure is not None:  # it can only be looked at
+    if journal.failure is not None:  # read-only
         return Session(parts)
     settled = [*await _settle(parts), *await _finish_rewind(parts)]
     appended = [*settled, *repair(parts.log, parts.timeline), *enforce_view(parts.log, parts.view.warning)]
@@ -121,45 +119,47 @@ async def reopen(
 
 
 async def _settle(parts: SessionParts) -> Sequence[Event]:
-    """Records what a statement that was under way had written by itself; returns what it appended."""
+    """Record what an interrupted statement's own code had written.
+
+    Returns what it appended.
+    """
     start = len(parts.log)
     imported = parts.facts.imported_at
-    touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # a file may name any file
+    touched = [each for each in open_touches(parts.log.path) if each.seq > imported]  # an import may name any file
     cell = next((cell for cell in parts.timeline.cells if cell.started and not cell.finished), None)
     if touched and cell is not None and cell.started is not None:
-        from ..touches import (
-            Touches,
-            records_of,  # because few loads have anything to look at
-        )
+        from .touches import Touches, touch_records
 
         execution = touched[0].execution_id
         call = cell.statement.tool_call_id if cell.started.mode is None else cell.started.rerun_call
-        await Touches(records_of(parts), execution, call, touched[0].seq, lambda _: False).settle()
+        await Touches(touch_records(parts), execution, call, touched[0].seq, lambda _: False).settle()
     return parts.log.since(start)
 
 
 async def _finish_rewind(parts: SessionParts) -> Sequence[Event]:
-    """Ends a rewind that was under way; returns what it appended."""
+    """Finish a rewind that was interrupted; return what it appended."""
     start = len(parts.log)
     begun = open_rewind(reversed(parts.log.events))
     if begun is not None:
-        from ..past.head import carry_on  # because few loads have one to finish
+        from .past.rewinding import finish_rewind  # few loads need it
 
-        await carry_on(parts, begun)
+        await finish_rewind(parts, begun)
     return parts.log.since(start)
 
 
 def _places(history: Iterable[Event]) -> list[_Place]:
-    """Where the session has been, in order."""
+    """Return where the session has been, in order."""
     moves = (event for event in history if isinstance(event, SessionOpened | SessionMoved))
     return [_Place(event.cwd, event.directories, event.confined) for event in moves]
 
 
 def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place]) -> None:
-    """Whoever opens a session sees what it has recorded, so that has to be from the directories that it opens it in.
+    """Check that everything recorded is from the directories that the session is opened in.
+
+    Its client sees all of it.
 
     Raises:
-        InvalidRequestError: it may not be.
+        InvalidRequestError: something may be from elsewhere.
     """
     roots = (place.cwd, *place.directories)
     for each in was:
@@ -169,21 +169,22 @@ def _check_confined(session_id: SessionId, place: _Place, was: Iterable[_Place])
             raise InvalidRequestError(f"session {session_id} {what}; open it with those, or another session")
 
 
-def _check_said(
+def _check_chosen(
     session_id: SessionId,
     row: SessionRow,
     history: Sequence[Event],
     cwd: str | None,
     directories: Sequence[str] | None,
 ) -> None:
-    """What the file of an imported session names as its directories may be somebody's home, or everything.
+    """Check that someone here has chosen the directories of an imported session.
 
-    Somebody here has said so if it was moved since, if the caller names them, or if the program was started there.
+    Its file may name a home directory, or everything. A move since the import counts as a choice, and so do the
+    caller's arguments, and starting the program there.
 
     Raises:
-        InvalidRequestError: nobody has.
+        InvalidRequestError: no one has chosen them.
     """
-    newest = next((event for event in reversed(history) if _says_where(event)), None)
+    newest = next((event for event in reversed(history) if _chooses_place(event)), None)
     if not isinstance(newest, OthersWrote):
         return
     named = (*((row.cwd,) if cwd is None else ()), *(row.directories if directories is None else ()))
@@ -195,10 +196,12 @@ def _check_said(
 
 
 def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) -> None:
-    """A directory by the same path as before must be the same place: a statement may have put a link there meanwhile.
+    """Check that the directories still lead to the same places.
+
+    A statement may have replaced one by a link.
 
     Raises:
-        InvalidRequestError: it leads elsewhere now.
+        InvalidRequestError: one leads elsewhere now.
     """
     known: dict[str, str] = {}
     for event in history:
@@ -210,7 +213,7 @@ def _check_real(session_id: SessionId, place: _Place, history: Iterable[Event]) 
             raise InvalidRequestError(f"session {session_id}: {was}; to work there, load it with that path")
 
 
-def _says_where(event: Event) -> bool:
+def _chooses_place(event: Event) -> bool:
     return isinstance(event, SessionMoved) or (isinstance(event, OthersWrote) and event.by == "import")
 
 
@@ -223,7 +226,7 @@ def _place(row: SessionRow, cwd: str | None, directories: Sequence[str] | None, 
 
 
 def _before(row: SessionRow) -> str:
-    # Empty where the row is damaged.
+    # Empty if the row is damaged.
     return spelled(row.cwd) if row.cwd else ""
 
 
@@ -248,36 +251,35 @@ async def _move(parts: SessionParts, project: ProjectEnvironment) -> None:
     await parts.journal.durable(seq)
 
 
-# forking:
-# A new session that goes on from the active path of another one.
-#
-# Owns which events it has: those of the path, and of other branches those that hold for the whole session (its mode
-# and options, what was allowed for good, that others wrote in it, where it was, and the copies that were kept of the
-# path's values), as one branch, with positions of their own. Ids stay, because events name each other by them, and no
-# two sessions share a log. Contents stay where they are, and belong to both. The events are as a log is that was left
-# anywhere: whoever loads it ends what is open. Called by `registry`.
+# --- forks ------------------------------------------------------------------------------------------------------------
 
 _EVERYWHERE: Final = frozenset((*Policy.FOLLOWS, *KeptValues.FOLLOWS, OthersWrote, ServersNamed, SessionMoved))
 
 
 def fork(store: Store, source: SessionId, new: SessionId, now: float) -> None:
-    """Adds a session `new` to the store, of what `forked` makes of what the store has of `source`; all or nothing.
+    """Add a session `new` to the store, from the stored events of `source`; all or nothing.
 
-    It is without a title in the store.
+    It has no title in the store. See `forked` for its events. Contents are shared by both sessions.
 
     Raises:
         SessionNotFoundError: there is no such source.
-        StoreError: it cannot be read, or the new one not be written.
+        StoreError: the source cannot be read, or the new one cannot be written.
     """
     row = replace(store.row(source), session_id=new, title=None, created_at=now, updated_at=now)
     store.add(row, _with_contents(store, store.contents(source), forked(store.load(source))))
 
 
 def forked(log: Sequence[Event]) -> Sequence[Event]:
-    """The events of the new session, made of those of a whole log. Pure."""
+    """Return the events of the new session, from those of a whole log. Pure.
+
+    These are the events of the active path, as one branch, with new positions. Other branches add what holds for the
+    whole session: mode and options, remembered answers, that others wrote in it, where it was, and saved values of the
+    path. Ids stay, because events name each other by them, and no two sessions share a log. The log may end anywhere,
+    like after a crash: loading it ends what is open.
+    """
     path = path_of(log, _EVERYWHERE)
     rewinds = (event for event in reversed(path) if isinstance(event, RewindBegun | Rewound))
-    # What is being done to files is not done twice.
+    # An unfinished rewind is not done twice.
     left_out = {event.seq for event in takewhile(lambda event: isinstance(event, RewindBegun), rewinds)}
     taken = [
         event
@@ -293,7 +295,10 @@ def forked(log: Sequence[Event]) -> Sequence[Event]:
 
 
 def _of_others(log: Sequence[Event], writable: tuple[str, ...]) -> OthersWrote:
-    """Says of the fork that others wrote on a branch that it leaves behind, and could write in these directories."""
+    """Record in the fork that others wrote on a branch that it leaves behind.
+
+    `writable` are the directories that they could write.
+    """
     last, number = log[-1], log[-1].event_id[1:]
     next_id = int(number) + 1 if number.isascii() and number.isdigit() else len(log)
     return OthersWrote(
@@ -324,7 +329,7 @@ def _without_other_values(path: Iterable[Event]) -> Iterator[Event]:
 
 
 def _at(place: Seq, event: Event, before: Sequence[Seq]) -> Event:
-    """The event at its place; the positions that it names are those in the log that it comes from, `before`."""
+    """Return the event at its place. Positions in it refer to the original log; `before` are those."""
     moved = replace(event, seq=place, branch_id=MAIN_BRANCH)
     match moved:
         case ProjectionSent(position=position):
@@ -340,7 +345,10 @@ def _at(place: Seq, event: Event, before: Sequence[Seq]) -> Event:
 
 
 def _with_contents(store: Store, held: Iterable[str], events: Iterable[Event]) -> Iterator[Event | bytes]:
-    """The events, each behind the contents that it is the first to name; those that are lost are left out."""
+    """Yield the events, each after the contents that it names first.
+
+    Lost contents are left out.
+    """
     waiting = set(held)
     for event in events:
         for name in names_in(encode(event).decode()) if waiting else ():
@@ -351,6 +359,6 @@ def _with_contents(store: Store, held: Iterable[str], events: Iterable[Event]) -
                 except KeyError:
                     continue
                 except StoreError as error:
-                    if type(error) is not StoreError:  # because the others say that the whole store cannot be read
+                    if type(error) is not StoreError:  # subclasses mean that the whole store is unreadable
                         raise
         yield event

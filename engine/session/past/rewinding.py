@@ -1,4 +1,10 @@
-"""Moves a session to another place on its log: the head, the namespace, and the files."""
+"""Move a session to another place on its log: files, namespace, and head.
+
+`Rewinder` owns the order. What must be done is durable first. Then the files go back, which may be cancelled. Then,
+without an await, the head moves, and the command and the result of the files are recorded on the branch that it leads
+to. A kill leaves either nothing, or a RewindBegun that says everything to be done. `finish_rewind` does the rest when
+the session is opened. Must not know commands. Made by `session_runtime`.
+"""
 
 from __future__ import annotations
 
@@ -28,34 +34,25 @@ from ...log.file_history import Restorable, restorable, reversed_
 from ...log.redaction import HIDDEN
 from ...log.store_protocol import Store
 from ...log.timeline import Timeline
-from ..cancellation import to_the_end
-from ..editor_files import SessionBuffers
+from ..cancellation import shielded
+from ..editor_files import EditorBuffers
 from ..journal import FilesPutBack, Journal
 from ..live_environment import LiveEnvironment
 from ..parts import SessionParts
 from ..preparing import Preparer
 from ..repair import enforce_view, repair
-from ..requests import ActiveRequest, Gone, no_statement
+from ..requests import ActiveRequest, MoveResult, no_such_statement
 from ..tools import Replaced, Workspace, restore
-
-# Moves the head of a session's log: to a new branch that goes as far as a statement, or to one that there is.
-#
-# Owns what a move appends and in which order. The worker is ended first, so that what it kept of its values is
-# recorded before; whoever uses the namespace next gets one that is rebuilt from the new path. Then come BranchCreated
-# where the branch is new, HeadMoved, the end of what the path leaves open (a run whose statements go on elsewhere),
-# and what still waits, announced again, because a PromptQueued is on one branch alone. A kill anywhere in between
-# leaves a log whose active path `repair` makes whole like any other. Called between two runs, one at a time. Must not
-# know commands.
 
 T = TypeVar("T")
 _INTERRUPTED: Final = RunStop(reason="interrupted", cause="cancelled", detail="another branch goes on from here")
 
 
-class Goal(NamedTuple):
-    """Where a session goes: to the branch, which is new or was left at position `since` of the log.
+class Destination(NamedTuple):
+    """Where a session goes: to a branch, which is new or was left at position `since` of the log.
 
-    None leaves the conversation as it is, and what ran after statement `statement` out of the namespace. That is the
-    last one which counts then, 0 for none.
+    Without a branch the conversation stays as it is, and the statements after number `statement` are left out of the
+    namespace. `statement` is the last one that counts then, 0 for none.
     """
 
     branch: BranchId | None
@@ -63,8 +60,8 @@ class Goal(NamedTuple):
     statement: int
 
 
-def reach(log: EventLog, timeline: Timeline, view: ViewFold, goal: Goal) -> None:
-    """Records that the session is there now. What is on the log of that already is not recorded again."""
+def move_head(log: EventLog, timeline: Timeline, view: ViewFold, goal: Destination) -> None:
+    """Record that the session is there now. What is on the log already is not recorded again."""
     if goal.branch is None:
         for cell in timeline.cells[goal.statement :]:
             if not cell.omitted:
@@ -80,18 +77,24 @@ def reach(log: EventLog, timeline: Timeline, view: ViewFold, goal: Goal) -> None
     log.append(HeadMoved(branch=goal.branch, left=left, statement=last))
     repair(log, timeline, _INTERRUPTED)
     enforce_view(log, view.warning)
-    _tell_servers(log)
+    _repeat_server_news(log)
 
 
 def _created(log: EventLog, branch: BranchId, end: Seq) -> BranchCreated:
-    """A branch that shares the active path before position `end`."""
+    """Return a branch that shares the active path before position `end`."""
     shared = [event for event in log.path if event.seq < end]
     parent = shared[-1].branch_id if shared else log.branches.active
     return BranchCreated(branch=branch, parent=parent, before=Seq(shared[-1].seq + 1 if shared else 0))
 
 
 class Head:
-    """One session's."""
+    """Moves the head of one session's log, between two runs.
+
+    The worker ends first, so its saved values are recorded before. The next use rebuilds the namespace from the new
+    path. Then come BranchCreated (for a new branch), HeadMoved, the end of what the path leaves open (a run whose
+    statements go on elsewhere), and what still waits, announced again, because a PromptQueued is on one branch only. A
+    kill in between leaves a log whose active path `repair` can make whole.
+    """
 
     def __init__(
         self,
@@ -108,20 +111,22 @@ class Head:
         self._environment = environment
         self._preparer = preparer
 
-    def after(self, statement: int, *, conversation: bool = True) -> Goal:
-        """Back to the result of that statement, 0 for the beginning; with the `conversation` on a new branch.
+    def after(self, statement: int, *, conversation: bool = True) -> Destination:
+        """Return the way back to the end of that statement; 0 is the beginning.
+
+        With the `conversation`, on a new branch.
 
         Raises:
             InvalidRequestError: there is no such statement.
         """
-        # The beginning is that of the whole log: what another branch has written since is of a later time, too.
+        # The beginning of the whole log: what another branch has written since is newer, too.
         end = end_after(self._log.path if statement else self._log.events, statement)
         if end is None:
-            raise InvalidRequestError(no_statement(self._timeline.cells, str(statement)))
-        return Goal(self._log.branches.next_name if conversation else None, end, statement)
+            raise InvalidRequestError(no_such_statement(self._timeline.cells, str(statement)))
+        return Destination(self._log.branches.next_name if conversation else None, end, statement)
 
-    def end_of(self, name: str) -> Goal:
-        """Over to the end of another branch.
+    def end_of(self, name: str) -> Destination:
+        """Return the way to the end of another branch.
 
         Raises:
             InvalidRequestError: there is no such branch, or it is active already.
@@ -132,23 +137,26 @@ class Head:
             raise InvalidRequestError(f"{found.name} is active already; there are {names_of(branches)}")
         statements = [event for event in self._log.events if isinstance(event, StatementRecorded)]
         last = next((event.index for event in reversed(branches.path(statements, found.name))), 0)
-        return Goal(found.name, end_of(found, branches, self._log.events), last)
+        return Destination(found.name, end_of(found, branches, self._log.events), last)
 
     async def branch_at(self, end: Seq, request: ActiveRequest) -> BranchId:
-        """Makes a branch that shares the active path before position `end`, and moves to it."""
+        """Make a branch that shares the active path before position `end`, and move to it."""
         branch = self._log.branches.next_name
-        await self.go(Goal(branch, end, 0), request, _nothing)
+        await self.go(Destination(branch, end, 0), request, _nothing)
         return branch
 
     async def back_to(self, branch: BranchId, request: ActiveRequest) -> None:
-        """Moves to the end of a branch that was left a moment ago; files stay as they are."""
+        """Move to the end of a branch that was just left. Files stay as they are."""
         await self.go(self.end_of(branch), request, _nothing)
 
-    async def go(self, goal: Goal, request: ActiveRequest, before: Callable[[], Awaitable[T]]) -> T:
-        """Goes there; what comes of `before`, which is done when the worker has ended. Nothing is awaited after it."""
+    async def go(self, goal: Destination, request: ActiveRequest, before: Callable[[], Awaitable[T]]) -> T:
+        """Move there after `before` is done; return its result.
+
+        The worker has ended before `before`. Nothing is awaited after it.
+        """
         async with self._environment.step, self._environment.ended():
             done = await before()
-            reach(self._log, self._timeline, self._view, goal)
+            move_head(self._log, self._timeline, self._view, goal)
             if goal.branch is not None:
                 for prompt in request.announcements():
                     self._log.append(prompt)
@@ -157,11 +165,14 @@ class Head:
 
 
 async def _nothing() -> None:
-    """What is done before a move that takes no files along."""
+    """Do nothing before a move that changes no files."""
 
 
-def _tell_servers(log: EventLog) -> None:
-    """Says again what became of each MCP server last, where the path says something else: it is so on every branch."""
+def _repeat_server_news(log: EventLog) -> None:
+    """Repeat the latest news of each MCP server if the path says something else.
+
+    They hold on every branch.
+    """
     latest: dict[str, Event] = {}
     said: dict[str, Event] = {}
     for event in log.events:
@@ -174,27 +185,22 @@ def _tell_servers(log: EventLog) -> None:
             log.append(replace(event, seq=UNSTAMPED))
 
 
-# rewinding:
-# Puts the files of a session back to what they held at a position of its log, and records that.
-#
-# What is to be done is durable before the first file is replaced, each file is replaced as a whole, and the end is
-# recorded: so whoever opens the session after a kill finishes it, and each file is as before or as after. Which
-# contents are wanted is known to `log.timeline.workspace`, how a file is replaced to `session.tools.restoring`. Must
-# not know why somebody goes back, nor what becomes of the conversation. Made by
-# `session_runtime`, and by `reopening` where a
-# rewind is open.
-#
-# A cancel brings back what was replaced, after a kill as well, because that is recorded before the first one. A
-# content that is not kept (it holds a secret, or is too large) cannot be brought back, so the files that hold one
-# come last, and from the first of them on there is no way back.
-
-_HIDDEN: Final = "a secret in its path is not kept, so which file it is nobody knows"
+_HIDDEN: Final = "its path contains a secret, which is not recorded, so the file is unknown"
 _UNSAVED: Final = "it has unsaved changes in the editor"
-_LOST: Final = "what it held then is not in the store"
+_LOST: Final = "its earlier content is not in the store"
 
 
-class FileRewinding:
-    """The files of one session. `buffers` says what an editor holds of them; None where none is attached."""
+class FileRewinder:
+    """Restores the files of one session to an earlier position of its log. `buffers` are the editor's, if attached.
+
+    The plan is durable before the first file is replaced, each file is replaced atomically, and the end is recorded. So
+    after a kill the next open finishes it, and each file has the old or the new content. A cancel restores what was
+    replaced, even after a kill, because the way back is recorded before its first file. Contents that are not stored (a
+    secret, too large) cannot be restored, so those files come last, and there is no way back after the first of them.
+
+    `log.file_history` knows the wanted contents, `tools.landing` replaces a file. Must not know why someone goes back,
+    nor what happens to the conversation.
+    """
 
     def __init__(
         self,
@@ -203,7 +209,7 @@ class FileRewinding:
         store: Store,
         workspace: Workspace,
         facts: SessionFacts,
-        buffers: SessionBuffers | None = None,
+        buffers: EditorBuffers | None = None,
     ) -> None:
         self._log = log
         self._journal = journal
@@ -212,19 +218,19 @@ class FileRewinding:
         self._facts = facts
         self._buffers = buffers
         self._reported: Container[str] = ()
-        """Files that are left alone where other programs run them."""
+        """Files that are left alone if other programs run them."""
 
     def plan(self, at: Seq) -> Restorable:
-        """What is to be done for the files to be as they were at that position of the log. Looks at no file."""
+        """Return what restores the files to that position of the log. Looks at no file."""
         found = restorable(self._log.since(at))
         hidden = [FileLeft(path=file.path, reason=_HIDDEN) for file in found.files if HIDDEN in file.path]
         files = [file for file in found.files if HIDDEN not in file.path]
         return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
 
     async def rewind(self, begun: RewindBegun) -> Rewound:
-        """Does what a `plan` says, which is recorded by `begun`; the end, which is not recorded yet.
+        """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
 
-        Nothing is awaited after the last file. A cancel, or a defect, takes back what is done, and that is recorded.
+        Nothing is awaited after the last file. A cancel or a defect undoes everything, and that is recorded.
 
         Raises:
             SessionReadOnlyError: nothing can be recorded; no file was touched.
@@ -235,25 +241,25 @@ class FileRewinding:
             await self._journal.durable(seq)
             return await self._go(begun, replaced)
         except BaseException:
-            await to_the_end(lambda: self._give_up(begun, replaced))
+            await shielded(lambda: self._give_up(begun, replaced))
             raise
 
     async def finish(self, begun: RewindBegun) -> Rewound:
-        """The same of one that is on the log, because a process was killed in the middle of it.
+        """Carry out a plan that is on the log already, because a process was killed.
 
-        What that process has replaced is not known, so a cancel takes nothing back: the rewind stays open.
+        It is unknown which files that process replaced. So a cancel undoes nothing, and the rewind stays open.
         """
         return await (self._bring_back(begun) if begun.cancelled else self._go(begun, []))
 
     async def _go(self, begun: RewindBegun, replaced: list[FileToRestore]) -> Rewound:
-        """Into `replaced` goes each file that was not as it is to be."""
+        """Restore the files; add each that had another content to `replaced`."""
         done: list[FileToRestore] = []
         left = list(begun.left)
         self._reported = self._reported_paths()
         for place, file in enumerate(begun.files):
             self._journal.signal(FilesPutBack(place, len(begun.files)))
             put = partial(self._put, file)
-            outcome = await (to_the_end(put) if _is_lost(file) else put())
+            outcome = await (shielded(put) if _is_lost(file) else put())
             if isinstance(outcome, FileLeft):
                 left.append(outcome)
             else:
@@ -264,10 +270,10 @@ class FileRewinding:
         return Rewound(statement=begun.statement, restored=tuple(done), left=tuple(left))
 
     async def _give_up(self, begun: RewindBegun, replaced: Sequence[FileToRestore]) -> None:
-        """Brings back what these files held before, the last one first, also if the process is killed meanwhile."""
+        """Undo the files in reverse order, even if the process is killed meanwhile."""
         files = tuple(map(reversed_, reversed(replaced)))
         back = RewindBegun(statement=begun.statement, since=begun.since, files=files, cancelled=True)
-        with suppress(SessionReadOnlyError):  # which is no reason to leave them
+        with suppress(SessionReadOnlyError):  # and restore them anyway
             await self._journal.durable(self._log.append(back))
         self._log.append(await self._bring_back(back))
 
@@ -277,7 +283,7 @@ class FileRewinding:
         return Rewound(statement=begun.statement, restored=tuple(lost), cancelled=True)
 
     async def _put(self, file: FileToRestore) -> FileLeft | bool:
-        """Whether the file had to be replaced to hold what is wanted; or that it is left as it was, and why."""
+        """Return whether the file was replaced, or why it is left alone."""
         try:
             if self._buffers is not None and await self._buffers.unsaved(file.path, changes=True) is not None:
                 raise OSError(_UNSAVED)
@@ -295,12 +301,15 @@ class FileRewinding:
             wanted = self._store.blob_get(file.wanted) if file.wanted is not None else None
         except (KeyError, StoreError):
             raise OSError(_LOST) from None
-        if wanted is None and file.wanted_digest:  # which an export has left out
+        if wanted is None and file.wanted_digest:  # an export leaves it out
             raise OSError(_LOST)
         return restore(self._workspace, file, wanted, is_trusted=file.path not in self._reported)
 
     def _reported_paths(self) -> Container[str]:
-        """The files of which the log repeats what somebody else said of them: an import, or a worker of a model's."""
+        """Return files whose contents on the log are only someone's claim.
+
+        An import claims them, or the worker of a model's statements.
+        """
         if not self._facts.is_foreign:
             return ()
         imported = self._facts.imported_at
@@ -308,7 +317,7 @@ class FileRewinding:
 
 
 def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
-    """The paths of which the event says what they held, without this program having seen it."""
+    """Return the paths whose contents the event claims, without this program having read them."""
     match event:
         case FileWritten(path=path) if is_imported or event.noticed:
             return (path,)
@@ -319,30 +328,20 @@ def _reported(event: Event, *, is_imported: bool) -> Iterable[str]:
 
 
 def _is_lost(file: FileToRestore) -> bool:
-    """Whether what the file holds now could not be brought back."""
+    """Return whether the file's present content could not be restored."""
     return file.present is None and bool(file.present_digest)
 
 
-# rewinder:
-# Takes a session to another place on its log as a whole: head and namespace (`head`), and files (`rewinding`).
-#
-# Owns the order in which that happens. What is to be done is durable first; then the files go back, which may be
-# given up; then, with nothing awaited in between, the head moves, and the command that asked for it and the end of
-# the files are recorded where it leads. A kill leaves either nothing to be seen of it, or a RewindBegun that says all
-# that is to be done: `carry_on` does the rest when the session is opened. Must not know commands.
-# Made by `session_runtime`.
-
-
 class Rewinder:
-    """One session's."""
+    """Moves one session with its files."""
 
-    def __init__(self, log: EventLog, head: Head, files: FileRewinding) -> None:
+    def __init__(self, log: EventLog, head: Head, files: FileRewinder) -> None:
         self._log = log
         self._head = head
         self._files = files
 
-    async def go(self, goal: Goal, request: ActiveRequest, *, files: bool) -> Gone:
-        """Goes there, with the `files` or without. Raises SessionReadOnlyError."""
+    async def go(self, goal: Destination, request: ActiveRequest, *, files: bool) -> MoveResult:
+        """Move there, with or without the `files`. Raises SessionReadOnlyError."""
         found = self._files.plan(goal.since)
         begun = None
         if files and (found.files or found.left):
@@ -354,18 +353,18 @@ class Rewinder:
             return None if begun is None else await self._files.rewind(begun)
 
         rewound = await self._head.go(goal, request, put_back)
-        request.begin()
+        request.append_message()
         if rewound is not None:
             self._log.append(rewound)
-        return Gone(found, rewound)
+        return MoveResult(found, rewound)
 
 
-async def carry_on(parts: SessionParts, begun: RewindBegun) -> None:
-    """Does the rest of what was under way when the last process of the session died."""
+async def finish_rewind(parts: SessionParts, begun: RewindBegun) -> None:
+    """Finish a rewind during which the session's last process died."""
     records = str(parts.settings.state_dir / temporary_files.FOLDER)
     workspace = Workspace(parts.cwd, parts.directories, records=records)
-    files = FileRewinding(parts.log, parts.journal, parts.store, workspace, parts.facts)
+    files = FileRewinder(parts.log, parts.journal, parts.store, workspace, parts.facts)
     rewound = await files.finish(begun)
     if not begun.cancelled:
-        reach(parts.log, parts.timeline, parts.view, Goal(begun.branch, begun.since, begun.statement))
+        move_head(parts.log, parts.timeline, parts.view, Destination(begun.branch, begun.since, begun.statement))
     parts.log.append(rewound)

@@ -1,13 +1,12 @@
-"""Answers what one execution asks of the host: asks the user where that is due, performs, and records all of it.
+"""Answer the tool calls of one execution: ask the user if needed, act, and record everything.
 
-Each effect is a ToolCall with its parent's id (what the editor shows) and an EffectRequested/EffectAnswered pair with
-the result's blob (what a replay reads). The statement gets the answer as it is; what is recorded of one that holds a
-secret is its digest alone. What a tool does is known to `tools`: it returns plain data, or what it would do to a file,
-or what it would run, and this module sees to the mode, the question, the act and its record.
+Each call is a ToolCall with its statement's call as parent, which the editor shows, and a pair of EffectRequested and
+EffectAnswered, which a replay reads; the answer is a blob. The statement gets the answer as it is. If it contains a
+secret, only its digest is recorded. The modules in `tools` return plain data, or what they would do to a file, or what
+they would run. This module checks the mode, asks, acts, and records.
 
-A file that was written is recorded, whatever becomes of the statement: from the act to its record nothing may tear.
-Made by `statements` for each execution. More than 300 lines, because what keeps an act and its record together
-stands in one place.
+A written file is recorded whatever happens to the statement, so nothing may tear between the act and its record.
+`statements` makes one `ToolCalls` for each execution. Over 500 lines, because an act and its record must stay together.
 """
 
 from __future__ import annotations
@@ -45,100 +44,100 @@ from ..log.redaction import Storable, marked_line, withheld
 from ..log.statements import EffectAnswer, EffectRequest
 from ..runtime.environment import Environment
 from ..runtime.results import places_of
-from . import act_files
-from .act_files import Look, RecordedAnswers
-from .editor_files import SessionBuffers, Unsaved
+from .editor_files import EditorBuffers, Unsaved
 from .journal import OutputStreamed
 from .parts import SessionParts
-from .questions import (
+from .policy import Questions, Verdict, shown_part
+from .tool_records import (
+    KEPT_BYTES,
     SHOWN_CHARS,
     STOPPED,
-    Questions,
-    Verdict,
+    FileState,
+    RecordedAnswers,
     answer_text,
-    beginning,
     call_event,
     command_event,
     digest_of,
-    failure,
-    named,
+    error_answer,
+    operation_name,
     protected_line,
     request_event,
+    states_after,
+    states_before,
     status_of,
+    subject_of,
     wrong_argument,
 )
-from .tools import OPERATIONS, Change, Program, Reading, Seen, TreeAct, Workspace, changes_of, land, name_text
+from .tools import OPERATIONS, Change, Program, Reading, SeenFiles, TreeAct, Workspace, changes_of, land, name_text
 from .tools.mcp_listing import shown_arguments
 
 if TYPE_CHECKING:
     from .servers import SessionServers
 
 SHOWN_PLACES: Final = 20
-"""To how many places an editor is sent for one answer."""
+"""Locations that an editor gets for one answer."""
 SHOWN_CHANGES_CHARS: Final = 100_000
-"""How much of what changed the log repeats, the first ones; the contents are in blobs."""
+"""Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
 _NOT_STILL: Final = "it is protected, and the programs of the session could not be held still; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
-"""Operations that are about the content of one file, which may be unsaved."""
+"""Operations on the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
 _EXECUTABLE: Final = "it is made executable"
-KEPT_BYTES: Final = 64 << 20
-"""The largest content of a file that is kept."""
 
 
 class _Content(NamedTuple):
-    """What may be kept of a file's content; `withheld` stands for one that holds a secret."""
+    """The part of a file's content that may be saved. `withheld` describes one that contains a secret."""
 
     data: Storable | None
     withheld: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What the acts of one session share.
+class ToolContext:
+    """What the tool calls of one session share.
 
-    `seen` follows the log. `dismissed` gives up the turn that is under way. `domain` is what statements are held to
-    now, `distrusted` where some that were held may have left programs.
+    `seen` follows the log. `dismissed` ends the current turn. `domain` is the current sandbox of statements, if any.
+    `distrusted` are places where sandboxed statements may have left programs.
     """
 
     parts: SessionParts
     workspace: Workspace
     questions: Questions
-    seen: Seen
-    buffers: SessionBuffers
+    seen: SeenFiles
+    buffers: EditorBuffers
     dismissed: Callable[[], None]
     domain: Callable[[], Domain | None] = lambda: None
     distrusted: Callable[[], tuple[str, ...]] = tuple
 
 
-class Acts:
-    """The effects of one execution. `parent` is the call of its statement; nobody is asked about `approved` ones.
+class ToolCalls:
+    """The tool calls of one execution. `parent` is the call of its statement. Those of an `approved` one do not ask.
 
-    With `recorded` answers they are given where the same is asked, and nothing else that would change anything is done.
+    With `recorded` answers, the same requests get these, and all other changes are refused.
     """
 
     def __init__(
         self,
-        desk: Desk,
+        context: ToolContext,
         execution_id: ExecutionId,
         parent: ToolCallId,
         approved: bool,
         recorded: RecordedAnswers | None = None,
     ) -> None:
-        self._desk = desk
-        self._log = desk.parts.log
+        self._context = context
+        self._log = context.parts.log
         self._execution = execution_id
         self._approved = approved
         self._recorded = recorded
         self._rejected: dict[str, str] = {}
         self._readings: dict[int, Reading] = {}
         self._notes: dict[int, str] = {}
-        """What the calls of acts on the file tree say when they are done, beside a diff."""
+        """What calls that changed the file tree show when they are done, beside a diff."""
         self._written: set[str] = set()
-        """The real places of what was written or made."""
+        """The real paths of what was written or made."""
         self._made: set[str] = set()
-        """Those of directories that were made."""
+        """The real paths of directories that were made."""
         self._changes_asked = 0
         self._has_rest = False
         """Whether the user has allowed all further changes of files."""
@@ -146,14 +145,14 @@ class Acts:
 
     @property
     def written(self) -> Collection[str]:
-        """The real places of what was written or made."""
+        """The real paths of what was written or made."""
         return self._written
 
     async def perform(self, request: EffectRequest, environment: Environment) -> EffectAnswer:
-        """Does what is asked and records it; what goes wrong is the answer's error."""
+        """Do what is requested, and record it. A failure is the answer's error."""
         if request.operation in RECALLS:
             return await self._recalled(request)
-        call = self._desk.parts.minter.tool_call()
+        call = self._context.parts.minter.tool_call()
         self._log.append(call_event(request, call, self.parent))
         self._log.append(request_event(request, call, self._execution))
         answer = STOPPED
@@ -174,7 +173,7 @@ class Acts:
         return answer
 
     def _text(self, request: EffectRequest, answer: EffectAnswer) -> str:
-        """The answer as its call shows it; an act on the file tree gives nothing but its note."""
+        """Return the answer as its call shows it; for the file tree, only its note."""
         if answer.error is None and request.operation in ROUTED:
             return cut_end(self._notes.pop(request.ordinal, ""), SHOWN_CHARS)
         return answer_text(request, answer)
@@ -189,7 +188,7 @@ class Acts:
         return answer
 
     async def _recalled(self, request: EffectRequest) -> EffectAnswer:
-        """What the record says, which nobody is shown."""
+        """Return what the record says. No one is shown this."""
         if self._recorded is None:
             return EffectAnswer()
         return EffectAnswer(value=await anyio.to_thread.run_sync(self._recorded.recall, request))
@@ -198,28 +197,30 @@ class Acts:
         if answer.error is not None:
             return ()
         places = places_of(request.operation, answer.value, SHOWN_PLACES)
-        # Not what `absolute` makes of them, which may refuse a name that is no text.
-        return tuple(Location(path=self._desk.workspace.place(path), line=line) for path, line in places)
+        # `absolute` may refuse a name that is not text.
+        return tuple(Location(path=self._context.workspace.place(path), line=line) for path, line in places)
 
     async def _answer(self, request: EffectRequest, call: ToolCallId, environment: Environment) -> EffectAnswer:
-        servers, module = self._desk.parts.servers, module_of(request.operation)
+        servers, module = self._context.parts.servers, module_of(request.operation)
         if servers is not None and module is not None and servers.has(module):
             return await self._of_server(request, call, servers, module)
         operation = OPERATIONS.get(request.operation)
         if operation is None:
-            return failure(ValueError(f"no operation {named(request)!r}; there is {', '.join(TOOLS)}"))
+            return error_answer(ValueError(f"no operation {operation_name(request)!r}; there is {', '.join(TOOLS)}"))
         try:
             self._check_mode(request.operation)
             arguments: Any = msgspec.convert(request.arguments, operation.arguments)
-            held = await self._unsaved(request)
-            workspace = self._desk.workspace if held is None else self._desk.workspace.holding(held.place, held.data)
+            unsaved = await self._unsaved(request)
+            workspace = self._context.workspace
+            if unsaved is not None:
+                workspace = workspace.with_unsaved(unsaved.place, unsaved.data)
             found = await anyio.to_thread.run_sync(operation.perform, workspace, arguments)
             match found:
                 case Reading():
                     self._readings[request.ordinal] = found
                     return EffectAnswer(value=found.value)
                 case Change():
-                    return EffectAnswer(value=await self._change(request, call, found, held, environment))
+                    return EffectAnswer(value=await self._change(request, call, found, unsaved, environment))
                 case TreeAct():
                     return EffectAnswer(value=await self._act_on_tree(request, call, found, environment))
                 case Program():
@@ -227,9 +228,9 @@ class Acts:
                 case _:
                     return EffectAnswer(value=found)
         except msgspec.ValidationError as error:
-            return failure(wrong_argument(request.operation, error))
+            return error_answer(wrong_argument(request.operation, error))
         except (OSError, ValueError, TypeError, EnvironmentUnavailableError) as error:
-            return failure(error)
+            return error_answer(error)
 
     def _check_mode(self, operation: str) -> None:
         if operation in CHANGING:
@@ -240,21 +241,24 @@ class Acts:
             raise PermissionError(
                 f"no answer to this is recorded, and an edit without --live changes nothing; {consequence}"
             )
-        if self._desk.parts.policy.mode == "plan":
+        if self._context.parts.policy.mode == "plan":
             raise PermissionError(f"plan mode changes nothing; {consequence}")
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     async def _unsaved(self, request: EffectRequest) -> Unsaved | None:
-        """The unsaved changes of the file that is asked about. Raises OSError where they may not be touched."""
+        """Return the unsaved changes of the file of a request.
+
+        Raises OSError if the tool must not touch them.
+        """
         if request.operation not in _OF_A_FILE:
             return None
         is_change = request.operation in CHANGING
-        held = await self._desk.buffers.unsaved(request.arguments.get("path"), changes=is_change)
+        held = await self._context.buffers.unsaved(request.arguments.get("path"), changes=is_change)
         if held is not None and is_change:
-            editor = self._desk.buffers.editor
+            editor = self._context.buffers.editor
             if editor is None or not editor.writes or isinstance(request.arguments.get("text"), bytes):
-                shown = self._desk.workspace.shown(held.place)
+                shown = self._context.workspace.shown(held.place)
                 raise OSError(errno.EBUSY, f"{shown} {UNSAVED_ADVICE}")
         return held
 
@@ -266,7 +270,7 @@ class Acts:
         held: Unsaved | None,
         environment: Environment,
     ) -> object:
-        place, shown = name_text(change.path), self._desk.workspace.shown(change.path)
+        place, shown = name_text(change.path), self._context.workspace.shown(change.path)
         if held is not None and held.place != change.path:
             raise OSError(errno.ESTALE, f"{shown} leads to another file by now; nothing was written")
         # An edit keeps what it does not replace; a write would lose all of it.
@@ -275,11 +279,11 @@ class Acts:
             digest = digest_of(change.after)
             self._readings[request.ordinal] = Reading(path=place, digest=digest, value=change.value)
             return change.value
-        self._desk.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
+        self._context.seen.check(place, change.before, request.basis, shown, unsaved=is_lost)
         self._check_secrets(change)
         changes, note = await anyio.to_thread.run_sync(changes_of, change.before, change.after)
         kept, kept_note = await anyio.to_thread.run_sync(
-            beginning, self._desk.parts.redactor, changes, note, SHOWN_CHANGES_CHARS
+            shown_part, self._context.parts.redactor, changes, note, SHOWN_CHANGES_CHARS
         )
         is_executable = _EXECUTABLE if (change.mode or 0) & _EXECUTE else ""
         said = "\n".join(filter(None, (protected_line(change.protected), note, is_executable)))
@@ -292,7 +296,7 @@ class Acts:
             else:
                 async with environment.stopped() as still:
                     if held is not None and not still:
-                        raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(held.place)} {UNSAVED_ADVICE}")
+                        raise OSError(errno.EBUSY, f"{self._context.workspace.shown(held.place)} {UNSAVED_ADVICE}")
                     _check_still(environment, still)
                     mode = await self._put(change, held, environment)
             # On a thread, because a large content is looked through for every form of every secret.
@@ -304,37 +308,37 @@ class Acts:
         return change.value
 
     async def _put(self, change: Change, held: Unsaved | None, environment: Environment) -> int | None:
-        """Does what was allowed: through the editor where it holds unsaved text, else on the disk.
+        """Make the change: through the editor if that has unsaved text, else on disk.
 
-        Returns the permission bits that the file keeps, where that is known.
+        Returns the permission bits that the file has then, if they are known.
         """
         mode = None
         if held is not None:
-            await self._desk.buffers.write(held, change.after)
+            await self._context.buffers.write(held, change.after)
             await self._hold_again(environment)
         elif change.protected and self._is_writable_by_programs:
-            # Held before it is there, so that no program of the statement finds it writable for a moment.
+            # Mounted before it exists, so that no program of the statement can write it for a moment.
             hold = partial(_hold, environment)
-            mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change, hold)
+            mode = await anyio.to_thread.run_sync(land, self._context.workspace, change, hold)
         else:
-            mode = await anyio.to_thread.run_sync(land, self._desk.workspace, change)
-        self._desk.buffers.note_replaced(change.path, change.before)
+            mode = await anyio.to_thread.run_sync(land, self._context.workspace, change)
+        self._context.buffers.note_replaced(change.path, change.before)
         return mode
 
     @property
     def _is_writable_by_programs(self) -> bool:
-        """Whether statements may write the session's directories without the host, but for what is protected."""
-        domain = self._desk.domain()
+        """Whether statements may write the session's directories directly, except protected files."""
+        domain = self._context.domain()
         return domain is not None and bool(domain.writable)
 
     async def _hold_again(self, environment: Environment) -> None:
-        """What is protected may have been replaced or made, outside of the sandbox: has the kernel hold it."""
+        """Let the kernel protect what was made or replaced outside of the sandbox."""
         if self._is_writable_by_programs:
-            places = await anyio.to_thread.run_sync(self._desk.workspace.protection.places)
+            places = await anyio.to_thread.run_sync(self._context.workspace.protection.places)
             await environment.hold(places)
 
     def _check_secrets(self, change: Change) -> None:
-        line = marked_line(change.before or b"", change.after) if self._desk.parts.redactor else None
+        line = marked_line(change.before or b"", change.after) if self._context.parts.redactor else None
         if line is not None:
             raise ValueError(
                 f"line {line} of the new text holds `***`, which stands for a secret that is not shown, and writing it"
@@ -354,29 +358,29 @@ class Acts:
         )
 
     def _content(self, data: bytes | None) -> _Content:
-        """What may be kept of a content."""
-        storable = None if data is None else self._desk.parts.redactor.storable(data)
+        """Return the part of a content that may be saved."""
+        storable = None if data is None else self._context.parts.redactor.storable(data)
         return _Content(storable, withheld(data) if data is not None and storable is None else "")
 
     def _kept(self, content: _Content) -> BlobDigest | None:
-        """The digest under which the content is kept, if it is."""
+        """Save the content if possible; return its digest."""
         data = content.data
-        return None if data is None or len(data) > KEPT_BYTES else self._desk.parts.store.blob_put(data)
+        return None if data is None or len(data) > KEPT_BYTES else self._context.parts.store.blob_put(data)
 
     # --- the file tree ------------------------------------------------------------------------------------------------
 
     async def _act_on_tree(
         self, request: EffectRequest, call: ToolCallId, act: TreeAct, environment: Environment
     ) -> None:
-        """Has names made, removed or given to something else, and keeps what files held that are not there any more."""
-        before = await anyio.to_thread.run_sync(act_files.looks_at, act)
+        """Make, remove or rename names, and save the contents that are lost."""
+        before = await anyio.to_thread.run_sync(states_before, act)
         for path, held in before.items():
-            if await self._desk.buffers.unsaved(path, changes=True) is not None:
-                raise OSError(errno.EBUSY, f"{self._desk.workspace.shown(path)} {UNSAVED_ADVICE}")
+            if await self._context.buffers.unsaved(path, changes=True) is not None:
+                raise OSError(errno.EBUSY, f"{self._context.workspace.shown(path)} {UNSAVED_ADVICE}")
             if len(act.becomes) > 1 and path == act.paths[-1]:  # another file's content takes its place
-                self._desk.seen.check(name_text(path), held.data, request.basis, self._desk.workspace.shown(path))
-        subject = await anyio.to_thread.run_sync(act_files.subject_of, request, act, before, self._desk.workspace)
-        if not self._is_minor(act):
+                self._context.seen.check(name_text(path), held.data, request.basis, self._context.workspace.shown(path))
+        subject = await anyio.to_thread.run_sync(subject_of, request, act, before, self._context.workspace)
+        if not self._is_covered(act):
             await self._permit(request, call, subject)
         do = act.do if act.put is None else partial(act.put, _shown(act, before), partial(_hold, environment))
         with anyio.CancelScope(shield=True):
@@ -387,7 +391,7 @@ class Acts:
             else:
                 async with environment.acting():
                     await anyio.to_thread.run_sync(do)
-            for event in await anyio.to_thread.run_sync(self._became, call, act, before, subject):
+            for event in await anyio.to_thread.run_sync(self._written_files, call, act, before, subject):
                 self._log.append(event)
             self._notes[request.ordinal] = subject.note
             self._written.update(act.paths)
@@ -396,20 +400,23 @@ class Acts:
             if act.protected:
                 await self._hold_again(environment)
 
-    def _is_minor(self, act: TreeAct) -> bool:
-        """Whether it comes with what the same statement was allowed to do."""
+    def _is_covered(self, act: TreeAct) -> bool:
+        """Return whether the statement's earlier acts cover it, so it does not ask."""
         if act.protected:
             return False
         in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
         return in_new or (act.is_minor and self._written.issuperset(act.paths))
 
-    def _became(
-        self, call: ToolCallId, act: TreeAct, before: Mapping[str, Look], subject: TreeSubject
+    def _written_files(
+        self, call: ToolCallId, act: TreeAct, before: Mapping[str, FileState], subject: TreeSubject
     ) -> list[FileWritten]:
-        """What has become of the files; that of the last name has the changes that the subject shows. Blocks."""
+        """Return the changes of the files. The last one has the changes that the user was shown.
+
+        Blocks.
+        """
         events: list[FileWritten] = []
-        kept, note = beginning(self._desk.parts.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
-        for path, old, new in act_files.became(act, before):
+        kept, note = shown_part(self._context.parts.redactor, subject.changes, "", SHOWN_CHANGES_CHARS)
+        for path, old, new in states_after(act, before):
             contents = [self._content(each.data) for each in (old, new)]
             event = FileWritten(
                 execution_id=self._execution,
@@ -434,25 +441,25 @@ class Acts:
     async def _run(
         self, request: EffectRequest, call: ToolCallId, program: Program, environment: Environment
     ) -> object:
-        """What the statement gets of the program's end. What a search prints is for it alone."""
+        """Run a program; return the statement's answer. Search output is not streamed."""
 
         def show(stream: Literal["stdout", "stderr"], text: str) -> None:
             if program.asks:
-                self._desk.parts.journal.signal(OutputStreamed(call, stream, text))
+                self._context.parts.journal.signal(OutputStreamed(call, stream, text))
 
         cwd = name_text(program.request.cwd)
         asked = program.request
         if program.asks:
-            domain = self._desk.domain()
-            # Where no mode is in the way of the workspace, a command stays in there unless it is asked about.
-            confined = self._desk.parts.policy.mode == "auto" and not program.outside
+            domain = self._context.domain()
+            # In mode `auto` a command is sandboxed like statements, unless the user is asked about it.
+            confined = self._context.parts.policy.mode == "auto" and not program.outside
             outside = program.outside and domain is not None
             await self._permit(request, call, CommandSubject(command=program.command, cwd=cwd, outside=outside))
             if domain is not None and confined:
-                places = await anyio.to_thread.run_sync(self._desk.workspace.protection.current_places)
+                places = await anyio.to_thread.run_sync(self._context.workspace.protection.current_places)
                 asked = replace(asked, domain=replace(domain, read_only=places))
             else:
-                asked = replace(asked, distrusted=self._desk.distrusted())
+                asked = replace(asked, distrusted=self._context.distrusted())
         outcome = await environment.command(asked, show)
         if program.asks:
             self._log.append(command_event(call, self._execution, cwd, outcome))
@@ -465,7 +472,10 @@ class Acts:
     async def _of_server(
         self, request: EffectRequest, call: ToolCallId, servers: SessionServers, module: str
     ) -> EffectAnswer:
-        """What a server offers, or the answer of its tool. Whether a tool changes anything is not for it to say."""
+        """Return what a server offers, or its tool's answer.
+
+        Every tool counts as changing something: a server's own word is not trusted.
+        """
         tool = called(request.operation)
         try:
             if tool is None:
@@ -480,32 +490,35 @@ class Acts:
             await self._permit(request, call, subject)
             return EffectAnswer(
                 value=await servers.call(
-                    module, meant, lambda text: self._desk.parts.journal.signal(OutputStreamed(call, "stdout", text))
+                    module, meant, lambda text: self._context.parts.journal.signal(OutputStreamed(call, "stdout", text))
                 )
             )
         except (OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-            return failure(error)
+            return error_answer(error)
 
     # --- permission ---------------------------------------------------------------------------------------------------
 
     async def _permit(self, request: EffectRequest, call: ToolCallId, subject: PermissionSubject) -> None:
-        """Returns where the act may be done. Raises PermissionError."""
+        """Return if the act is allowed. Raises PermissionError."""
         if not self._is_asked(subject):
             return
-        # A statement that tries the same again gets the same answer: nobody is asked twice about one act.
+        # A statement that tries again gets the same answer: the user is not asked twice about one act.
         key = argument_digest({"operation": request.operation, **request.arguments})
         if key not in self._rejected:
             verdict = await self._decide(call, subject)
             if verdict.outcome == "allowed":
                 return
             if verdict.outcome == "cancelled":
-                self._desk.dismissed()
+                self._context.dismissed()
             self._rejected[key] = verdict.reason
         raise PermissionError(self._rejected[key])
 
     async def _decide(self, call: ToolCallId, subject: PermissionSubject) -> Verdict:
-        """What the user says; from the second change of a file on they may allow the rest of these at once."""
-        questions = self._desk.questions
+        """Ask the user.
+
+        From the second file change on, the user can allow all further ones at once.
+        """
+        questions = self._context.questions
         if not isinstance(subject, FileSubject | TreeSubject) or subject.protected:
             return await questions.decide(call, subject)
         is_open = questions.remembered(subject) is None
@@ -517,14 +530,14 @@ class Acts:
         return verdict
 
     def _is_asked(self, subject: PermissionSubject) -> bool:
-        held = self._desk.domain() is not None
-        about = self._desk.parts.policy.asks_about(held=held)
+        held = self._context.domain() is not None
+        about = self._context.parts.policy.asks_about(sandboxed=held)
         if isinstance(subject, CommandSubject) and about is None:
             return subject.outside
         if is_protected(subject):
             return held or not self._approved
-        # Nobody stands behind what a statement does in a namespace in which a model has written: whatever a name meant
-        # when the user typed it, another statement may have made it mean something else.
+        # An approval does not cover what a statement does in a namespace in which a model has written: a name that the
+        # user typed may mean something else since then.
         is_backed = self._approved and not (held and about == "acts")
         return about is not None and not is_backed
 
@@ -532,32 +545,32 @@ class Acts:
 
     def _answered(self, request: EffectRequest, answer: EffectAnswer) -> EffectAnswered:
         event = EffectAnswered(
-            execution_id=self._execution, ordinal=request.ordinal, operation=named(request), error=answer.error
+            execution_id=self._execution, ordinal=request.ordinal, operation=operation_name(request), error=answer.error
         )
         if answer.error is not None:
             return event
         if reading := self._readings.pop(request.ordinal, None):
             event = replace(event, path=name_text(reading.path), digest=reading.digest)
         data = msgspec.json.encode(answer.value)
-        storable = self._desk.parts.redactor.storable_json(data)
+        storable = self._context.parts.redactor.storable_json(data)
         if storable is None:
             return replace(event, withheld=withheld(data))
-        return replace(event, result=self._desk.parts.store.blob_put(storable))
+        return replace(event, result=self._context.parts.store.blob_put(storable))
 
 
 def _check_still(environment: Environment, still: bool) -> None:
-    """Raises OSError where a program could change a protected file that has no mount yet, or where its path leads."""
+    """Raise OSError if a program could change a protected file that has no mount yet, or the path to it."""
     if not still and "mounts" in environment.layers:
         raise OSError(errno.EBUSY, _NOT_STILL)
 
 
 def _hold(environment: Environment, path: str) -> None:
-    """Has the kernel hold the file, from a thread."""
+    """Let the kernel protect the file. Called on a thread."""
     anyio.from_thread.run(environment.hold, (path,))
 
 
-def _shown(act: TreeAct, before: Mapping[str, Look]) -> bytes:
-    """The content that the last name of an act is to have, as a person was shown it."""
+def _shown(act: TreeAct, before: Mapping[str, FileState]) -> bytes:
+    """Return the content that the user was shown for the last name of an act."""
     data = before[act.source].data
     if data is None:
         raise OSError(errno.EFBIG, f"it is protected, and what it is to hold was not read: {before[act.source].reason}")

@@ -1,11 +1,12 @@
-"""Which domain the worker of a session is to be in, and what becomes of statements that ran with fewer rights.
+"""Decide the sandbox of a session's worker, and what happens to statements that ran with fewer rights.
 
-Statements that a model or a client writes are held; what the user types has the user's own rights, as long as nobody
-else has written in the session. `ask` and `plan` allow a scratch directory alone, because all else is asked for; `auto`
-also allows the session's directories, but for what would make git run a program later. A domain is never loosened, so
-other rights take a fresh worker; and what was refused to a statement must not be done by running it again there. So
-where there are statements with fewer rights the user is asked, and without a yes the names that they bound are lost.
-Must not know how a domain is held, nor start a worker. Used by `live_environment`.
+Statements of models and clients are sandboxed. The user's own have the user's rights, until someone else writes in the
+session. Modes `ask` and `plan` allow a scratch directory only, because everything else is asked. `auto` also allows the
+session's directories, except files that would make git run a program later.
+
+A sandbox is never loosened, so other rights take a fresh worker. What was refused to a statement must not be done by
+running it again there. So if statements ran with fewer rights, the user is asked; without a yes, the names that they
+bound are lost. Must not know how a sandbox is enforced, nor start a worker. Used by `live_environment`.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ from ..log.rights import UNHELD, Domains, Rights, rights_of
 from ..runtime.environment import Environment
 from .directories import Scratch
 from .parts import SessionParts
-from .questions import Questions
+from .policy import Questions
 
 SWITCHED_OFF: Final = "the setting sandbox is off"
 
 
 def domain_of(
-    mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str, kept: Sequence[str]
+    mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str, protected: Sequence[str]
 ) -> Domain:
-    """What statements of a session may change by themselves.
+    """Return what statements of a session may change directly.
 
     Args:
         mode: of the session.
         network: whether they may use TCP.
-        roots: the absolute directories of the session.
-        scratch: its directory for files that nobody misses.
-        state: where sessions are kept.
-        kept: what other programs run by themselves in the directories.
+        roots: the session's absolute directories.
+        scratch: its directory for temporary files.
+        state: where sessions are stored.
+        protected: files in the directories that other programs run by themselves.
     """
-    # A link cannot be held by the kernel, and what takes its place would be this program's own from the next start on.
+    # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
     writable = tuple(map(str, roots)) if mode == "auto" and not ways_in(tuple(roots)) else ()
-    # What is covered is gone with all that is below it, so a session in there would have no directory.
+    # Hiding the state directory would hide a session's directory inside of it.
     is_around = any(is_inside(root, (state,)) for root in roots)
     return Domain(
         scratch=scratch,
         writable=writable,
-        read_only=tuple(kept) if writable else (),
+        read_only=tuple(protected) if writable else (),
         hidden=() if is_around else (state,),
         network=network,
     )
 
 
 def rights_in(domain: Domain, layers: Collection[Layer]) -> Rights:
-    """What a log says of a domain that is held by these layers."""
+    """Return what the log says about a sandbox with these layers."""
     return Rights(
         writable=domain.writable,
         network=domain.network,
@@ -71,17 +72,17 @@ def rights_in(domain: Domain, layers: Collection[Layer]) -> Rights:
 
 
 class Confinement:
-    """That of one session.
+    """The sandbox of one session.
 
     Args:
-        parts: the session's. Its setting `sandbox` is the rule: `auto` sandboxes statements where the kernel can,
-            `required` runs none where it cannot, `off` sandboxes none; None neither, and no text mentions it.
+        parts: the session's. Its setting `sandbox` is the rule. `auto` sandboxes statements if the kernel can,
+            `required` runs none otherwise, `off` never does. None is `off` without a word about it.
         questions: asks the user.
-        roots: the absolute directories of the session.
-        protection: what is protected in these, for the host as for statements.
+        roots: the session's absolute directories.
+        protection: the protected files in these.
         scratch: its scratch directory.
-        by_model: whether the session's model writes statements, and does not only pass on what the user types.
-        dismissed: gives up the turn that is under way.
+        by_model: whether a model writes statements, or the session only runs what the user types.
+        dismissed: ends the current turn.
     """
 
     def __init__(
@@ -110,25 +111,25 @@ class Confinement:
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
-        self._kept_marks: Mapping[str, Mark | None] = {}
-        """What the places of each domain were made of."""
+        self._chosen_marks: Mapping[str, Mark | None] = {}
+        """The state of protected files when the sandbox was chosen."""
         self._marks: Mapping[str, Mark | None] | None = None
-        """The same for what the kernel holds now; None where statements may write none of it anyway."""
+        """The state of the files that the kernel protects now; None if statements can write none of them anyway."""
         self._late: list[str] = []
-        """What appeared between two statements."""
+        """Files that appeared between two statements."""
 
     @property
     def is_foreign(self) -> bool:
-        """Whether others than the user write statements in the session, or have done so."""
+        """Whether anyone but the user writes statements in the session, or has done so."""
         return self._by_model or self._facts.is_foreign
 
     @property
-    def _holds(self) -> bool:
+    def _is_sandboxing(self) -> bool:
         return self.is_foreign and self._rule in ("auto", "required")
 
     def wanted(self) -> Domain | None:
-        """The domain that the next statement is to run in; None for the user's own rights."""
-        if not self._holds:
+        """Return the sandbox of the next statement; None for the user's own rights."""
+        if not self._is_sandboxing:
             return None
         return domain_of(
             self._policy.mode,
@@ -136,33 +137,34 @@ class Confinement:
             roots=self._roots,
             scratch=self._scratch.path,
             state=self._state,
-            kept=self._kept,
+            protected=self._protected,
         )
 
     @cached_property
-    def _kept(self) -> tuple[str, ...]:
-        # Once, because with other places the domain is another one, and takes a fresh worker. `hold` adds new ones.
+    def _protected(self) -> tuple[str, ...]:
+        # Once, because other places make another sandbox, which takes a fresh worker. `hold` adds new ones.
         places = self._protection.places()
-        self._kept_marks = self._protection.marks()
+        self._chosen_marks = self._protection.marks()
         return places
 
     @property
     def distrusted(self) -> tuple[str, ...]:
-        """Where statements that were held may have left programs, links resolved; none of the user's is named there."""
-        if not self._holds:
+        """Where sandboxed statements may have left programs, links resolved. The user's programs are not looked up
+        there."""
+        if not self._is_sandboxing:
             return ()
         return tuple(map(os.path.realpath, (self._scratch.path, *self._facts.writable)))
 
     def prepare(self, domain: Domain) -> None:
-        """Makes what a fresh worker of that domain needs: the scratch directory. Raises EnvironmentUnavailableError."""
-        self._marks = self._kept_marks if domain.writable else None
+        """Make the scratch directory for a fresh worker. Raises EnvironmentUnavailableError."""
+        self._marks = self._chosen_marks if domain.writable else None
         try:
             self._scratch.make()
         except OSError as error:
             raise EnvironmentUnavailableError(f"there is no scratch directory for statements: {error}") from None
 
     async def hold(self, environment: Environment) -> None:
-        """Has the kernel hold what is protected and was made or replaced since it was last held, by whomever.
+        """Let the kernel protect files that were made or replaced since the last time.
 
         Raises EnvironmentUnavailableError.
         """
@@ -174,28 +176,32 @@ class Confinement:
 
     @property
     def is_holding(self) -> bool:
-        """Whether all that is protected is as it was when the kernel last held it."""
+        """Whether all protected files are as when the kernel last protected them."""
         return self._marks is None or self._marks == self._protection.marks()
 
     def appeared(self) -> Iterator[str]:
-        """Files that other programs run, which were not there when the kernel last held them: a program of a statement
-        may have made them, because what is not there cannot be mounted."""
+        """Yield new files that other programs run.
+
+        A program of a statement may have made them, because the kernel cannot mount what does not exist.
+        """
         late, self._late = self._late, []
         yield from late
         if self._marks is not None:
             yield from self._protection.appeared(self._marks)
 
     async def enter(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
-        """A worker is in that domain, held by these layers: records it where it is news, and asks where it has to.
+        """Record that a worker runs in that sandbox, and ask the user if necessary.
 
-        `history` is what a rebuild would go through.
+        `layers` enforce it. `history` is what a rebuild would run.
 
         Raises:
-            EnvironmentUnavailableError: it is not held and has to be, or the question was dismissed.
+            EnvironmentUnavailableError: it must be sandboxed and is not, or the question was dismissed.
         """
         is_in = domain is not None and is_held(layers, domain)
         if domain is not None and not is_in and self._rule == "required":
-            raise EnvironmentUnavailableError(f"statements have to be held here, and cannot be: {_why(layers, domain)}")
+            raise EnvironmentUnavailableError(
+                f"the setting sandbox is required, but this session has no sandbox: {_why(layers, domain)}"
+            )
         self._rights = rights_in(domain, layers) if is_in and domain is not None else UNHELD
         if self._is_news(domain):
             self._record(domain, layers, history)
@@ -203,38 +209,38 @@ class Confinement:
             await self._ask(history)
 
     def allows(self, seq: int) -> bool:
-        """Whether what ran at that position may run again with the rights that were entered."""
+        """Return whether the statement at that position may run again with the current rights."""
         return self._domains.allows(seq, self._rights)
 
     def may_write(self, place: str) -> bool:
-        """Whether the rights that were entered let statements write at that real place by themselves."""
+        """Return whether the current rights let statements write that real path."""
         if not self._rights.held:
             return True
-        mounted = () if self._rights.bare else self._kept
+        mounted = () if self._rights.bare else self._protected
         return is_inside(place, self._rights.writable) and not is_inside(place, mounted)
 
     def given_to(self, seq: int) -> tuple[Rights, ...]:
-        """The rights of what ran at that position of the path that is active now."""
+        """Return the rights of the statement at that position of the active path."""
         return tuple(self._domains.given_to(seq))
 
     def ran_with(self, seq: int) -> str:
-        """The rights that what is at that position had when it ran, as the end of "they ran"."""
+        """Return the earlier rights of the statement at that position, as the end of "they ran"."""
         return before_phrase([self._domains.ran_with(seq)])
 
     def beyond(self, given: Iterable[Rights]) -> Rights | None:
-        """The rights that were entered, if they allow anything that none of these does."""
+        """Return the current rights if they exceed all of these, else None."""
         return None if any(map(self._rights.within, given)) else self._rights
 
     def may_allow(self, seq: int) -> bool:
-        """The same with those of the domain that is wanted now, as far as that is known before there is a worker."""
+        """As `allows`, with the rights of the wanted sandbox, as far as they are known before a worker runs."""
         wanted = self.wanted()
         return self._domains.allows(seq, UNHELD if wanted is None else rights_in(wanted, (*LAYERS, *PARTS)))
 
     def _is_news(self, domain: Domain | None) -> bool:
         latest = self._domains.latest
         if latest is None:
-            is_said = self._rule is not None and self.is_foreign
-            return domain is not None or is_said or self._facts.imported_at >= 0
+            is_relevant = self._rule is not None and self.is_foreign
+            return domain is not None or is_relevant or self._facts.imported_at >= 0
         return rights_of(latest) != self._rights
 
     def _record(self, domain: Domain | None, layers: Collection[Layer], history: History) -> None:
@@ -252,7 +258,7 @@ class Confinement:
         self._log.append(event)
 
     async def _ask(self, history: History) -> None:
-        """Has the user decide about what was entered last; the answer is on the log, where `domains` finds it."""
+        """Ask the user about the sandbox entered last. The answer is on the log, for `Domains`."""
         entered = self._domains.latest
         assert entered is not None
         beyond = history.beyond(self.allows)
@@ -269,11 +275,11 @@ class Confinement:
         if verdict.outcome == "cancelled":
             self._dismissed()
             raise EnvironmentUnavailableError(
-                "whether earlier statements may run again with more rights is not decided"
+                "you have not decided whether earlier statements may run again with more rights"
             )
 
 
 def _why(layers: Collection[Layer], domain: Domain) -> str:
     missing = lacking(layers, domain)
-    where = "" if lacking(layers) == missing else ", and the state directory is in what statements may write"
+    where = "" if lacking(layers) == missing else ", and statements may write the state directory"
     return f"this system does not offer {' and '.join(missing)}{where}"

@@ -1,1 +1,0 @@
-"""Sessions made, named, found, loaded, forked and closed."""
