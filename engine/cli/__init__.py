@@ -1,7 +1,7 @@
-"""The command for people: `rewindow`. One file per command, one row each in `commands`.
+"""The command `rewindow`: reads a command line, runs its command, and reports errors.
 
-Owns exit codes and how errors are shown. Must not know what a command does. Called by `rewindow_startup`; an agent that
-starts does not import it.
+Owns the exit code, and how an error is shown. Must not know what a command does: `commands` has a row for each.
+Called by `rewindow_startup`. An agent that an editor starts never imports this package.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import typer
 
 from ..core.errors import EngineError
 from ..core.installation import __version__
-from .commands import COMMANDS
-from .complaints import ExitCode, abandon_output, complaint, exit_code_lines
+from .commands import COMMANDS, ExitCode, abandon_output, complaint, exit_code_lines
 
 EXAMPLES: Final = f"""\b
 Examples:
@@ -57,7 +56,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _not_named() -> None:
-    raise AssertionError("a command runs only where the command line names it, and then it was loaded")
+    raise AssertionError("only a command that the command line names can run, and that one is loaded")
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,7 +72,7 @@ def _root(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit code, one of `cli.output.exit_codes`."""
+    """Run a command line, and return its exit code: one of `ExitCode`."""
     _prepare_streams(arguments)
     if not arguments and sys.stdin.isatty() and sys.stdout.isatty():
         arguments = ("run",)
@@ -86,15 +85,15 @@ def main(arguments: Sequence[str]) -> int:
     except EngineError as error:
         sys.stderr.write(f"{complaint(error)}\n")
         return ExitCode.FAILED
-    except (BrokenPipeError, SystemExit):  # the latter is how typer itself ends in this case, and in no other
-        abandon_output()  # the reader, a pager perhaps, has left
+    except (BrokenPipeError, SystemExit):  # typer raises SystemExit for a broken pipe, and for nothing else
+        abandon_output()  # the reader has closed the pipe, as a pager does
         return ExitCode.DONE
     except OSError as error:
         sys.stderr.write(f"{complaint(error.strerror or error)}\n")
         abandon_output()
         return ExitCode.FAILED
     except Exception as error:
-        if not hasattr(error, "exit_code"):  # typer's own usage errors carry one and know how to show themselves
+        if not hasattr(error, "exit_code"):  # typer's usage errors have an exit code and a method that prints them
             raise
         error.show()  # pyright: ignore - see above; the class is private to typer
         return int(error.exit_code)  # pyright: ignore - as above
@@ -102,12 +101,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _prepare_streams(arguments: Sequence[str]) -> None:
-    """Lets a command's output hold any text, and no secret."""
+    """Make output accept any text, and redact secrets in it."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a test may have put something else there
+        if isinstance(stream, TextIOWrapper):  # tests may replace a stream
             stream.reconfigure(errors="backslashreplace")
     if any(command.name in arguments for command in COMMANDS):
-        # Here, because a help text waits for nothing of the engine.
+        # Imported late, so that a help text does not wait for the engine.
         from ..log.redaction import without_secrets
         from .output import redactor
 

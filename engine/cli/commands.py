@@ -1,16 +1,88 @@
-"""The commands there are, in the order of the help: a command is a file and a row here.
+"""The commands in the order of the help, and how a command line ends: exit codes, and errors as one line.
 
-A row holds all that the list of commands shows, so that a help text waits for no command's module. A module is imported
-where the command line names its command. Must not know what a command does. Called by `cli` and its tests.
+A row contains all that the list of commands shows. Each command's module is imported only if the command line names
+it, so that a help text loads none. Must not import the rest of the engine, because every start loads this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Collection
+from enum import IntEnum
 from importlib import import_module
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
-from .complaints import exit_code_lines
+import typer
+
+from ..core.text import cut_line, visible
+
+
+class ExitCode(IntEnum):
+    """How a command ended. Codes above 128 are 128 and the number of the signal, as in shells."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NO_MODEL = 3
+    STOPPED = 4
+    HANGUP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+MEANINGS: Final = {
+    ExitCode.DONE: "done; with -p, the prompt was answered",
+    ExitCode.FAILED: "an error, or a statement of yours failed",
+    ExitCode.USAGE: "wrong usage",
+    ExitCode.NO_MODEL: "the prompt needs a model, and none is set up",
+    ExitCode.STOPPED: "refused, or stopped by a limit",
+    ExitCode.HANGUP: "the terminal is gone",
+    ExitCode.INTERRUPTED: "cancelled (Ctrl-C)",
+    ExitCode.TERMINATED: "terminated (SIGTERM)",
+}
+
+
+def exit_code_lines() -> str:
+    """Return the table of exit codes as lines for a help text."""
+    return "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
+
+
+Choice = TypeVar("Choice", bound=str)
+_SHOWN_CHARS: Final = 60
+
+
+def complaint(error: object) -> str:
+    """Return the line that reports an error, without a newline."""
+    text = visible(str(error))
+    sentence = text.removesuffix(".")
+    is_single = ". " not in sentence and not sentence.endswith(".")
+    return f"rewindow: {sentence if is_single else text}"
+
+
+def chosen(option: str, given: str, choices: Collection[Choice]) -> Choice:
+    """Return the choice that equals `given`.
+
+    Raises:
+        typer.BadParameter: none of the choices does; there are at least two.
+    """
+    for choice in choices:
+        if choice == given:
+            return choice
+    *most, last = choices
+    shown = cut_line(visible(given), _SHOWN_CHARS)
+    raise typer.BadParameter(f"{option} must be {', '.join(most)} or {last}, not {shown!r}")
+
+
+def abandon_output() -> None:
+    """Discard unwritten output.
+
+    Otherwise the interpreter would try to write it at exit, and report another error.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
 
 _SHOW_EXAMPLES: Final = """\b
 Examples:
@@ -45,8 +117,8 @@ Examples:
 Enter sends; Meta-Enter (Esc, then Enter) or a backslash at the end of the line begins a
 new line. Tab completes names, /commands, and paths in quotes or after an @. Shift-Tab
 changes the mode, Ctrl-C cancels what runs or clears the line, Ctrl-D leaves.
-With -p or a pipe nobody can be asked, so whatever would ask is refused. The answer is on
-standard output, everything else on standard error. More: `rewindow help scripts`.
+With -p or a pipe everything that needs permission is refused. The answer is on standard
+output, everything else on standard error. More: `rewindow help scripts`.
 
 \b
 Exit codes:
@@ -87,9 +159,9 @@ Examples:
 
 
 class Command(NamedTuple):
-    """One row. `module` is relative to this package; `help` is the function's docstring; `examples` stand below it.
+    """One row. `module` is relative to this package; `help` is the function's docstring; `examples` follow it.
 
-    A `hidden` one is for programs, and in no list of commands.
+    A `hidden` command is for programs, and appears in no list.
     """
 
     name: str
@@ -100,7 +172,7 @@ class Command(NamedTuple):
     hidden: bool = False
 
     def load(self) -> Callable[..., None]:
-        """The function that performs the command."""
+        """Import the command's module, and return the function."""
         return cast("Callable[..., None]", getattr(import_module(self.module, __package__), self.function))
 
 
@@ -160,7 +232,7 @@ COMMANDS: Final = (
     Command("help", ".help", "help_page", "Show a page of the documentation, or list the pages."),
     Command(
         "vectors-adapter",
-        ".transfer.vectors",
+        ".vectors",
         "vectors_adapter",
         "Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles.",
         hidden=True,

@@ -1,6 +1,7 @@
-"""`rewindow doctor`: checks everything that a session needs, and says what to do about what is missing.
+"""`rewindow doctor`: checks everything that a session needs, and says how to fix what is missing.
 
-The checks are functions, run in the order of the report.
+Each check is a function that yields findings, and a row of CHECKS, in the order of the report. A check may raise
+EngineError or OSError, which becomes a failure. `doctor`, at the end, runs them and prints the report.
 """
 
 from __future__ import annotations
@@ -58,21 +59,21 @@ from .output import (
     working_directory,
 )
 
-# What a check of `doctor` found.
-
 Grade = Literal["ok", "note", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `failed` means that sessions cannot work; `note`, that somebody might want to act."""
+    """One line of the report.
+
+    With `failed`, sessions cannot work; a `note` is something that the user may want to change.
+    """
 
     grade: Grade
     text: str
 
 
-# environment:
-# The interpreter, every option with where its value comes from, the model, and the secrets in the environment.
+# The interpreter, options and where they come from, the model, and secrets in the environment.
 
 
 def python() -> Iterable[Finding]:
@@ -82,7 +83,7 @@ def python() -> Iterable[Finding]:
 
 
 def configuration() -> Iterator[Finding]:
-    values = settings()  # which also checks every one of them
+    values = settings()  # checks all of them too
     path = config_path(os.environ)
     from_file = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     yield Finding("ok", f"{'config file' if path.exists() else 'no config file at'} {shown(str(path))}")
@@ -102,7 +103,7 @@ def configuration() -> Iterator[Finding]:
 
 
 def _text(value: object) -> str:
-    """As it can be set."""
+    """Format a value as it can be set."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -124,23 +125,22 @@ def secrets() -> Iterator[Finding]:
     found = find_secrets(os.environ, settings().hidden_names)
     if found.names:
         names = ", ".join(map(shown, found.names))
-        yield Finding("ok", f"hidden from statements and taken out of texts, as their names look secret: {names}")
+        yield Finding("ok", f"hidden from statements and redacted in texts, because their names look secret: {names}")
     else:
         yield Finding("ok", "no variable of the environment looks like a secret")
     if found.short:
         names = ", ".join(map(shown, found.short))
-        yield Finding("note", f"shown where they occur, as they are shorter than {SHORTEST} characters: {names}")
+        yield Finding("note", f"not redacted, because they are shorter than {SHORTEST} characters: {names}")
     if found.words:
         names = ", ".join(map(shown, found.words))
         yield Finding(
             "note",
-            f"read like words, which are taken out of all texts, also of files that a model reads: {names}; "
-            "give those that are no secret to the option hidden_names, each after a `!`",
+            f"look like words, and are redacted in all texts, even in files that a model reads: {names}; "
+            "exempt those that are not secret with the option hidden_names, each after a `!`",
         )
 
 
-# outlines:
-# Whether outlines can be made: the grammar of each language.
+# Outlines: the grammar of each language.
 
 
 def outlines() -> Iterator[Finding]:
@@ -151,12 +151,11 @@ def outlines() -> Iterator[Finding]:
         yield Finding("ok", f"outlines of {len(LANGUAGES)} languages and formats")
 
 
-# storage:
-# Where sessions are kept: space, permissions, what is there, whether it is intact, and who is using it.
+# The store: space, permissions, contents, integrity and use.
 
 LITTLE: Final = 200_000_000
 TOO_LITTLE: Final = 20_000_000
-"""Bytes free under the state directory."""
+"""Free bytes for the state directory."""
 _CHECK_SECONDS: Final = 5.0
 
 
@@ -170,7 +169,7 @@ def disk() -> Iterable[Finding]:
 
 
 def room(free: int) -> Grade:
-    """What so many free bytes mean."""
+    """Grade an amount of free bytes."""
     if free < TOO_LITTLE:
         return "failed"
     return "note" if free < LITTLE else "ok"
@@ -183,7 +182,7 @@ def permissions() -> Iterable[Finding]:
     commands = open_to_others(place, _database())
     if not commands:
         return [Finding("ok", "only you may read your sessions")]
-    return [Finding("note", f"others may get at your sessions; run: {command}") for command in commands]
+    return [Finding("note", f"other users may read your sessions; run: {command}") for command in commands]
 
 
 def sessions() -> Iterable[Finding]:
@@ -237,8 +236,7 @@ def _database() -> Path:
     return Path(os.path.realpath(settings().state_dir / DATABASE))
 
 
-# worker:
-# Whether statements can run: the project's environment, what searches, token ranks, and a worker that runs one.
+# Statements: the project's environment, search, token ranks, and a worker that runs a statement.
 
 START_SECONDS: Final = 30.0
 _SAMPLE: Final = "tokens"
@@ -276,18 +274,21 @@ def statement() -> Iterable[Finding]:
     finally:
         zygote.close()
     if value != "42":
-        return [Finding("failed", f"a statement gave {value!r} where 42 was due; report this with the lines above")]
+        return [Finding("failed", f"a statement returned {value!r} instead of 42; report this with the lines above")]
     return [Finding("ok", f"a worker started and ran a statement in {(time.monotonic() - started) * 1000:.0f} ms")]
 
 
-def left() -> Iterator[Finding]:
-    """What agents left that were killed together with the parents of their workers; the end of this command ends it."""
+def left_behind_processes() -> Iterator[Finding]:
+    """Processes of killed agents, whose zygotes were killed too.
+
+    They end when this command ends.
+    """
     found = left_behind()
     named = ", ".join(f"{pid} ({shown(read(f'/proc/{pid}/comm').decode(errors='replace').strip())})" for pid in found)
     if found:
-        yield Finding("note", f"processes of an agent that was killed still run, and are ended now: {named}")
+        yield Finding("note", f"ending processes of a killed agent: {named}")
     else:
-        yield Finding("ok", "no process of an agent that was killed still runs")
+        yield Finding("ok", "no process of a killed agent is running")
 
 
 async def _first_statement(zygote: Zygote) -> str | None:
@@ -309,8 +310,7 @@ async def _first_statement(zygote: Zygote) -> str | None:
     return outcome.value
 
 
-# sandbox:
-# Which layers hold statements here, what is missing for the others, and what that leaves open.
+# The sandbox: which layers confine statements, why others are missing, and what statements may do without them.
 
 _OPEN: Final[Mapping[Layer, str]] = {
     "landlock": "change every file that you may",
@@ -320,19 +320,22 @@ _OPEN: Final[Mapping[Layer, str]] = {
         " the shared memory of your programs"
     ),
 }
-"""What a statement may do without a layer, with all others in force."""
-_EACH: Final = "they may do whatever you may, so in the mode ask each one of a model asks"
+"""What a statement may do without this layer, if all others are in force."""
+_ALL_ASK: Final = "they run with your permissions, so mode ask asks before each model statement"
 
 
 def sandbox() -> Iterator[Finding]:
-    entered = _entered()
-    yield from said_of(entered.layers, settings().sandbox or "off")
-    if is_held(entered.layers):
-        yield processes_of(entered.is_apart)
+    confined = _confined()
+    yield from sandbox_findings(confined.layers, settings().sandbox or "off")
+    if is_held(confined.layers):
+        yield processes_of(confined.is_apart)
 
 
 def processes_of(is_apart: bool) -> Finding:
-    """How the number of a model statement's processes is bounded: in a process namespace, or by counting."""
+    """Say how the number of a model statement's processes is limited.
+
+    That is done by a process namespace, or by counting.
+    """
     if is_apart:
         return Finding(
             "ok",
@@ -346,9 +349,13 @@ def processes_of(is_apart: bool) -> Finding:
     )
 
 
-def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
-    """The findings where these layers, and parts of them, hold a worker, and the setting `sandbox` is `rule`."""
-    yield _in_short(is_held(layers), rule)
+def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
+    """Yield the findings for a worker with these layers.
+
+    Args:
+        rule: the setting `sandbox`.
+    """
+    yield _summary(is_held(layers), rule)
     for layer in LAYERS:
         if layer in layers:
             yield Finding("ok", f"sandbox, layer {layer}: in force")
@@ -362,22 +369,22 @@ def said_of(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:
                 yield Finding("note", f"sandbox: before version {since} of Landlock statements may {what}")
 
 
-def _in_short(can_hold: bool, rule: str) -> Finding:
-    """What that means for whoever works with a model."""
+def _summary(can_hold: bool, rule: str) -> Finding:
+    """Say what the layers mean for a user of a model."""
     if rule == "off":
         can = "could" if can_hold else "cannot"
-        return Finding("note", f"no sandbox, as the setting says (the kernel {can} hold statements): {_EACH}")
+        return Finding("note", f"no sandbox, as the setting says (the kernel {can} sandbox statements): {_ALL_ASK}")
     if can_hold:
-        return Finding(
-            "ok", "a model's statements run in a sandbox: in the mode ask, what they change asks, and no more"
-        )
+        return Finding("ok", "a model's statements run in a sandbox: in mode ask, only their changes need permission")
     if rule == "required":
-        return Finding("failed", "the kernel cannot hold statements, and the setting sandbox = required runs none then")
-    return Finding("note", f"no sandbox, because the kernel cannot hold statements: {_EACH}")
+        return Finding(
+            "failed", "this kernel cannot sandbox statements, and sandbox = required: no model statement will run"
+        )
+    return Finding("note", f"no sandbox, because this kernel cannot sandbox statements: {_ALL_ASK}")
 
 
 def others() -> Iterator[Finding]:
-    """Whether statements that no domain holds see other processes."""
+    """Whether statements outside the sandbox can see other processes."""
     if settings().allow_sudo:
         yield Finding(
             "note", "statements can read your other processes, as allow_sudo says; only Rewindow's are hidden"
@@ -391,15 +398,15 @@ def others() -> Iterator[Finding]:
         yield Finding("ok", "statements cannot read other processes, such as the program that started Rewindow")
 
 
-class _Entered(NamedTuple):
-    """The layers of a worker, and whether it is in a process namespace below this one."""
+class _Confined(NamedTuple):
+    """The layers of a worker, and whether its process namespace is below ours."""
 
     layers: tuple[Layer, ...]
     is_apart: bool
 
 
-def _entered() -> _Entered:
-    """What holds a worker that was started to find out."""
+def _confined() -> _Confined:
+    """Start a worker to find out what confines it."""
     zygote = Zygote.spawn()
     try:
         with tempfile.TemporaryDirectory() as scratch:
@@ -408,7 +415,7 @@ def _entered() -> _Entered:
         zygote.close()
 
 
-async def _layers(zygote: Zygote, scratch: str) -> _Entered:
+async def _layers(zygote: Zygote, scratch: str) -> _Confined:
     environment = WorkerEnvironment(zygote)
     variables = allowed_variables(os.environ, settings().hidden_names)
     try:
@@ -416,21 +423,16 @@ async def _layers(zygote: Zygote, scratch: str) -> _Entered:
             domain = Domain(scratch=scratch)
             spec = EnvironmentSpec(cwd=str(Path.cwd()), redactor=redactor(), variables=variables, domain=domain)
             await environment.start(spec)
-        return _Entered(tuple(environment.layers), _depth(environment.pid or "self") > _depth("self"))
+        return _Confined(tuple(environment.layers), _depth(environment.pid or "self") > _depth("self"))
     finally:
         await environment.close()
 
 
 def _depth(pid: int | str) -> int:
-    """How many process namespaces a process has a number in, from that of /proc on."""
+    """Count the process namespaces of a process, from that of /proc on."""
     lines = read(f"/proc/{pid}/status").splitlines()
     return next((len(line.split()) for line in lines if line.startswith(b"NSpid:")), 0)
 
-
-# checks:
-# What `rewindow doctor` looks at, in the order of its report. Each check is a function that gives findings.
-#
-# Called by `doctor` alone. A check may raise EngineError or OSError; that is a failure.
 
 CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("python", python),
@@ -447,20 +449,17 @@ CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Finding]]], ...]] = (
     ("in use", in_use),
     ("tokens", tokens),
     ("outlines", outlines),
-    ("left behind", left),
+    ("left behind", left_behind_processes),
     ("worker", statement),
     ("sandbox", sandbox),
     ("other processes", others),
 )
 
 
-# doctor:
-# `rewindow doctor`: tries everything that a session needs, and says what to do about what is missing.
-
 _COLOURS: Final = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "failed": typer.colors.RED}
 
 _EXACT: Final = ("check", "grade")
-"""Fields whose values are words of ours."""
+"""Fields with a fixed set of values, which need no redaction."""
 
 
 def doctor(
@@ -469,7 +468,7 @@ def doctor(
 ) -> None:
     """Check that sessions can be kept and statements can run."""
     check_formats(as_json, as_lines)
-    working_directory()  # which every project check needs
+    working_directory()  # raises an error before the checks that need it
     failed: set[str] = set()
     rows: list[dict[str, str]] = []
     for name, check in CHECKS:
@@ -479,7 +478,7 @@ def doctor(
                 rows.append(row)
             elif as_lines:
                 print_json(row, _EXACT)
-            elif finding.text not in failed:  # a setting that cannot be used fails every check that reads it
+            elif finding.text not in failed:  # an invalid setting fails every check that reads it
                 typer.echo(f"{typer.style(f'{finding.grade:>6}', fg=_COLOURS[finding.grade])}  {visible(finding.text)}")
             if finding.grade == "failed":
                 failed.add(finding.text)

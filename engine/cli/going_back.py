@@ -1,4 +1,8 @@
-"""`rewindow rewind`, `replay` and `diff`: a session opened by a command, for as long as the command runs."""
+"""`rewindow rewind`, `replay` and `diff`. Rewinds and replays open the session, work on it, and close it.
+
+While a command has the session open, no other process can open it. On a terminal a line shows the progress. Called by
+`cli`.
+"""
 
 from __future__ import annotations
 
@@ -29,247 +33,11 @@ from ..session.past.branch_diff import diff as compare
 from ..session.progress import Progress, with_progress
 from ..session.requests import EDIT_MODES, ReplayReport
 from ..session.session import Session
-from .complaints import chosen
+from .commands import chosen
 from .output import find, print_json, redactor, settings, store
 
-# `rewindow diff SESSION A B`: what two branches differ in.
-
-
-def diff(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
-    left: Annotated[str, typer.Argument(metavar="A", help="A branch.")],
-    right: Annotated[str | None, typer.Argument(metavar="B", help="Another branch; default: the active one.")] = None,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
-) -> None:
-    """Compare two branches: statements, names and files."""
-    with store() as opened:
-        row = find(opened, session)
-        hidden = redactor()
-        events = [redact_event(hidden, event) for event in opened.load(row.session_id)]
-    branches = branches_of(events)
-    found = compare(events, branches, left, branches.active if right is None else right)
-    if not as_json:
-        typer.echo(visible("\n".join(diff_lines(found, row.cwd))))
-        return
-    print_json(
-        {
-            "left": {"branch": found.left, "statements": _statements(found.left_cells)},
-            "right": {"branch": found.right, "statements": _statements(found.right_cells)},
-            "shared": found.shared,
-            "names": {each.name: {"left": _value(each.left), "right": _value(each.right)} for each in found.names},
-            "files": [_file(each) for each in found.files],
-        },
-        ("branch", "status", "left_digest", "right_digest"),
-    )
-
-
-def _statements(cells: Sequence[Cell]) -> list[dict[str, object]]:
-    return [
-        {
-            "statement": cell.statement.index,
-            "source": cell.statement.source,
-            "status": cell.finished.status if cell.finished else None,
-        }
-        for cell in cells
-    ]
-
-
-def _value(side: Side | None) -> str | None:
-    return None if side is None else side.shown
-
-
-def _file(each: Differing) -> dict[str, object]:
-    digests = (None if side is None else side.digest for side in (each.left, each.right))
-    return dict(zip(("path", "left_digest", "right_digest"), (each.name, *digests), strict=True))
-
-
-# opened session:
-# A session that a command opens, works on, and closes: as a process of its own, beside which nobody may have it.
-#
-# Owns the life of the engine around that. What is raised inside is kept and raised when the engine is closed, because
-# the engine's task group would wrap it. Must not know any command.
-
-T = TypeVar("T")
-
-
-def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
-    """What `act` gives, done to the only session whose id starts so. An interrupt cancels it, which it may undo.
-
-    What opening the session has finished of an earlier command is said on standard error.
-
-    Raises:
-        EngineError: there is no such session, or another process has it open; and what `act` raises.
-    """
-    with store() as opened:
-        session_id = find(opened, start).session_id
-    zygote = Zygote.spawn()
-    try:
-        host = Host(settings(), os.environ, zygote=zygote, must_have_model=False)
-    except BaseException:
-        zygote.close()
-        raise
-    given: list[T] = []
-    failures: list[EngineError] = []
-
-    async def run() -> None:
-        async with host:
-            try:
-                session = await host.sessions.load(session_id)
-                for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
-                    typer.echo(visible(line), err=True)
-                given.append(await act(session))
-            except EngineError as error:
-                failures.append(error)
-
-    anyio.run(run)
-    if failures:
-        raise failures[0]
-    return given[0]
-
-
-# progress line:
-# One line on a terminal's standard error that says how far a command is with a session, and goes when that is over.
-#
-# Nothing is written where that is no terminal. Called by the commands that run statements again or put files back.
-
-_ECHO: Final = "^C"
-_STOP: Final = "Ctrl-C goes back to where it was"
-
-
-async def shown(session: Session, act: Callable[[], Awaitable[T]], *, quiet: bool) -> T:
-    """What `act` gives; meanwhile the line says how far the session is, unless it is to be `quiet`."""
-    if quiet or not sys.stderr.isatty():
-        return await act()
-    line = _Line()
-    try:
-        return await with_progress(session, act, line.show)
-    finally:
-        line.clear()
-
-
-class _Line:
-    """The last line of the terminal, rewritten in place; the cursor stays at the end of its text.
-
-    There the terminal shows an interrupt, which is written over with the rest.
-    """
-
-    def __init__(self) -> None:
-        self._width = 0
-        """How many columns may hold something."""
-
-    async def show(self, progress: Progress) -> None:
-        # In the last column a terminal may begin a new line.
-        room = shutil.get_terminal_size().columns - 1 - len(_ECHO)
-        self._write(cut_line(f"{progress.text}; {_STOP}", max(room, 1)))
-
-    def clear(self) -> None:
-        if self._width:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        self._width = max(self._width, len(text) + len(_ECHO))
-        # Spaces over what was there, because not every terminal knows a sequence that erases.
-        with suppress(OSError):  # a terminal that is gone ends nothing
-            sys.stderr.write(f"\r{text.ljust(self._width)}\r{text}")
-            sys.stderr.flush()
-
-
-# replay:
-# `rewindow replay SESSION --from K`: statements run again, and what comes out differently is said.
-
-_NOT_ENDED: Final = 1
-_STOPPED: Final = (
-    "Stopped; names, files and the conversation are as they were.",
-    "Stopped; the names and the conversation are as they were, and what statements did to files stays.",
-)
-"""Said of an interrupt: of what acts on nothing, and of a live replay or edit."""
-
-
-def replay(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
-    first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
-    last: Annotated[
-        int | None, typer.Option("--to", metavar="J", min=1, help="The last one; default: the newest.")
-    ] = None,
-    mode: str = typer.Option(
-        MODES[0],
-        "--mode",
-        metavar="|".join(MODES),
-        help="Use recorded answers, act again, or stop at the first that would act.",
-    ),
-    edit: Annotated[
-        typer.FileText | None,
-        typer.Option(
-            metavar="FILE", help="Run the statement in this file in place of K, on a new branch; - is standard input."
-        ),
-    ] = None,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
-) -> None:
-    """Run statements again and report what comes out differently."""
-    way = chosen("--mode", mode, MODES)
-    source = None if edit is None else _text_of(edit)
-    if source is not None:
-        chosen("with --edit, --mode", mode, EDIT_MODES)
-
-    async def act(opened: Session) -> ReplayReport:
-        async def run() -> ReplayReport:
-            if source is None:
-                return await opened.replay(first, last, way)
-            return await opened.edit(first, source, last, "live" if mode == "live" else "recorded")
-
-        return await shown(opened, run, quiet=as_json)
-
-    try:
-        report = in_session(session, act)
-    except KeyboardInterrupt:
-        typer.echo(_STOPPED[mode == "live"], err=True)
-        raise
-    if as_json:
-        print_json(_fields(report), ("status", "aspect", "mode", "outcome"))
-    else:
-        typer.echo(visible(report.text()))
-    if report.outcome != "completed":
-        raise typer.Exit(_NOT_ENDED)
-
-
-def _text_of(file: typer.FileText) -> str:
-    """What it holds. Raises typer.BadParameter."""
-    try:
-        return file.read()
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"the file of --edit is not text in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise typer.BadParameter(f"the file of --edit cannot be read: {error.strerror}") from None
-
-
-def _fields(report: ReplayReport) -> dict[str, object]:
-    return {
-        "from": report.first,
-        "to": report.last,
-        "mode": report.mode,
-        "outcome": report.outcome,
-        "detail": report.detail,
-        "branch": report.branch,
-        "executions": [{"status": each.status, "value": each.value} for each in report.executions],
-        "divergences": [_divergence(each) for each in report.divergences],
-        "not_run": list(report.not_run),
-    }
-
-
-def _divergence(event: Diverged) -> dict[str, object]:
-    return {
-        "statement": event.statement,
-        "aspect": event.aspect,
-        "before": event.before,
-        "after": event.after,
-    }
-
-
-# rewind:
-# `rewindow rewind SESSION --to K`: back to where a statement had ended.
-
-_REWIND_STOPPED: Final = "Stopped; names, files and the conversation are as they were."
-"""Said of an interrupt that came before the first file."""
+_REWIND_STOPPED: Final = "Stopped. Variables, files and conversation are restored."
+"""Shown for an interrupt before the first file was restored."""
 
 
 def rewind(
@@ -290,7 +58,7 @@ def rewind(
     async def act(opened: Session) -> tuple[BranchId, str, Rewound | None]:
         start = opened.position
         try:
-            rewound = await shown(
+            rewound = await with_progress_line(
                 opened,
                 lambda: opened.rewind(to, files=not keep_files, conversation=not keep_conversation),
                 quiet=as_json,
@@ -329,3 +97,233 @@ def _lines(rewound: Rewound, cwd: str) -> list[str]:
 
 def _paths(files: tuple[FileToRestore | FileLeft, ...]) -> list[str]:
     return [file.path for file in files]
+
+
+_NOT_ENDED: Final = 1
+_STOPPED: Final = (
+    "Stopped. Variables, files and conversation are restored.",
+    "Stopped. Variables and conversation are restored; file changes remain.",
+)
+"""Shown for an interrupt: of a replay without effects, and of a live replay or edit."""
+
+
+def replay(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
+    first: Annotated[int, typer.Option("--from", metavar="K", min=1, help="The first statement to run again.")],
+    last: Annotated[
+        int | None, typer.Option("--to", metavar="J", min=1, help="The last one; default: the newest.")
+    ] = None,
+    mode: str = typer.Option(
+        MODES[0],
+        "--mode",
+        metavar="|".join(MODES),
+        help="Use recorded answers, act again, or stop at the first that would act.",
+    ),
+    edit: Annotated[
+        typer.FileText | None,
+        typer.Option(
+            metavar="FILE", help="Run the statement in this file in place of K, on a new branch; - is standard input."
+        ),
+    ] = None,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Run statements again and report what comes out differently."""
+    checked_mode = chosen("--mode", mode, MODES)
+    source = None if edit is None else _text_of(edit)
+    if source is not None:
+        chosen("with --edit, --mode", mode, EDIT_MODES)
+
+    async def act(opened: Session) -> ReplayReport:
+        async def run() -> ReplayReport:
+            if source is None:
+                return await opened.replay(first, last, checked_mode)
+            return await opened.edit(first, source, last, "live" if mode == "live" else "recorded")
+
+        return await with_progress_line(opened, run, quiet=as_json)
+
+    try:
+        report = in_session(session, act)
+    except KeyboardInterrupt:
+        typer.echo(_STOPPED[mode == "live"], err=True)
+        raise
+    if as_json:
+        print_json(_report_fields(report), ("status", "aspect", "mode", "outcome"))
+    else:
+        typer.echo(visible(report.text()))
+    if report.outcome != "completed":
+        raise typer.Exit(_NOT_ENDED)
+
+
+def _text_of(file: typer.FileText) -> str:
+    """Return the text of the file.
+
+    Raises:
+        typer.BadParameter: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return file.read()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"the file of --edit is not text in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise typer.BadParameter(f"the file of --edit cannot be read: {error.strerror}") from None
+
+
+def _report_fields(report: ReplayReport) -> dict[str, object]:
+    return {
+        "from": report.first,
+        "to": report.last,
+        "mode": report.mode,
+        "outcome": report.outcome,
+        "detail": report.detail,
+        "branch": report.branch,
+        "executions": [{"status": each.status, "value": each.value} for each in report.executions],
+        "divergences": [_divergence(each) for each in report.divergences],
+        "not_run": list(report.not_run),
+    }
+
+
+def _divergence(event: Diverged) -> dict[str, object]:
+    return {
+        "statement": event.statement,
+        "aspect": event.aspect,
+        "before": event.before,
+        "after": event.after,
+    }
+
+
+def diff(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the start of it.")],
+    left: Annotated[str, typer.Argument(metavar="A", help="A branch.")],
+    right: Annotated[str | None, typer.Argument(metavar="B", help="Another branch; default: the active one.")] = None,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Compare two branches: statements, names and files."""
+    with store() as opened:
+        row = find(opened, session)
+        hidden = redactor()
+        events = [redact_event(hidden, event) for event in opened.load(row.session_id)]
+    branches = branches_of(events)
+    comparison = compare(events, branches, left, branches.active if right is None else right)
+    if not as_json:
+        typer.echo(visible("\n".join(diff_lines(comparison, row.cwd))))
+        return
+    print_json(
+        {
+            "left": {"branch": comparison.left, "statements": _statements(comparison.left_cells)},
+            "right": {"branch": comparison.right, "statements": _statements(comparison.right_cells)},
+            "shared": comparison.shared,
+            "names": {
+                each.name: {"left": _shown_value(each.left), "right": _shown_value(each.right)}
+                for each in comparison.names
+            },
+            "files": [_file(each) for each in comparison.files],
+        },
+        ("branch", "status", "left_digest", "right_digest"),
+    )
+
+
+def _statements(cells: Sequence[Cell]) -> list[dict[str, object]]:
+    return [
+        {
+            "statement": cell.statement.index,
+            "source": cell.statement.source,
+            "status": cell.finished.status if cell.finished else None,
+        }
+        for cell in cells
+    ]
+
+
+def _shown_value(side: Side | None) -> str | None:
+    return None if side is None else side.shown
+
+
+def _file(each: Differing) -> dict[str, object]:
+    digests = (None if side is None else side.digest for side in (each.left, each.right))
+    return dict(zip(("path", "left_digest", "right_digest"), (each.name, *digests), strict=True))
+
+
+T = TypeVar("T")
+
+
+def in_session(start: str, act: Callable[[Session], Awaitable[T]]) -> T:
+    """Run `act` on the only session whose id starts with `start`.
+
+    An interrupt cancels `act`, which may then undo its work. If opening the session completes an interrupted rewind,
+    standard error reports it.
+
+    An exception that passes through the engine's task group would be wrapped. So it is stored, and raised when the
+    engine is closed.
+
+    Raises:
+        EngineError: the session does not exist or is open in another process, or `act` failed.
+    """
+    with store() as opened:
+        session_id = find(opened, start).session_id
+    zygote = Zygote.spawn()
+    try:
+        host = Host(settings(), os.environ, zygote=zygote, must_have_model=False)
+    except BaseException:
+        zygote.close()
+        raise
+    results: list[T] = []
+    failures: list[EngineError] = []
+
+    async def run() -> None:
+        async with host:
+            try:
+                session = await host.sessions.load(session_id)
+                for line in finished_lines(session.settled, partial(os.path.relpath, start=session.cwd)):
+                    typer.echo(visible(line), err=True)
+                results.append(await act(session))
+            except EngineError as error:
+                failures.append(error)
+
+    anyio.run(run)
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+_ECHO: Final = "^C"
+_STOP: Final = "Ctrl-C goes back to where it was"
+
+
+async def with_progress_line(session: Session, act: Callable[[], Awaitable[T]], *, quiet: bool) -> T:
+    """Run `act`; meanwhile a line shows the progress, unless `quiet`.
+
+    Nothing is written if standard error is not a terminal.
+    """
+    if quiet or not sys.stderr.isatty():
+        return await act()
+    line = _Line()
+    try:
+        return await with_progress(session, act, line.show)
+    finally:
+        line.clear()
+
+
+class _Line:
+    """The last line of the terminal, rewritten in place.
+
+    The cursor stays at the end of its text, where the terminal echoes an interrupt. The next text overwrites that too.
+    """
+
+    def __init__(self) -> None:
+        self._width = 0
+        """Columns that may contain text."""
+
+    async def show(self, progress: Progress) -> None:
+        # The last column stays free, because there some terminals begin a new line.
+        room = shutil.get_terminal_size().columns - 1 - len(_ECHO)
+        self._write(cut_line(f"{progress.text}; {_STOP}", max(room, 1)))
+
+    def clear(self) -> None:
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        self._width = max(self._width, len(text) + len(_ECHO))
+        # Spaces erase the old text, because not every terminal has a sequence for it.
+        with suppress(OSError):  # the command continues if the terminal is gone
+            sys.stderr.write(f"\r{text.ljust(self._width)}\r{text}")
+            sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`rewindow help [TOPIC]`: the pages of the documentation, which are in the wheel. Must not know what they say."""
+"""`rewindow help [TOPIC]`: prints pages of the documentation, which the wheel includes. Must not know what they say."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def help_page(
         return
     path = pages.get(topic.removesuffix(".md"))
     if path is None:
-        near = difflib.get_close_matches(topic, pages, 3)
-        meant = f"did you mean {', '.join(near)}?" if near else "`rewindow help` lists the pages"
-        raise typer.BadParameter(f"there is no page {cut_line(visible(topic), _SHOWN_CHARS)!r}; {meant}")
+        similar = difflib.get_close_matches(topic, pages, 3)
+        hint = f"did you mean {', '.join(similar)}?" if similar else "`rewindow help` lists the pages"
+        raise typer.BadParameter(f"there is no page {cut_line(visible(topic), _SHOWN_CHARS)!r}; {hint}")
     text = path.read_text("utf-8")
     if sys.stdout.isatty():
         pydoc.pager(text)
@@ -41,6 +41,6 @@ def help_page(
 
 
 def topics() -> dict[str, Path]:
-    """Return the pages by their names."""
+    """Return the files of the pages by their names."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), _FOLDERS[0])
     return {path.stem: path for path in sorted(folder.glob("*.md"))}

@@ -1,4 +1,7 @@
-"""What the commands print with: the store and settings in force, columns, JSON, and text made safe for a terminal."""
+"""What all commands use: the configured store and settings, columns, JSON, and text that is safe for a terminal.
+
+Must not know any command.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,117 @@ from ..log.secrets import redactor_of
 from ..log.store import open_store
 from ..log.store_protocol import SessionRow, Store
 
-# Rows of text as aligned columns, for lists of thousands of rows: one pass for the widths, one for the lines.
-#
-# Widths are those of terminals, where some characters take two cells. Must not know what is listed. Called by
-# commands.
+# Settings and store.
+
+
+def settings() -> Settings:
+    """Return the settings of this process."""
+    return load_settings(os.environ)
+
+
+def redactor() -> Redactor:
+    """Return a redactor of the secrets in this process's environment."""
+    return redactor_of(os.environ, hidden_names(os.environ))
+
+
+def working_directory() -> str:
+    """Return the directory in which the command was started.
+
+    Raises:
+        InvalidRequestError: it was deleted, or may not be entered.
+    """
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
+
+
+@contextmanager
+def store() -> Generator[Store]:
+    """Open the configured store, and close it afterwards."""
+    opened = open_store(settings().state_dir, SystemClock())
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def find(opened: Store, start: str) -> SessionRow:
+    """Return the only session whose id starts with `start`.
+
+    Raises:
+        SessionNotFoundError: no session matches.
+        InvalidRequestError: several match, or `start` is empty, which happens with an unset shell variable.
+    """
+    if not start:
+        raise InvalidRequestError("the session's id is empty; list the sessions there are with `rewindow sessions`")
+    rows = [row for row in opened.rows() if row.session_id.startswith(start)]
+    if not rows:
+        raise SessionNotFoundError(SessionId(start))
+    if len(rows) > 1:
+        names = ", ".join(row.session_id for row in rows[:5])
+        raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+    return rows[0]
+
+
+# Text that cannot control the terminal.
+
+_UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+_CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters that JSON does not escape."""
+
+
+def visible_json(text: str) -> str:
+    """Escape the control characters in JSON. The value stays the same."""
+    return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def shown(text: str) -> str:
+    """Return one line for any terminal.
+
+    Everything that is not printable or not Unicode is escaped, including newlines.
+    """
+    unicode = os.fsencode(text).decode("utf-8", "backslashreplace") if _is_path(text) else text
+    return printable(unicode)
+
+
+def shown_line(text: str, width: int) -> str:
+    """Return the first line with text, cut to `width` characters."""
+    return cut_line(shown(first_line(text)), width)
+
+
+def size(count: int) -> str:
+    """Format bytes in decimal units: `812 B`, `4.1 kB`, `12.0 MB`, `1.3 GB`."""
+    for unit, factor in _UNITS:
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return f"{count} B"
+
+
+def _is_path(text: str) -> bool:
+    # Python represents a path's invalid bytes as lone surrogates of one range.
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Aligned columns.
 
 _GAP: Final = "  "
 _NARROWEST: Final = 5
-"""Cells that a column keeps where there is no room."""
+"""The fewest cells of a column that becomes narrower."""
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int | None, yielding: Sequence[int]) -> list[str]:
-    """A line for each of the rows, which have one cell for each column, without newlines.
+    """Return a line without a newline for each row of cells.
+
+    Lists can have thousands of rows, so each cell is measured once.
 
     Args:
-        width: cells that a line may take; None for as many as it needs. Lines are longer where even that is too few.
-        yielding: the columns that become narrower where there is no room, in this order.
+        width: cells of a line; None for no limit. A line is longer if the columns cannot become narrow enough.
+        yielding: the columns that become narrower, in this order.
     """
     measured = [[_cells(text) for text in row] for row in rows]
     widths = [max(column) for column in zip(*measured, strict=True)]
@@ -63,68 +161,20 @@ def _cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-# opened:
-# Settings and store for a command; and finding a session by the start of its id.
-
-
-def settings() -> Settings:
-    """What is configured for this process."""
-    return load_settings(os.environ)
-
-
-def redactor() -> Redactor:
-    """What takes the secrets of this process's environment out of what is shown and written."""
-    return redactor_of(os.environ, hidden_names(os.environ))
-
-
-def working_directory() -> str:
-    """Where the command was started. Raises InvalidRequestError where that is gone, or may not be entered."""
-    try:
-        return os.getcwd()
-    except OSError as error:
-        raise InvalidRequestError(f"this directory cannot be worked in: {error.strerror}; change to another") from None
-
-
-@contextmanager
-def store() -> Generator[Store]:
-    """The configured store, closed afterwards."""
-    opened = open_store(settings().state_dir, SystemClock())
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def find(opened: Store, start: str) -> SessionRow:
-    """The only session whose id starts so.
-
-    Raises:
-        SessionNotFoundError: there is none.
-        InvalidRequestError: there are several, or nothing is said of it: an empty start is a variable that was not set.
-    """
-    if not start:
-        raise InvalidRequestError("the session's id is empty; list the sessions there are with `rewindow sessions`")
-    rows = [row for row in opened.rows() if row.session_id.startswith(start)]
-    if not rows:
-        raise SessionNotFoundError(SessionId(start))
-    if len(rows) > 1:
-        names = ", ".join(row.session_id for row in rows[:5])
-        raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
-    return rows[0]
-
-
-# json lines:
-# JSON on standard output: one document, or a line for each row; values without secrets. Must not know any command.
+# JSON on standard output, without secrets.
 
 
 def print_json(value: object, exact: Collection[str]) -> None:
-    """The value as one line; `exact` are the keys whose values are no texts."""
+    """Print the value as one line of JSON.
+
+    The values of the keys `exact` are not redacted, because they are not free text.
+    """
     write_json(sys.stdout, json.dumps(redact_json(redactor(), value, exact)).encode() + b"\n")
 
 
 def print_rows(rows: Sequence[bytes], *, as_lines: bool) -> None:
-    """Print rows, which are JSON without secrets, as lines, or as one array."""
-    # Written at once, because a call for each of thousands of rows costs more than all that is in them.
+    """Print rows of JSON without secrets as lines, or as one array."""
+    # One call, because a call for each of thousands of rows is slow.
     if as_lines:
         write_json(sys.stdout, b"".join(row + b"\n" for row in rows))
     else:
@@ -138,49 +188,6 @@ def print_json_rows(rows: Sequence[object], exact: Collection[str], *, as_lines:
 
 
 def check_formats(as_json: bool, as_lines: bool) -> None:
-    """Raise typer.BadParameter where both formats are wanted."""
+    """Raise typer.BadParameter if both formats are given."""
     if as_json and as_lines:
         raise typer.BadParameter("--json prints one document, --jsonl a line for each row; give one of them")
-
-
-# printing:
-# Text and figures as every command prints them: nothing in a session can control the terminal that it is shown on.
-#
-# Must not know any command.
-
-_UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-_CONTROL_IN_JSON: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What JSON lets stand in a string as it is."""
-
-
-def visible_json(text: str) -> str:
-    """JSON of the same value, in which no control character stands as it is."""
-    return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def shown(text: str) -> str:
-    r"""One line that any terminal can take: what is not printable or not Unicode is an escape, a newline too."""
-    unicode = os.fsencode(text).decode("utf-8", "backslashreplace") if _is_path(text) else text
-    return printable(unicode)
-
-
-def shown_line(text: str, width: int) -> str:
-    """The first line that says something, as `shown` shows it, cut to `width` characters with an ellipsis."""
-    return cut_line(shown(first_line(text)), width)
-
-
-def size(count: int) -> str:
-    """Bytes in decimal units: `812 B`, `4.1 kB`, `12.0 MB`, `1.3 GB`."""
-    for unit, factor in _UNITS:
-        if count >= factor:
-            return f"{count / factor:,.1f} {unit}"
-    return f"{count} B"
-
-
-def _is_path(text: str) -> bool:
-    # Whether what is no Unicode in it are bytes of a path, which Python keeps as lone surrogates of one range.
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,4 +1,8 @@
-"""`rewindow run [SESSION]`: a session in this terminal, or one prompt from the command line or a pipe."""
+"""The command line of `rewindow run [SESSION]`: a session in this terminal, or one prompt from `-p` or a pipe.
+
+Owns what the options mean together. The modules that run a session are imported only after the command line was
+checked, so that wrong usage is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ import typer
 from ..core.errors import EngineError
 from ..core.settings import load_settings
 from ..core.text import cut_line
-from .complaints import chosen
+from .commands import chosen
 from .output import working_directory
 
 if TYPE_CHECKING:
     from .terminal.one_prompt import OnePrompt
 
 LONGEST_PROMPT: Final = 50 << 20
-"""Bytes that are read from a pipe, as many as an editor may send in one message."""
+"""Bytes that are read from a pipe; an editor may send as many in one message."""
 FORMATS: Final = ("text", "json", "stream-json")
-"""Those of `cli.terminal.prompt_output`, which is loaded when a prompt is to be carried out."""
+"""The keys of `terminal.prompt_result.FORMATS`, which is imported only for a valid command line."""
 
 
 def run(
@@ -29,7 +33,7 @@ def run(
         str | None,
         typer.Argument(metavar="SESSION", help="The session's id, or the start of it; default: a new session."),
     ] = None,
-    goes_on: bool = typer.Option(False, "--continue", "-c", help="Continue the latest session of this directory."),
+    continues: bool = typer.Option(False, "--continue", "-c", help="Continue the latest session of this directory."),
     prompt: str | None = typer.Option(
         None, "--prompt", "-p", metavar="TEXT", help="Run this one prompt, print its answer, and exit."
     ),
@@ -48,28 +52,29 @@ def run(
     ),
 ) -> None:
     """Work in a session in this terminal."""
-    if session is not None and goes_on:
+    if session is not None and continues:
         raise typer.BadParameter("--continue means the latest session; give that or a SESSION")
     if session is not None and not session.replace("_", "").isalnum():
         raise typer.BadParameter(
-            f"{cut_line(session, 60)!r} is no id of a session; carry out a prompt with {_meant(session)}"
+            f"{cut_line(session, 60)!r} is no id of a session; carry out a prompt with {_as_prompt(session)}"
         )
-    text = _given(prompt)
+    text = _one_prompt(prompt)
     chosen("--output-format", output_format, FORMATS)
     if text is None and (verbose or output_format != FORMATS[0]):
         raise typer.BadParameter("--output-format and --verbose are for one prompt; give it with -p TEXT or a pipe")
 
+    # Imported late: see the top.
     from ..session.policy import MODES
-    from .terminal.one_prompt import FORMATS as MAKERS
-    from .terminal.one_prompt import OnePrompt  # only now, because a wrong usage waits for nothing
+    from .terminal.one_prompt import OnePrompt
+    from .terminal.prompt_result import FORMATS as MAKERS
 
     if mode is not None:
         chosen("--mode", mode, MODES)
     one = None if text is None else OnePrompt(text, MAKERS[output_format](verbose), is_verbose=verbose)
     try:
-        code = _carry_out(one, session, goes_on, cwd, mode, model)
+        code = _run_session(one, session, continues, cwd, mode, model)
     except BrokenPipeError:
-        raise  # nobody reads any more
+        raise  # the reader has closed the pipe
     except (EngineError, OSError) as error:
         if one is not None:
             one.fail(error)
@@ -78,30 +83,34 @@ def run(
         raise typer.Exit(code)
 
 
-def _carry_out(
-    one: OnePrompt | None, session: str | None, goes_on: bool, cwd: str | None, mode: str | None, model: str | None
+def _run_session(
+    one: OnePrompt | None, session: str | None, continues: bool, cwd: str | None, mode: str | None, model: str | None
 ) -> int:
-    from .terminal.program import Wanted  # as above
+    from .terminal.program import Options
     from .terminal.program import run as run_program
 
     directory = _directory(cwd)
     moved_to = directory if session and cwd else None
-    wanted = Wanted(session=session, cwd=directory, goes_on=goes_on, moved_to=moved_to, mode=mode, prompt=one)
-    return run_program(wanted, load_settings(os.environ, {"model": model}))
+    options = Options(session=session, cwd=directory, continues=continues, moved_to=moved_to, mode=mode, prompt=one)
+    return run_program(options, load_settings(os.environ, {"model": model}))
 
 
-def _given(prompt: str | None) -> str | None:
-    """The one prompt, of the command line or a pipe; None where a person types. Raises typer.BadParameter."""
+def _one_prompt(prompt: str | None) -> str | None:
+    """Return the one prompt from the option or a pipe; None if a person types.
+
+    Raises:
+        typer.BadParameter: the prompt is empty, too long or not UTF-8, or there is no terminal to show a session on.
+    """
     if prompt is None and sys.stdin.isatty():
         if not sys.stdout.isatty():
             raise typer.BadParameter("the output is no terminal; give the prompt with -p TEXT or on standard input")
         return None
-    text = _piped() if prompt is None else prompt
+    text = _read_pipe() if prompt is None else prompt
     _check(text)
     return text
 
 
-def _meant(prompt: str) -> str:
+def _as_prompt(prompt: str) -> str:
     return cut_line(f"rewindow run -p {shlex.quote(prompt)}", 100)
 
 
@@ -110,7 +119,7 @@ def _directory(cwd: str | None) -> str:
     return os.path.normpath(named if os.path.isabs(named) else os.path.join(working_directory(), named))
 
 
-def _piped() -> str:
+def _read_pipe() -> str:
     data = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
     if len(data) > LONGEST_PROMPT:
         raise typer.BadParameter(f"the prompt on standard input is longer than {LONGEST_PROMPT:,} bytes")

@@ -22,20 +22,18 @@ from ..log.store import DATABASE
 from ..log.store.locks import owners
 from ..log.store_protocol import SessionRow
 from ..session.directories import Scratch, alike, sweep
-from .complaints import complaint
+from .commands import complaint
 from .output import aligned, check_formats, find, print_json_rows, print_rows, redactor, settings, shown, size, store
 
-# `rewindow sessions`: the sessions there are.
-
-_COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
-"""`past` is what of the size is kept for rebuilds beside the log, and `values` what of that are copies of values."""
+_SESSION_COLUMNS: Final = ("session", "last used", "events", "size", "past", "values", "directory", "title")
+"""`past` is the part of the size that is kept for rebuilds, and `values` the part of that for copies of values."""
 _FOR_ROOM: Final = slice(4, 6)
-"""Those two are left out in a terminal of less than _WIDE cells, where nothing would be left of the titles."""
+"""A terminal of less than _WIDE cells shows neither, to leave room for the titles."""
 _WIDE: Final = 110
 _CELL_CHARS: Final = 200
-"""What a cell shows at most, because each is as wide as the longest of its column."""
+"""The most characters of a cell, because the longest cell makes its column wide."""
 _YIELDING: Final = (-1, -2)
-"""The columns that become narrower where a terminal has no room: first the title, then the directory."""
+"""The columns that become narrower on a narrow terminal: first the title, then the directory."""
 
 
 def sessions(
@@ -50,7 +48,7 @@ def sessions(
         hidden = redactor()
         rows = [replace(row, title=row.title and hidden.redact(row.title)) for row in found]
     if as_json or as_lines:
-        print_rows([json.dumps(_fields(row)).encode() for row in rows], as_lines=as_lines)
+        print_rows([json.dumps(_session_fields(row)).encode() for row in rows], as_lines=as_lines)
     elif rows:
         typer.echo("\n".join(_table(rows)))
     elif cwd:
@@ -64,14 +62,14 @@ def sessions(
 
 def _table(rows: Iterable[SessionRow]) -> list[str]:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    table = [list(_COLUMNS), *map(_cells, rows)]
+    table = [list(_SESSION_COLUMNS), *map(_session_cells, rows)]
     if width is not None and width < _WIDE:
         for row in table:
             del row[_FOR_ROOM]
     return aligned(table, width, _YIELDING)
 
 
-def _cells(row: SessionRow) -> list[str]:
+def _session_cells(row: SessionRow) -> list[str]:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.updated_at))
     texts = (cut_line(shown(text), _CELL_CHARS) for text in (row.session_id, row.cwd, row.title or ""))
     session, directory, title = texts
@@ -79,7 +77,7 @@ def _cells(row: SessionRow) -> list[str]:
     return [session, used, f"{row.events:,}", *sizes, directory, title]
 
 
-def _fields(row: SessionRow) -> dict[str, object]:
+def _session_fields(row: SessionRow) -> dict[str, object]:
     return {
         "session_id": row.session_id,
         "cwd": row.cwd,
@@ -93,10 +91,7 @@ def _fields(row: SessionRow) -> dict[str, object]:
     }
 
 
-# branches:
-# `rewindow branches SESSION`: the branches of a session.
-
-_BRANCHES_COLUMNS = ("branch", "from", "statements", "")
+_BRANCH_COLUMNS = ("branch", "from", "statements", "")
 
 
 def branches(
@@ -113,17 +108,17 @@ def branches(
         facts.apply(event)
     rows = branch_rows(branches_of(events), facts.statements_below)
     if as_json or as_lines:
-        print_json_rows([_branches_fields(row) for row in rows], ("branch", "parent"), as_lines=as_lines)
+        print_json_rows([_branch_fields(row) for row in rows], ("branch", "parent"), as_lines=as_lines)
     else:
-        typer.echo("\n".join(aligned([_BRANCHES_COLUMNS, *map(_branches_cells, rows)], None, ())))
+        typer.echo("\n".join(aligned([_BRANCH_COLUMNS, *map(_branch_cells, rows)], None, ())))
 
 
-def _branches_cells(row: BranchRow) -> tuple[str, ...]:
+def _branch_cells(row: BranchRow) -> tuple[str, ...]:
     start = "" if row.parent is None else f"{shown(row.parent)} after {row.shared}" if row.shared else shown(row.parent)
     return shown(row.name), start, str(row.last), "active" if row.is_active else ""
 
 
-def _branches_fields(row: BranchRow) -> dict[str, object]:
+def _branch_fields(row: BranchRow) -> dict[str, object]:
     return {
         "branch": row.name,
         "parent": row.parent,
@@ -131,10 +126,6 @@ def _branches_fields(row: BranchRow) -> dict[str, object]:
         "statements": row.last,
         "active": row.is_active,
     }
-
-
-# delete:
-# `rewindow delete SESSION...`: removes sessions for good.
 
 
 def delete(
@@ -169,15 +160,16 @@ def _confirmed(rows: list[SessionRow]) -> bool:
     return typer.confirm("Delete this for good?" if len(rows) == 1 else f"Delete these {len(rows)} for good?")
 
 
-# gc:
-# `rewindow gc --older-than AGE`: deletes what nobody has used for long, and gives the space back.
-
 _SECONDS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 _AGE: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 
 
 def seconds_of(age: str) -> int:
-    """`12h`, `30d` or `8w` in seconds. Raises typer.BadParameter for anything else."""
+    """Return an age such as `12h`, `30d` or `8w` in seconds.
+
+    Raises:
+        typer.BadParameter: it is not an age.
+    """
     match = _AGE.fullmatch(age)
     if match is None:
         raise typer.BadParameter(f"{age!r} is no age; give a number with h, d or w, such as 12h, 30d or 8w")

@@ -1,4 +1,8 @@
-"""`rewindow show SESSION`: its timeline, its request cycles, or one prompt as it was sent."""
+"""`rewindow show SESSION`: its timeline, its request cycles, its whole log, or one prompt as it was sent.
+
+Everything is one line or one block of text that is safe for a terminal. Pure, except for reading the store. Called by
+`cli`.
+"""
 
 from __future__ import annotations
 
@@ -49,31 +53,149 @@ from ..session.model_calls.replies import breakdown_of
 from .output import find, redactor, shown, shown_line, store, visible_json
 from .terminal.rendering import diff, painted, shown_markdown
 
-# One line for a tool call, as all commands show it. Must not know any command.
+
+def show(
+    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
+    events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
+    cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
+    projection: int | None = typer.Option(
+        None, "--projection", metavar="N", help="Print what model call N was sent (counted from 1), and what it cost."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
+) -> None:
+    """Show the timeline of a session, oldest first. It is that of the active branch."""
+    if as_json and not cycles and projection is None:
+        raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
+    if events + cycles + (projection is not None) > 1:
+        raise typer.BadParameter("--events, --cycles and --projection are different views; give one")
+    with store() as opened:
+        row = find(opened, session)
+        hidden = redactor()
+        log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
+        call = None if projection is None else PastCall(log, projection, opened.blob_get, hidden.redact)
+    if call is not None and as_json:
+        _echo_json(call.to_json())
+        return
+    if events:
+        for event in log:
+            _echo_json(encode(event))
+        return
+    path = path_of(log)
+    if as_json:
+        _echo_json(to_json(cycles_of(path)))
+        return
+    typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
+    for block in call.blocks(_width()) if call is not None else _timeline(path, row.cwd, cycles=cycles):
+        typer.echo(visible(block) + "\n")
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _echo_json(data: bytes) -> None:
+    # As bytes, because JSON is UTF-8 in any locale.
+    write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
+
+
+def _timeline(log: Sequence[Event], cwd: str, *, cycles: bool) -> Iterable[str]:
+    return cycles_text(cycles_of(log)) if cycles else _blocks(log, cwd)
+
+
+def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
+    timeline, actions = Timeline(lookup_in(log)), Actions(log, cwd)
+    statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
+    calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
+    blocks: list[str] = []
+    for event in log:
+        timeline.apply(event)
+        block = _block_of(event, timeline, actions) or _of_replay(event) or _foreign(event, statements | calls)
+        if block:
+            blocks.append(block)
+    return blocks
+
+
+def _block_of(event: Event, timeline: Timeline, actions: Actions) -> str | None:
+    match event:
+        case UserMessage(text=text):
+            return _indented("user> ", text)
+        case AgentText(text=text):
+            return _indented("agent> ", text)
+        case ExecutionFinished():
+            return _execution(event, timeline, actions)
+        case ResultRerendered(statement=statement, text=text):
+            return _indented(f"rendered {statement}> ", text)
+        case FileChanged(delta=delta):
+            return _indented("file> ", delta)
+        case EnvironmentRestored(executions=executions, sentences=sentences):
+            lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *sentences]
+            return _indented("restored> ", "\n".join(lines))
+        case DomainEntered():
+            return _indented("sandbox> ", entered_sentence(event))
+        case HeadMoved():
+            return _indented("branch> ", moved_sentence(event))
+        case RunStop(cause=cause, detail=detail) if cause != "end_turn":
+            return f"[{cause}{': ' + detail if detail else ''}]"
+        case _:
+            return None
+
+
+def _of_replay(event: Event) -> str | None:
+    match event:
+        case Diverged():
+            return _indented("differs> ", f"statement {event.statement}: {divergence_phrase(event)}")
+        case ReplayEnded(outcome=outcome, detail=detail) if outcome != "completed":
+            return f"[the replay was {outcome}{': ' + detail if detail else ''}]"
+        case _:
+            return None
+
+
+def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
+    """Show a call or result of an imported conversation.
+
+    Our own calls are shown as statements.
+    """
+    match event:
+        case ToolCall(tool_call_id=call) if call not in ours:
+            return f"call> {call_line(event)}"
+        case ToolResult(tool_call_id=call, status=status, text=text) if call not in ours:
+            return _indented("    " if status == "ok" else f"    [{status}] ", text)
+        case _:
+            return None
+
+
+def _execution(event: ExecutionFinished, timeline: Timeline, actions: Actions) -> str:
+    cell = timeline.cell(event.statement_id)
+    again = "" if event.mode is None else f" again, {event.mode}"
+    head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
+    parts = [actions.of(event.execution_id), result_text(event)]
+    return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
+
+
+def _indented(head: str, text: str) -> str:
+    return head + text.rstrip("\n").replace("\n", "\n" + " " * len(head))
+
 
 WIDTH: Final = 100
-"""Characters of a line that stands for something longer."""
+"""The most characters of a line that summarizes something longer."""
 
 
 def call_line(call: ToolCall) -> str:
-    """The tool, and the first line of its source, or its arguments as JSON."""
+    """Return the tool, and the first line of its source or arguments."""
     source = call.arguments.get("source")
     text = source if isinstance(source, str) else msgspec.json.encode(call.arguments).decode()
     return f"{shown_line(call.tool, WIDTH)} {shown_line(text, WIDTH)}".rstrip()
 
 
-# acts text:
-# What a statement did through tools that change something, as text: files as diffs, commands with how they ended.
-#
-# Must not know any command. Called by `show`. What a command printed is in the session's log (`--events`), and most
-# often in the statement's result, too.
+# What a statement changed through tools: files as diffs, commands with how they ended. A command's output is usually
+# part of the statement's result; all of it is on the log (`--events`).
 
 SHOWN_LINES: Final = 60
-"""Of one diff."""
+"""The most lines of one diff."""
 
 
-class Acts:
-    """The acts of a log by the executions that they belong to."""
+class Actions:
+    """The changes and commands of each execution."""
 
     def __init__(self, log: Iterable[Event], cwd: str) -> None:
         calls: dict[ToolCallId, ToolCall] = {}
@@ -87,7 +209,7 @@ class Acts:
                     title = call_title(name, calls[call].arguments) if call in calls else name
                     self._blocks.setdefault(event.execution_id, []).append(shown_line(title, WIDTH))
                 case FileWritten(unshown=True, tool_call_id=call) if call in calls and calls[call].tool in ROUTED:
-                    pass  # its call says it
+                    pass  # the line of its call is enough
                 case FileWritten(unshown=True):
                     unshown[event.execution_id] = unshown.get(event.execution_id, 0) + 1
                 case FileWritten():
@@ -101,7 +223,7 @@ class Acts:
             self._blocks.setdefault(execution, []).append(more(count, "changed file"))
 
     def of(self, execution: ExecutionId) -> str:
-        """What the execution did, in order; empty where it did nothing of the kind."""
+        """Return what the execution did, in order; empty for nothing."""
         return "\n".join(self._blocks.get(execution, ()))
 
 
@@ -130,22 +252,19 @@ def _named(path: str, cwd: str) -> str:
     return os.path.relpath(path, cwd) if path.startswith(os.path.join(cwd, "")) else path
 
 
-# cycles text:
-# Request cycles for people: one block of lines for each, then what waits, was withdrawn, has no place, or was odd.
-#
-# Owns the layout only; `cycles` says what a cycle is made of. Each thing is one line that is safe for a terminal.
-# Called by `rewindow show --cycles`.
+# Request cycles (`--cycles`): a block of lines for each, then the queue, withdrawn messages, strays and anomalies. Only
+# the layout is here; `log.cycles` defines a cycle.
 
 _OPEN: Final = "open"
-"""The status of a call that has no result."""
+"""The status of a call without a result."""
 _STATUS_WIDTH: Final = 9
 _ORDINARY: Final = (("completed", "end_turn"), ("interrupted", "cancelled"), ("error", "error"))
-"""Causes that say no more than their reason."""
+"""Causes that add nothing to their reason."""
 _NOTHING: Final = "No request yet."
 
 
 def cycles_text(model: Cycles) -> Iterator[str]:
-    """The blocks: each cycle, then queue, withdrawn, strays and anomalies where there are any."""
+    """Yield a block for each cycle, and for each list that is not empty."""
     for cycle in model.cycles:
         yield "\n".join(_cycle(cycle))
     if not model.cycles:
@@ -215,18 +334,15 @@ def _line(head: str, text: str) -> str:
     return f"{shown(head)} {shown_line(text, WIDTH)}".rstrip()
 
 
-# projection text:
-# `rewindow show --projection N`: the prompt that model call N was sent, made again from log and store.
-#
-# As text for people, and as one JSON object for programs, whose fields docs/context.md describes. Pure but for the
-# store it is given. Called by `show`.
+# The prompt of a model call (`--projection N`), made again from log and store: as text, and as one JSON object whose
+# fields docs/context.md describes.
 
 
 class PastCall:
-    """The call of that number, from 1 on, with its prompt.
+    """The model call with that number, from 1, and its prompt.
 
     Raises:
-        InvalidRequestError: there is no such call, or what its prompt was made of is not kept any more.
+        InvalidRequestError: the call does not exist, or content of its prompt is no longer stored.
     """
 
     def __init__(
@@ -238,7 +354,7 @@ class PastCall:
         call = sent.numbered(str(number))
         if call is None:
             raise InvalidRequestError(sent.without(str(number)))
-        path = branches_of(log).path(log, call.branch_id)  # ids name handles of their branch alone
+        path = branches_of(log).path(log, call.branch_id)  # the ids of handles are unique only on one branch
         timeline = Timeline(lookup_in(path))
         self._account = Account(timeline)
         for event in path:
@@ -250,7 +366,7 @@ class PastCall:
             prompt = prompt_of(call, sent.messages_of(call), log, content)
         except KeyError as error:
             raise InvalidRequestError(
-                f"model call {number} cannot be shown: {error.args[0]}, which it was made of, is missing in the store"
+                f"model call {number} cannot be shown: part of its prompt, {error.args[0]}, is missing in the store"
             ) from None
         except StoreError as error:
             raise InvalidRequestError(f"model call {number} cannot be shown: {error}") from None
@@ -262,7 +378,11 @@ class PastCall:
         )
 
     def blocks(self, width: int | None) -> Iterable[str]:
-        """Where the tokens went, in lines of `width` cells; then every text in the order in which it was sent."""
+        """Yield the use of tokens, then every text in the order it was sent.
+
+        Args:
+            width: cells of a line of the first block; None for no wrapping.
+        """
         breakdown = breakdown_of(self._call, self._account, is_first=self._number == 1)
         text = breakdown_text(f"Model call {self._number} was sent", breakdown)
         yield painted(shown_markdown(text, width), in_colour=False).removesuffix("\n")
@@ -273,7 +393,7 @@ class PastCall:
         yield _block("end of the newest message", self._prompt.tail)
 
     def to_json(self) -> bytes:
-        """One JSON object."""
+        """Return one JSON object."""
         call = self._call
         return msgspec.json.encode(
             {
@@ -331,126 +451,3 @@ def _role(message: Event) -> str:
 def _block(title: str, text: str) -> str:
     line = "\u2500" * 4
     return f"{line} {title} {line}\n{text.rstrip(chr(10))}" if text else f"{line} {title}: nothing {line}"
-
-
-# show:
-# `rewindow show SESSION`: what was asked, what ran, what came of it.
-
-
-def show(
-    session: str = typer.Argument(metavar="SESSION", help="The session's id, or the start of it."),
-    events: bool = typer.Option(False, "--events", help="Print the whole log, one JSON object per line."),
-    cycles: bool = typer.Option(False, "--cycles", help="Print the request cycles with their steps."),
-    projection: int | None = typer.Option(
-        None, "--projection", metavar="N", help="Print what model call N was sent (counted from 1), and what it cost."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
-) -> None:
-    """Show the timeline of a session, oldest first. It is that of the active branch."""
-    if as_json and not cycles and projection is None:
-        raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
-    if events + cycles + (projection is not None) > 1:
-        raise typer.BadParameter("--events, --cycles and --projection are different views; give one")
-    with store() as opened:
-        row = find(opened, session)
-        hidden = redactor()
-        log = [redact_event(hidden, event) for event in opened.load(row.session_id)]
-        call = None if projection is None else PastCall(log, projection, opened.blob_get, hidden.redact)
-    if call is not None and as_json:
-        _echo_json(call.to_json())
-        return
-    if events:
-        for event in log:
-            _echo_json(encode(event))
-        return
-    path = path_of(log)
-    if as_json:
-        _echo_json(to_json(cycles_of(path)))
-        return
-    typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in call.blocks(_width()) if call is not None else _timeline(path, row.cwd, cycles=cycles):
-        typer.echo(visible(block) + "\n")
-
-
-def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def _echo_json(data: bytes) -> None:
-    # As bytes, because JSON is UTF-8 whatever the terminal takes.
-    write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
-
-
-def _timeline(log: Sequence[Event], cwd: str, *, cycles: bool) -> Iterable[str]:
-    return cycles_text(cycles_of(log)) if cycles else _blocks(log, cwd)
-
-
-def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
-    timeline, acts = Timeline(lookup_in(log)), Acts(log, cwd)
-    statements = {event.tool_call_id for event in log if isinstance(event, StatementRecorded)}
-    calls = {event.tool_call_id for event in log if isinstance(event, ToolCall) and event.parent_id is not None}
-    blocks: list[str] = []
-    for event in log:
-        timeline.apply(event)
-        block = _show_block(event, timeline, acts) or _of_replay(event) or _foreign(event, statements | calls)
-        if block:
-            blocks.append(block)
-    return blocks
-
-
-def _show_block(event: Event, timeline: Timeline, acts: Acts) -> str | None:
-    match event:
-        case UserMessage(text=text):
-            return _indented("user> ", text)
-        case AgentText(text=text):
-            return _indented("agent> ", text)
-        case ExecutionFinished():
-            return _execution(event, timeline, acts)
-        case ResultRerendered(statement=statement, text=text):
-            return _indented(f"rendered {statement}> ", text)
-        case FileChanged(delta=delta):
-            return _indented("file> ", delta)
-        case EnvironmentRestored(executions=executions, sentences=sentences):
-            lines = [f"{executions} {plural(executions, 'execution')} ran again in a new worker", *sentences]
-            return _indented("restored> ", "\n".join(lines))
-        case DomainEntered():
-            return _indented("sandbox> ", entered_sentence(event))
-        case HeadMoved():
-            return _indented("branch> ", moved_sentence(event))
-        case RunStop(cause=cause, detail=detail) if cause != "end_turn":
-            return f"[{cause}{': ' + detail if detail else ''}]"
-        case _:
-            return None
-
-
-def _of_replay(event: Event) -> str | None:
-    match event:
-        case Diverged():
-            return _indented("differs> ", f"statement {event.statement}: {divergence_phrase(event)}")
-        case ReplayEnded(outcome=outcome, detail=detail) if outcome != "completed":
-            return f"[the replay was {outcome}{': ' + detail if detail else ''}]"
-        case _:
-            return None
-
-
-def _foreign(event: Event, ours: set[ToolCallId]) -> str | None:
-    """A call or a result of an imported conversation; one of ours is shown as its statement."""
-    match event:
-        case ToolCall(tool_call_id=call) if call not in ours:
-            return f"call> {call_line(event)}"
-        case ToolResult(tool_call_id=call, status=status, text=text) if call not in ours:
-            return _indented("    " if status == "ok" else f"    [{status}] ", text)
-        case _:
-            return None
-
-
-def _execution(event: ExecutionFinished, timeline: Timeline, acts: Acts) -> str:
-    cell = timeline.cell(event.statement_id)
-    again = "" if event.mode is None else f" again, {event.mode}"
-    head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
-    parts = [acts.of(event.execution_id), result_text(event)]
-    return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
-
-
-def _indented(head: str, text: str) -> str:
-    return head + text.rstrip("\n").replace("\n", "\n" + " " * len(head))

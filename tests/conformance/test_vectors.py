@@ -16,11 +16,11 @@ from conformance.documents import json_document
 from conformance.runner import Plan, run
 from conformance.suites.vectors import REQUIREMENTS, difference
 from conformance.transcript import Entry, Transcript
-from engine.cli.transfer.vectors import OPERATIONS, answers
+from engine.cli.vectors import OPERATIONS, answers
 from tests.conformance.suite_runs import OPTIONS, conforming, defect, defects, failing, in_memory, suite, transcript_of
 
 NAMES = [row.id for row in REQUIREMENTS]
-ADAPTER = [sys.executable, "-c", "from engine.cli.transfer.vectors import vectors_adapter; vectors_adapter()"]
+ADAPTER = [sys.executable, "-c", "from engine.cli.vectors import vectors_adapter; vectors_adapter()"]
 
 
 PUBLISHED = {row["name"]: row["expected"] for row in json_document("vectors.positions")["vectors"]}

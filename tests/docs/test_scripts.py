@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.cli import EXAMPLES
-from engine.cli.commands import COMMANDS
-from engine.cli.complaints import MEANINGS, ExitCode
-from engine.cli.terminal.one_prompt import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
+from engine.cli.commands import COMMANDS, MEANINGS, ExitCode
+from engine.cli.terminal.prompt_result import SIGNALS, VERSION, FileChange, PromptResult, StatementRun, Usage
 from tests.support.commands import COMMAND, SECONDS, Home
 from tests.support.node import own_command
 from tests.support.stores import ROOT

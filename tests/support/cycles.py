@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.cli.transfer.vectors import OTHERS, event_of, stamped
+from engine.cli.vectors import OTHERS, event_of, stamped
 from engine.log.events import EVENTS, Event
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.session import PromptQueued, PromptWithdrawn

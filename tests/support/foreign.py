@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.cli.transfer.foreign import Imported, Writer, read
+from engine.cli.transfer.commands import read
+from engine.cli.transfer.writer import Imported, Writer
 from engine.core.ids import Minter
 from engine.log.events import Event
 from tests.support.fixed import CountingEntropy, FixedClock

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.cli.transfer.vectors import view_rows_event_of
+from engine.cli.vectors import view_event_of
 from engine.log.events import Event
 
 _PATH = Path(__file__).parents[2] / "conformance" / "specification" / "vectors" / "view.json"
@@ -35,7 +35,7 @@ def load_vectors() -> tuple[Vector, ...]:
         Vector(
             name=row["name"],
             tags=tuple(row["tags"]),
-            events=tuple(view_rows_event_of(neutral, seq) for seq, neutral in enumerate(row["events"])),
+            events=tuple(view_event_of(neutral, seq) for seq, neutral in enumerate(row["events"])),
             appended=_expected(row["expected"]["appended"]),
             enforced=_expected(row["expected"]["enforced"]),
         )

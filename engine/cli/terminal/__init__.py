@@ -1,5 +1,6 @@
-"""A session in a terminal: what `rewindow run` is made of. Rendering is pure; one module reads keys, one writes.
+"""A session in a terminal, for `rewindow run`.
 
-Stands on the engine's own face, as an adapter does. Must not be imported by an agent: the libraries that it needs
-(prompt_toolkit, pygments) are for this command alone. Called by `cli.run`.
+`program` runs a person's session (`interaction`) or one prompt (`one_prompt`). `transcript` turns events into styled
+text, and `screen` writes it. An agent must not import this package, because only `rewindow run` needs its libraries
+(prompt_toolkit, pygments).
 """

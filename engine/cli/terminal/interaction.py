@@ -1,4 +1,9 @@
-"""A person at a terminal and a session: reads a line, shows its turn, then reads the next."""
+"""A person at a terminal and a session: reads a line, shows its turn, then reads the next line.
+
+Owns what Ctrl-C and Ctrl-D do at each moment, and asks the person for permission. If the person leaves during a turn,
+it is cancelled and ends before the session is closed, without a question. Must not know what an event looks like
+(`transcript`) nor how keys arrive (`keyboard`). Called by `program`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
@@ -19,6 +25,10 @@ from ...core.errors import EngineError
 from ...core.settings import DEFAULT_MODEL
 from ...core.text import visible
 from ...log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, UsageReported
+from ...log.permissions import (
+    PermissionAnswer,
+    PermissionQuestion,
+)
 from ...log.redaction import Redactor
 from ...session.journal import Item
 from ...session.policy import MODES
@@ -26,52 +36,23 @@ from ...session.requests import Ticket
 from ...session.session import Session
 from ..output import shown
 from . import rendering
-from .keyboard import Keyboard, Pump
-from .line_editor import LOCAL_COMMANDS, LineEditor, TypedHistory, local_command_in, local_help
-from .mentions import with_mentions
-from .permissions import AskingPermissions
-from .rendering import Fragment, Line, wrapped
-from .screen import FRAME_SECONDS, Screen, Waiting
+from .keyboard import ESCAPE, Answers, Keyboard, LineEditor, TypedHistory
+from .questions import DISMISSED, EXPLAIN, REFUSE, answered, chosen, explained, unknown
+from .rendering import Fragment, Line, wrap_line, wrapped
+from .screen import FRAME_SECONDS, Pump, Screen, Waiting
 from .transcript import Transcript
-
-# The first screen: which model is set, or that none is and what that means. Pure. Called by `interaction`.
-
-_KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
-_NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
-_MODEL: Final = "what you type is a task for it."
-
-
-def model_name(model: str) -> str:
-    """What the model is called in a line: without the kind that all providers have, a script without its folder."""
-    kind, _, name = model.partition(":")
-    if kind == "scripted":
-        name = os.path.basename(name)
-    return "no model" if model == DEFAULT_MODEL else shown(name or model)
-
-
-def greeting(model: str) -> list[Fragment]:
-    """Two lines."""
-    first = _NO_MODEL if model == DEFAULT_MODEL else f"Model {model_name(model)}: {_MODEL}"
-    return [("", f"{first}\n"), ("quiet", f"{_KEYS}\n")]
-
-
-# interaction:
-# A person at a terminal and a session: a line is read, its turn is shown, the next line is read.
-#
-# Owns what Ctrl-C and Ctrl-D mean at each moment. A turn that runs when the person leaves is cancelled and ends
-# before the session is closed; nothing is asked. Must not know what an event looks like (`transcript`) nor how keys
-# come (`keyboard`, `line_editor`). Called by `program`.
+from .typed_text import LOCAL_COMMANDS, local_command_in, local_help, with_mentions
 
 Usage = ProjectionSent | ModelCallEnded | ContextMeasured | UsageReported
-"""The events that say how full the context is."""
+"""The events that report how full the context is."""
 
 
 class Interaction:
     """One session on one terminal, until the person leaves.
 
     Args:
-        model: what the model is called; `direct` where what is typed runs as it is.
-        lost: called when nothing can be shown any more.
+        model: the setting; with `direct`, what is typed runs as Python.
+        lost: called if nothing can be shown any more.
     """
 
     def __init__(
@@ -117,8 +98,11 @@ class Interaction:
         session.attach(AskingPermissions(self._keyboard, screen, transcript, self._pump))
 
     async def run(self, tasks: TaskGroup) -> None:
-        """Until the person leaves; the session stays open, and is shown in `tasks`."""
-        self._say(wrapped(greeting(self._model), self._screen.columns))
+        """Read and run lines until the person leaves; output is shown in `tasks`.
+
+        The session stays open.
+        """
+        self._write(wrapped(greeting(self._model), self._screen.columns))
         tasks.start_soon(self._pump.run)
         while not self._is_leaving:
             text = await self._editor.read(self._prompt)
@@ -128,7 +112,7 @@ class Interaction:
                 await self._carry_out(text)
 
     def interrupt(self) -> None:
-        """Ctrl-C: ends the turn that runs; where none does, forgets what is being typed."""
+        """Handle Ctrl-C: cancel the turn that runs, or clear the line."""
         if self._ticket is None:
             self._editor.clear()
         else:
@@ -147,17 +131,21 @@ class Interaction:
             if command is None:
                 await self._turn(text)
                 if text.strip() == "/help":
-                    self._say(self._transcript.answer(local_help()))
+                    self._write(self._transcript.answer(local_help()))
                 return
             answer = command.run(self._session, argument)
             self._is_leaving = answer is None
-            self._say(self._transcript.answer(answer) if answer else [])
+            self._write(self._transcript.answer(answer) if answer else [])
         except EngineError as error:
-            told = wrapped([("error", f"rewindow: {visible(str(error))}\n")], self._screen.columns, "  ")
-            self._say([*self._transcript.finish_line(), *told])
+            message = wrapped([("error", f"rewindow: {visible(str(error))}\n")], self._screen.columns, "  ")
+            self._write([*self._transcript.finish_line(), *message])
 
     async def _turn(self, text: str) -> None:
-        """Raises EngineError where the turn cannot be carried out or recorded."""
+        """Run a turn and show all of it.
+
+        Raises:
+            EngineError: the turn cannot be run or recorded.
+        """
         self._ticket = self._session.accept(text if self._is_python else with_mentions(text, self._session.cwd))
         self._waiting.begin(time.monotonic())
         self._animate()
@@ -169,7 +157,7 @@ class Interaction:
             self._ticket = None
             if self._timer is not None:
                 self._timer.cancel()
-        self._say(self._transcript.finish_line())
+        self._write(self._transcript.finish_line())
         if end.failure is not None:
             raise end.failure
 
@@ -177,9 +165,9 @@ class Interaction:
         if isinstance(item, Usage):
             self._usage = item
         self._waiting.see(item, time.monotonic())
-        self._say(self._transcript.show(item))
+        self._write(self._transcript.show(item))
 
-    def _say(self, fragments: list[Fragment]) -> None:
+    def _write(self, fragments: list[Fragment]) -> None:
         self._screen.write(fragments)
 
     # --- what is drawn below while a turn runs ------------------------------------------------------------------------
@@ -203,13 +191,13 @@ class Interaction:
         if number is None:
             return
         self._transcript.begin()
-        self._say(self._transcript.answer(LOCAL_COMMANDS["open"].run(self._session, str(number)) or ""))
+        self._write(self._transcript.answer(LOCAL_COMMANDS["open"].run(self._session, str(number)) or ""))
 
     # --- the line -----------------------------------------------------------------------------------------------------
 
     @property
     def _prompt(self) -> str:
-        """In a session without a model the number that the statement will have on the timeline."""
+        """Without a model, the statement's number on the timeline."""
         return f"{len(self._session.cells) + 1}> " if self._is_python else "> "
 
     def _status(self) -> str:
@@ -222,10 +210,86 @@ class Interaction:
 
     def _next_mode(self) -> None:
         modes = list(MODES)
-        following = modes[(modes.index(self._session.options.mode) + 1) % len(modes)]
+        next_mode = modes[(modes.index(self._session.options.mode) + 1) % len(modes)]
         with suppress(EngineError):
-            self._session.set_mode(following)
+            self._session.set_mode(next_mode)
 
 
 def _last_usage(session: Session) -> Usage | None:
     return next((event for event in reversed(session.path) if isinstance(event, Usage)), None)
+
+
+_ASK_REASON: Final = "  Why not? (Enter: no reason) "
+_ENDS: Final = (ESCAPE, "c-m", "c-j")
+_ERASES: Final = ("c-h", "backspace")
+
+
+class AskingPermissions:
+    """Asks the person, after everything before the question was shown.
+
+    A person decides by what is on the screen. The texts and keys of a question are in `questions`.
+    """
+
+    def __init__(self, keyboard: Keyboard, screen: Screen, transcript: Transcript, pump: Pump) -> None:
+        self._keyboard = keyboard
+        self._screen = screen
+        self._transcript = transcript
+        self._pump = pump
+
+    async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        """Return the person's answer. Cancelling this call withdraws the question."""
+        await self._pump.shown(question.seq)
+        self._screen.write(self._transcript.question(question))
+        with self._screen.below(tuple), self._keyboard.asked() as answers:
+            return await self._read_answer(question, answers)
+
+    async def _read_answer(self, question: PermissionQuestion, answers: Answers) -> PermissionAnswer:
+        explained_key = ""
+        while (key := await answers.next()) != ESCAPE:
+            option = chosen(question, key)
+            if option is None:
+                if key != explained_key:
+                    self._write_wrapped(explained(question) if key == EXPLAIN else unknown(question, key))
+                explained_key = key
+                continue
+            reason = await self._reason(answers) if option.key == REFUSE else ""
+            if reason is None:
+                break
+            self._write_wrapped(answered(option, reason))
+            return replace(option.answer, reason=reason)
+        self._screen.write(answered(None))
+        return DISMISSED
+
+    async def _reason(self, answers: Answers) -> str | None:
+        """Return the reason that the person types, or None if they press Escape."""
+        typed = ""
+        with self._screen.below(lambda: wrap_line([("strong", _ASK_REASON), ("", typed)], self._screen.columns or 80)):
+            while (key := await answers.next()) not in _ENDS:
+                if key in _ERASES:
+                    typed = typed[:-1]
+                elif len(key) == 1 and key.isprintable():
+                    typed += key
+                self._screen.refresh()
+        return None if key == ESCAPE else " ".join(typed.split())
+
+    def _write_wrapped(self, fragments: list[Fragment]) -> None:
+        self._screen.write(wrapped(fragments, self._screen.columns, "       "))
+
+
+_KEYS: Final = "Enter sends, Meta-Enter adds a line, Ctrl-C cancels, Ctrl-D leaves: /help"
+_NO_MODEL: Final = "No model is set, so what you type runs as Python. --model sets one."
+_MODEL: Final = "what you type is a task for it."
+
+
+def model_name(model: str) -> str:
+    """Return a short name: a provider's model, a script's file name."""
+    kind, _, name = model.partition(":")
+    if kind == "scripted":
+        name = os.path.basename(name)
+    return "no model" if model == DEFAULT_MODEL else shown(name or model)
+
+
+def greeting(model: str) -> list[Fragment]:
+    """Return the first screen: two lines on the model and the keys."""
+    first = _NO_MODEL if model == DEFAULT_MODEL else f"Model {model_name(model)}: {_MODEL}"
+    return [("", f"{first}\n"), ("quiet", f"{_KEYS}\n")]

@@ -1,4 +1,11 @@
-"""`rewindow run` put together: settings, engine, the chosen session, and a person or one prompt."""
+"""`rewindow run` as a program: settings, engine, session, and a person or one prompt.
+
+Owns the life of the process: what signals do, that the session is closed in every case, and the exit code. Called by
+`cli.run`, which has read the command line.
+
+The engine's task group would wrap an exception that passes through it. So an error inside is stored, the engine is
+closed, and then the error is raised.
+"""
 
 from __future__ import annotations
 
@@ -28,115 +35,13 @@ from ...runtime.zygote import Zygote
 from ...session.host import Host
 from ...session.registry import SHOWN_IN_SESSION, Sessions
 from ...session.session import Session
-from ..complaints import ExitCode, abandon_output
+from ..commands import ExitCode, abandon_output
 from ..output import shown
 from . import rendering
 from .one_prompt import OnePrompt
 from .rendering import Fragment, shown_markdown
 from .screen import Screen, can_move, shows_colours
 from .transcript import Reading, Transcript
-
-# Which session a person means: a new one, one by the start of its id, or the latest of a directory.
-
-_MOST_NAMED = 5
-_UNUSED_EVENTS = 2
-"""How many a session has at most in which nothing was asked: it was opened, and its mode was set."""
-
-
-async def choose(
-    sessions: Sessions, start: str | None, cwd: str, goes_on: bool, moved_to: str | None
-) -> tuple[Session, str | None, bool]:
-    """The session, its title, and whether it was there before.
-
-    Args:
-        start: its id, or the start of it; None for a new one.
-        cwd: the directory of a new one.
-        goes_on: without `start`, the latest of `cwd` instead of a new one.
-        moved_to: the directory in which one that was there goes on; None for where it was.
-
-    Raises:
-        SessionNotFoundError, SessionInUseError, StoreError.
-        InvalidRequestError: several sessions are meant, or none.
-    """
-    if start is None and not goes_on:
-        return await sessions.create(cwd), None, False
-    if start is None:
-        # Also one without a title, which has only commands and statements of the user's.
-        rows = [row for row in await sessions.rows(cwd=cwd) if row.title is not None or row.events > _UNUSED_EVENTS]
-        if not rows:
-            raise InvalidRequestError(f"no session of {shown(cwd)} can go on; `rewindow run` begins one")
-    else:
-        rows = [row for row in await sessions.rows() if row.session_id.startswith(start)]
-        if not rows:
-            raise SessionNotFoundError(SessionId(start))
-        if len(rows) > 1:
-            names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
-            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
-    row = rows[0]
-    return await sessions.load(row.session_id, moved_to), row.title, True
-
-
-# past:
-# What a person is shown who comes back to a session: which one it is, and how it ended.
-#
-# Pure. Called by `program`.
-
-SHOWN_EXCHANGES: Final = 3
-"""Of the messages of the user, so many are shown, with what came of each."""
-SHOWN_LINES: Final = 200
-"""Of all that, the last ones."""
-_TITLE_CHARS: Final = 80
-
-
-def heading(session_id: SessionId, cwd: str, title: str | None, events: Sequence[AnyEvent]) -> list[Fragment]:
-    """One line on a session that goes on."""
-    count = sum(isinstance(event, StatementRecorded) for event in events)
-    named = f" {cut_line(shown(title), _TITLE_CHARS)!r}" if title else ""
-    about = f" in {shown(cwd)}, {count:,} {plural(count, 'statement')}"
-    return [("strong", f"Session {session_id}{named}"), ("quiet", f"{about}\n")]
-
-
-def last_exchanges(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
-    """What was said and done since the user's last messages, and how much there was before."""
-    transcript.remember(events)
-    said = [place for place, event in enumerate(events) if isinstance(event, UserMessage)]
-    if not said:
-        return
-    before = len(said) - SHOWN_EXCHANGES
-    if before > 0:
-        yield "quiet", f"... {before:,} earlier {plural(before, 'message')}, see `rewindow show`\n"
-    lines = _lines(_shown(events[said[-SHOWN_EXCHANGES:][0] :], transcript))
-    if len(lines) > SHOWN_LINES:
-        yield "quiet", f"{more(len(lines) - SHOWN_LINES, 'line', 'above')}\n"
-    for line in lines[-SHOWN_LINES:]:
-        yield from line
-    yield "", "\n"
-
-
-def _shown(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
-    for event in events:
-        yield from transcript.show_past(event)
-    yield from transcript.finish_line()
-
-
-def _lines(fragments: Iterable[Fragment]) -> list[list[Fragment]]:
-    lines: list[list[Fragment]] = [[]]
-    for style, text in fragments:
-        for line in io.StringIO(text, newline="\n"):
-            lines[-1].append((style, line))
-            if line.endswith("\n"):
-                lines.append([])
-    return lines if lines[-1] else lines[:-1]
-
-
-# program:
-# `rewindow run` put together: settings, engine, the session that is meant, and a person or one prompt.
-#
-# Owns the life of the process: what signals mean, that the session is closed whatever happens, and the exit code.
-# Called by `cli.run`, which has read the command line.
-#
-# Nothing that is raised inside may pass through the engine's task group, which would wrap it. So it is kept, the
-# engine is closed, and it is raised behind that.
 
 _SIGNALLED: Final = 128
 """Added to the number of the signal that ended the program, as shells do."""
@@ -147,12 +52,15 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the command line asks for: see `cli.run`. `prompt` None: a person types."""
+class Options:
+    """What the command line asks for: see `cli.run`.
+
+    `prompt` is None if a person types.
+    """
 
     session: str | None
     cwd: str
-    goes_on: bool
+    continues: bool
     moved_to: str | None
     mode: str | None
     prompt: OnePrompt | None
@@ -161,41 +69,45 @@ class Wanted:
 class Program:
     """One run of the command."""
 
-    def __init__(self, wanted: Wanted, settings: Settings, environ: Mapping[str, str]) -> None:
-        self._wanted = wanted
+    def __init__(self, options: Options, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._options = options
         self._settings = settings
-        self._in_colour = shows_colours(environ) and wanted.prompt is None
+        self._in_colour = shows_colours(environ) and options.prompt is None
         self._environ = environ
-        self._screen = Screen(self._in_colour, can_move(environ) and wanted.prompt is None)
+        self._screen = Screen(self._in_colour, can_move(environ) and options.prompt is None)
         self._is_python = settings.model == "direct"
         self._scope: anyio.CancelScope | None = None
         self._failure: EngineError | OSError | None = None
         self._code: int = ExitCode.DONE
-        # A prompt that has no session yet is given up.
-        self._interrupt: Callable[[], None] = _nothing if wanted.prompt is None else self._stop_prompt
+        # Before the prompt has a session, a signal ends the program.
+        self._interrupt: Callable[[], None] = _nothing if options.prompt is None else self._stop_prompt
 
     def run(self) -> int:
-        """Runs to the end; the exit code. Raises EngineError, OSError."""
-        _log_what_nobody_is_shown(shows_session=self._wanted.prompt is None)
-        zygote = Zygote.spawn()  # first, because it starts up beside us
+        """Run to the end, and return the exit code.
+
+        Raises:
+            EngineError, OSError
+        """
+        _log_warnings(shows_session=self._options.prompt is None)
+        zygote = Zygote.spawn()  # first, because it starts in parallel
         try:
-            # Without a model too, because a command needs none, and a prompt says so by its exit code.
-            must_have_model = self._wanted.prompt is None
+            # One prompt may be a command, which needs no model. If it needs one, the exit code says so.
+            must_have_model = self._options.prompt is None
             host = Host(self._settings, self._environ, zygote=zygote, must_have_model=must_have_model)
         except BaseException:
             zygote.close()
             raise
         anyio.run(self._in_host, host)
         if self._code == _SIGNALLED + signal.SIGHUP:
-            abandon_output()  # because there is no terminal any more that could take what is left
+            abandon_output()  # because the terminal that would show the rest is gone
         elif self._failure is not None:
             raise self._failure
-        elif self._wanted.prompt is not None:
-            return self._wanted.prompt.finish(ExitCode(self._code) if self._code else None)
+        elif self._options.prompt is not None:
+            return self._options.prompt.finish(ExitCode(self._code) if self._code else None)
         return self._code
 
     async def _in_host(self, host: Host) -> None:
-        # Cancelled is only what is inside of the engine, which ends what runs in its own order.
+        # Only these tasks are cancelled. The engine ends its own in order.
         async with host, anyio.create_task_group() as tasks:
             self._scope = tasks.cancel_scope
             self._take_signals()
@@ -218,18 +130,24 @@ class Program:
         self._stop_prompt(ExitCode.TERMINATED)
 
     def _stop_prompt(self, code: ExitCode = ExitCode.INTERRUPTED) -> None:
-        """Cancel the turn of the one prompt; where there is none, or it was cancelled before, end."""
-        prompt = self._wanted.prompt
+        """Cancel the turn of the one prompt, or end.
+
+        Ends if no turn runs, or if it was cancelled before.
+        """
+        prompt = self._options.prompt
         if prompt is None or not prompt.interrupt(code):
             self._end(code)
 
     def _end(self, code: int) -> None:
-        """Has everything closed in good order."""
+        """Close everything in order, with this exit code."""
         self._code = code
         self._cancel()
 
     def _fail(self, error: EngineError | OSError) -> None:
-        """Has everything closed, and the error told; nothing can be shown any more, or nothing be done."""
+        """Close everything, then report the error.
+
+        The session or the terminal can no longer be used.
+        """
         if self._failure is None:
             self._failure = error
         self._cancel()
@@ -241,25 +159,25 @@ class Program:
     # --- in the engine ------------------------------------------------------------------------------------------------
 
     async def _in_session(self, host: Host, tasks: TaskGroup) -> None:
-        wanted = self._wanted
-        if wanted.prompt is not None and wanted.prompt.lacks_model(self._settings.model, host.model_setup):
+        options = self._options
+        if options.prompt is not None and options.prompt.lacks_model(self._settings.model, host.model_setup):
             return
-        session, title, was_there = await choose(
-            host.sessions, wanted.session, wanted.cwd, wanted.goes_on, wanted.moved_to
+        session, title, is_old = await choose(
+            host.sessions, options.session, options.cwd, options.continues, options.moved_to
         )
         highlight = rendering.python if self._in_colour else rendering.plain
         transcript = Transcript(
             session.cwd,
             highlight,
-            # Asked for each time, because a window may get another size.
+            # The width is read each time, because a window can be resized.
             lambda text: shown_markdown(text, self._screen.columns, self._in_colour, highlight),
-            self._reading() if wanted.prompt is None else None,
+            self._reading() if options.prompt is None else None,
         )
-        if wanted.mode is not None:
-            session.set_mode(wanted.mode)
-        if wanted.prompt is not None:
+        if options.mode is not None:
+            session.set_mode(options.mode)
+        if options.prompt is not None:
             host.warm_up()
-            await wanted.prompt.carry_out(session, self._settings.model, transcript, tasks, self._fail)
+            await options.prompt.run(session, self._settings.model, transcript, tasks, self._fail)
             return
         if host.model_setup is not None and not host.model_setup.is_done:
             todo = host.model_setup.todo
@@ -267,17 +185,17 @@ class Program:
                 f"rewindow: no prompt can be answered yet: {todo[:1].lower()}{todo[1:]}, and start again\n"
             )
         host.warm_up()
-        if was_there:
+        if is_old:
             self._screen.write(heading(session.session_id, session.cwd, title, session.path))
             self._screen.write(last_exchanges(session.events, transcript))
         tasks.start_soon(_prepare, host)
         await self._with_person(host, session, transcript, tasks)
 
     def _reading(self) -> Reading:
-        """How a person reads along at this terminal."""
+        """Return how a person reads along at this terminal."""
         from .replies import (
             Plain,
-            Reply,  # only where somebody reads along
+            Reply,  # imported only for a person, because it loads the Markdown libraries
         )
 
         def columns() -> int | None:
@@ -286,12 +204,12 @@ class Program:
         return Reading(columns, partial(Reply, columns, self._in_colour), partial(Plain, "thinking", columns))
 
     async def _with_person(self, host: Host, session: Session, transcript: Transcript, tasks: TaskGroup) -> None:
-        from prompt_toolkit.input import create_input  # only where somebody types
+        from prompt_toolkit.input import create_input  # imported only for a person
         from prompt_toolkit.output import create_output
 
         from .interaction import Interaction
 
-        # The terminal itself, because the streams of the command take secrets out of what is typed, too.
+        # The terminal itself: the streams of the command would also redact what is typed.
         source, output = create_input(sys.__stdin__), create_output(sys.__stdout__)
         with source.raw_mode():
             interaction = Interaction(
@@ -310,8 +228,11 @@ class Program:
             await interaction.run(tasks)
 
 
-def _log_what_nobody_is_shown(*, shows_session: bool) -> None:
-    """Has warnings go to standard error, but for those that a session shows as well, if it is shown."""
+def _log_warnings(*, shows_session: bool) -> None:
+    """Log warnings to standard error.
+
+    If a person sees the session, warnings that it shows itself are left out.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("rewindow: %(message)s"))
     if shows_session:
@@ -320,10 +241,100 @@ def _log_what_nobody_is_shown(*, shows_session: bool) -> None:
 
 
 async def _prepare(host: Host) -> None:
-    """Loads what a first prompt needs, while the person types it."""
+    """Load what a first prompt needs, while the person types it."""
     await anyio.to_thread.run_sync(host.prepare, "prompt", abandon_on_cancel=True)
 
 
-def run(wanted: Wanted, settings: Settings) -> int:
-    """Runs the command; the exit code. Raises EngineError, OSError."""
-    return Program(wanted, settings, os.environ).run()
+def run(options: Options, settings: Settings) -> int:
+    """Run the command, and return the exit code.
+
+    Raises:
+        EngineError, OSError
+    """
+    return Program(options, settings, os.environ).run()
+
+
+_MOST_NAMED = 5
+_UNUSED_EVENTS = 2
+"""The most events of an unused session: it was opened, and its mode was set."""
+
+
+async def choose(
+    sessions: Sessions, start: str | None, cwd: str, continues: bool, moved_to: str | None
+) -> tuple[Session, str | None, bool]:
+    """Return the session that the person means, its title, and if it is old.
+
+    Args:
+        start: the start of its id; None for a new session.
+        cwd: the directory of a new session.
+        continues: without `start`, choose the latest session of `cwd` instead of a new one.
+        moved_to: the directory in which an old session continues; None for its own.
+
+    Raises:
+        SessionNotFoundError, SessionInUseError, StoreError
+        InvalidRequestError: several sessions match, or `cwd` has none to continue.
+    """
+    if start is None and not continues:
+        return await sessions.create(cwd), None, False
+    if start is None:
+        # A session of only commands and the user's statements has no title, but can continue.
+        rows = [row for row in await sessions.rows(cwd=cwd) if row.title is not None or row.events > _UNUSED_EVENTS]
+        if not rows:
+            raise InvalidRequestError(f"there is no session to continue in {shown(cwd)}; start one with `rewindow run`")
+    else:
+        rows = [row for row in await sessions.rows() if row.session_id.startswith(start)]
+        if not rows:
+            raise SessionNotFoundError(SessionId(start))
+        if len(rows) > 1:
+            names = ", ".join(row.session_id for row in rows[:_MOST_NAMED])
+            raise InvalidRequestError(f"{start!r} is the start of {len(rows)} sessions: {names}; give more of it")
+    row = rows[0]
+    return await sessions.load(row.session_id, moved_to), row.title, True
+
+
+SHOWN_EXCHANGES: Final = 3
+"""This many of the user's last messages are shown, with everything that followed."""
+SHOWN_LINES: Final = 200
+"""The most lines of those exchanges; the last ones are shown."""
+_TITLE_CHARS: Final = 80
+
+
+def heading(session_id: SessionId, cwd: str, title: str | None, events: Sequence[AnyEvent]) -> list[Fragment]:
+    """Return a line that names a session which continues."""
+    count = sum(isinstance(event, StatementRecorded) for event in events)
+    named = f" {cut_line(shown(title), _TITLE_CHARS)!r}" if title else ""
+    about = f" in {shown(cwd)}, {count:,} {plural(count, 'statement')}"
+    return [("strong", f"Session {session_id}{named}"), ("quiet", f"{about}\n")]
+
+
+def last_exchanges(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
+    """Yield the end of the conversation, and how much came before."""
+    transcript.remember(events)
+    prompts = [place for place, event in enumerate(events) if isinstance(event, UserMessage)]
+    if not prompts:
+        return
+    before = len(prompts) - SHOWN_EXCHANGES
+    if before > 0:
+        yield "quiet", f"... {before:,} earlier {plural(before, 'message')}, see `rewindow show`\n"
+    lines = _lines(_shown(events[prompts[-SHOWN_EXCHANGES:][0] :], transcript))
+    if len(lines) > SHOWN_LINES:
+        yield "quiet", f"{more(len(lines) - SHOWN_LINES, 'line', 'above')}\n"
+    for line in lines[-SHOWN_LINES:]:
+        yield from line
+    yield "", "\n"
+
+
+def _shown(events: Sequence[AnyEvent], transcript: Transcript) -> Iterator[Fragment]:
+    for event in events:
+        yield from transcript.show_past(event)
+    yield from transcript.finish_line()
+
+
+def _lines(fragments: Iterable[Fragment]) -> list[list[Fragment]]:
+    lines: list[list[Fragment]] = [[]]
+    for style, text in fragments:
+        for line in io.StringIO(text, newline="\n"):
+            lines[-1].append((style, line))
+            if line.endswith("\n"):
+                lines.append([])
+    return lines if lines[-1] else lines[:-1]

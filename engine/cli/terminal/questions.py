@@ -1,7 +1,7 @@
-"""A question for permission as a person reads it in a terminal, and the keys that answer it.
+"""A question for permission as text: what would happen, the keys that answer it, and the answers they mean.
 
-What would happen is shown before its question, because a person decides by what is on the screen. Whatever is no
-key of an option is no answer. Pure; the asking is in `permissions`.
+The change is shown before its question, because a person decides by what is on the screen. Any key that is not an
+option is not an answer. Pure. Called by `transcript` and `interaction`; `one_prompt` lists refused questions.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from ...log.permissions import (
     StatementSubject,
     TreeSubject,
 )
+from ..output import shown, shown_line
 from .rendering import Fragment, Highlight, diff
 
 
 class Option(Struct, frozen=True):
-    """One answer: the key that gives it, what it is called, and what it means."""
+    """One answer: its key, its label, and its meaning."""
 
     key: str
     label: str
@@ -47,13 +48,15 @@ _MEANINGS: Final = {
     "n": "Refuses this. You can type a reason, which the model reads; Enter sends it.",
     "N": "Refuses this and whatever the label names, in this session, without asking again.",
 }
+_CHARS: Final = 100
+"""The most characters of a one-line summary."""
 _KEY_NAMES: Final = {"c-m": "Enter", "c-i": "Tab", "<bracketed-paste>": "Pasted text", " ": "Space"}
 DISMISSED: Final = PermissionAnswer(outcome="cancelled")
-"""The answer of somebody who gives none: the turn is given up."""
+"""The answer of a person who presses Escape: the turn is cancelled."""
 
 
 def options(question: PermissionQuestion) -> tuple[Option, ...]:
-    """The answers that the question has, the most cautious last."""
+    """Return the possible answers, the most cautious last."""
     once = Option("y", "yes, this once", PermissionAnswer(outcome="allowed"))
     no = Option("n", "no", PermissionAnswer(outcome="rejected"))
     rest = (Option("s", _REST, PermissionAnswer(outcome="allowed", rest=True)),) if question.rest else ()
@@ -70,7 +73,10 @@ def options(question: PermissionQuestion) -> tuple[Option, ...]:
 
 
 def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Fragment]:
-    """What would happen; of a long change of a file the beginning, and how much more there is."""
+    """Show what would happen.
+
+    Of a long change of a file, show the beginning and how much more there is.
+    """
     match subject:
         case RebuildSubject():
             return [("", f"{rebuild_sentence(subject)}\n")]
@@ -79,8 +85,8 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
         case FileSubject(path=path, changes=changes, note=note):
             return diff(path, changes, note)
         case TreeSubject(act=act, paths=paths, changes=changes, note=note):
-            said: list[Fragment] = [("strong", legible_line(act) + "\n")]
-            return [*said, *diff(paths[-1], changes, note)] if changes or note else said
+            title: list[Fragment] = [("strong", legible_line(act) + "\n")]
+            return [*title, *diff(paths[-1], changes, note)] if changes or note else title
         case CommandSubject(command=command):
             return [("quiet", "$ "), ("strong", source_text(command, ASKED_CHARS).replace("\n", "\n  ") + "\n")]
         case ServerCallSubject(tool=tool, arguments=arguments):
@@ -88,26 +94,26 @@ def subject_shown(subject: PermissionSubject, highlight: Highlight) -> list[Frag
 
 
 def asked(question: PermissionQuestion) -> list[Fragment]:
-    """What is asked about what is shown above, and with which keys it is answered."""
+    """Return the question and its keys; the subject is shown above it."""
     rows = [
         fragment
         for option in options(question)
         for fragment in (("strong", f"  {option.key}"), ("", f"    {option.label}\n"))
     ]
     more: list[Fragment] = [("strong", "  ?"), ("", "    explain the keys\n")]
-    given_up: list[Fragment] = [("strong", "  Esc"), ("", "  give the turn up\n")]
-    return [("notice", f"{_sentence(question.subject)}\n"), *rows, *more, *given_up]
+    dismiss: list[Fragment] = [("strong", "  Esc"), ("", "  give the turn up\n")]
+    return [("notice", f"{_sentence(question.subject)}\n"), *rows, *more, *dismiss]
 
 
 def explained(question: PermissionQuestion) -> list[Fragment]:
-    """What each key of the question does."""
+    """Explain each key of the question."""
     rows = [(option.key, _MEANINGS[option.key]) for option in options(question)]
     rows += [("Esc", "Ends the turn as cancelled, as Ctrl-C does. Nothing of what is asked is done.")]
     return [fragment for key, text in rows for fragment in (("strong", f"  {key:<4} "), ("", f"{text}\n"))]
 
 
 def unknown(question: PermissionQuestion, key: str) -> list[Fragment]:
-    """That a key answers nothing, and which do."""
+    """Report that a key is not an answer, and list the keys."""
     name = key if len(key) == 1 and key.isprintable() else _KEY_NAMES.get(key, "This key")
     keys = ", ".join(option.key for option in options(question))
     return [("quiet", f"  {name} is no answer. The keys are {keys} and Esc; ? explains them.\n")]
@@ -139,11 +145,31 @@ def _lines(text: str) -> str:
 
 
 def chosen(question: PermissionQuestion, key: str) -> Option | None:
-    """The option that the key stands for; None for any other key."""
+    """Return the option of the key; None for any other key."""
     return next((option for option in options(question) if option.key == key), None)
 
 
 def answered(option: Option | None, reason: str = "") -> list[Fragment]:
-    """What is written when the question is answered; nothing where it was dismissed, because the turn's end says so."""
+    """Return the line that shows the answer.
+
+    It is empty for a dismissed question, because the end of the turn reports that.
+    """
     because = f", {reason}" if reason else ""
     return [("quiet", f"  {option.key}: {option.label}{because}\n")] if option else []
+
+
+def subject_line(subject: PermissionSubject) -> str:
+    """Describe what would happen in one line."""
+    match subject:
+        case RebuildSubject(statements=statements):
+            return f"run {len(statements):,} earlier {plural(len(statements), 'statement')} again"
+        case StatementSubject(source=source):
+            return f"run the statement {shown_line(source, _CHARS)}"
+        case FileSubject(path=path):
+            return f"write {shown(path)}"
+        case TreeSubject(act=act):
+            return shown_line(act, _CHARS)
+        case CommandSubject(command=command):
+            return f"run the command {shown_line(command, _CHARS)}"
+        case ServerCallSubject(server=server, tool=tool):
+            return f"call {shown(tool)} of the MCP server {shown(server)}"

@@ -1,10 +1,14 @@
-"""Text as a terminal shows it: styles, wrapping, Markdown, code, diffs and folds. Pure."""
+"""Text as a terminal shows it: styles, wrapping, code, Markdown of our own answers, and diffs. Pure.
+
+A style names what a text is; only this module decides how it looks. Fragments contain no control character except
+newline and tab: the caller makes the controls of foreign text visible first. Called by `transcript`, `questions` and
+the other modules that show text.
+"""
 
 from __future__ import annotations
 
 import io
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, cast
@@ -13,18 +17,13 @@ from rich.cells import cell_len
 
 from ...core.diff import Opcode, hunks, opcodes
 from ...core.execution import LeftOut, TextChange
-from ...core.text import CONTINUED, legible_line, plural
-
-# Text with the style it is shown in, and the escape sequences that a terminal draws it with.
-#
-# A style is a name for what a text is; how it looks is decided here alone. Texts in fragments hold no control
-# character but newline and tab: whoever makes one of a text from elsewhere makes its controls visible first. Pure.
+from ...core.text import CONTINUED, legible_line
 
 Fragment = tuple[str, str]
 """A style and a text."""
 
 LOOK: Final = "look:"
-"""Begins a style that is itself the parameters of an escape sequence; only what renders Markdown makes one."""
+"""Starts a style that itself is the parameters of an escape sequence. Only `replies` makes one."""
 _LOOKS: Final = {
     "quiet": "2",
     "strong": "1",
@@ -43,11 +42,14 @@ _LOOKS: Final = {
     "comment": "2",
     "defined": "34",
 }
-"""The parameters of the escape sequence (SGR) by style; any other style is shown as it is."""
+"""The parameters of the escape sequence (SGR) of each style. Any other style is shown plain."""
 
 
 def painted(fragments: Iterable[Fragment], in_colour: bool) -> str:
-    """The fragments as one text for a terminal; without any escape sequence where `in_colour` is False."""
+    """Return the fragments as one text for a terminal.
+
+    If `in_colour` is False, it contains no escape sequence.
+    """
     return "".join(_painted(_look(style) if in_colour else None, text) for style, text in fragments)
 
 
@@ -58,16 +60,16 @@ def _look(style: str) -> str | None:
 def _painted(look: str | None, text: str) -> str:
     if look is None:
         return text
-    # Line by line, so that a look that stays behind on a terminal ends with its line.
+    # Line by line, so that a style cannot continue on the next line.
     lines = text.split("\n")
     return "\n".join(f"\x1b[{look}m{line}\x1b[0m" if line else "" for line in lines)
 
 
 def indented(fragments: Iterable[Fragment], indent: str, at_start: bool) -> list[Fragment]:
-    """The fragments with `indent` before each line that holds something.
+    """Put `indent` before each line that is not empty.
 
     Args:
-        at_start: whether the first of them begins a line.
+        at_start: whether the first fragment begins a line.
     """
     result: list[Fragment] = []
     for style, text in fragments:
@@ -79,83 +81,12 @@ def indented(fragments: Iterable[Fragment], indent: str, at_start: bool) -> list
     return result
 
 
-# highlighting:
-# Code in colours. Pure, and the only module that knows the library that tells tokens apart, which is loaded late.
-
-HIGHLIGHTED_CHARS: Final = 50_000
-"""A longer source stays plain, because nobody waits for its colours."""
-
-Highlight = Callable[[str], list[Fragment]]
-"""Divides a source into fragments that say the same."""
-
-
-def plain(source: str) -> list[Fragment]:
-    """The source without colours."""
-    return [("", source)]
-
-
-def python(source: str) -> list[Fragment]:
-    """The source with a style for each of its tokens."""
-    if len(source) > HIGHLIGHTED_CHARS:
-        return plain(source)
-    return [(_style(token), text) for _, token, text in _lexer().get_tokens_unprocessed(source)]
-
-
-def coloured(source: str, language: str) -> list[Fragment]:
-    """The source with a style for each of its tokens; plain where the language is unknown."""
-    lexer = _lexer_of(language)
-    if lexer is None or len(source) > HIGHLIGHTED_CHARS:
-        return plain(source)
-    return [(_style(token), text) for _, token, text in lexer.get_tokens_unprocessed(source)]
-
-
-@cache
-def _lexer() -> Any:
-    from pygments.lexers.python import PythonLexer  # only where something is shown in colours
-
-    return PythonLexer()
-
-
-@cache
-def _lexer_of(language: str) -> Any:
-    from pygments import lexers  # as above
-    from pygments.util import ClassNotFound
-
-    try:
-        return cast("Any", lexers).get_lexer_by_name(language)
-    except ClassNotFound:
-        return None
-
-
-@cache
-def _style(token: Any) -> str:
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String  # as above
-
-    for parent, style in (
-        (Comment, "comment"),
-        (Keyword, "keyword"),
-        (Operator.Word, "keyword"),
-        (String, "string"),
-        (Number, "number"),
-        (Name.Function, "defined"),
-        (Name.Class, "defined"),
-        (Name.Decorator, "defined"),
-    ):
-        if token in parent:
-            return style
-    return ""
-
-
-# wrapping:
-# Lines of fragments that fit a terminal: wrapped between words, with what goes on below the beginning of its line.
-#
-# A word that is longer than a line is divided. Widths are those of terminals, where some characters take two cells.
-# Tabs become spaces, because where a tab ends depends on where its line begins. Pure. Called by `markdown`,
-# `replies`, `folds` and `transcript`.
+# Wrapping: lines that fit a terminal. A word that is longer than a line is split. Widths are those of terminals, where
+# some characters take two cells. Tabs become spaces, because the end of a tab depends on where its line begins.
 
 _WORDS: Final = re.compile(r"\s+|\S+")
 _NARROW: Final = 12
-"""Cells that a line must have for anything to be wrapped."""
+"""The fewest cells of a line for wrapping."""
 _TAB: Final = 8
 
 Line = list[Fragment]
@@ -163,7 +94,7 @@ Line = list[Fragment]
 
 
 def lines_of(fragments: Iterable[Fragment]) -> list[Line]:
-    """The lines; the last one is what follows the last newline, where anything does."""
+    """Split fragments into lines. A last line without a newline counts."""
     lines: list[Line] = [[]]
     for style, text in fragments:
         for piece in io.StringIO(text, newline="\n"):
@@ -175,23 +106,23 @@ def lines_of(fragments: Iterable[Fragment]) -> list[Line]:
 
 
 def joined(lines: Iterable[Line]) -> list[Fragment]:
-    """The lines as one sequence, each with its newline."""
+    """Join lines, each with its newline."""
     return [fragment for line in lines for fragment in (*line, ("", "\n"))]
 
 
 def wrapped(fragments: Iterable[Fragment], width: int | None, hang: str = "") -> list[Fragment]:
-    """Whole lines, wrapped.
+    """Wrap whole lines.
 
     Args:
-        width: cells of a line; None where nothing has to be wrapped.
-        hang: goes before what continues a line, after the space that the line begins with.
+        width: cells of a line; None for no wrapping.
+        hang: goes before a continuation, after the line's own indentation.
     """
     kept = list(fragments)
     return kept if width is None else joined(part for line in lines_of(kept) for part in wrap_line(line, width, hang))
 
 
 def wrap_line(line: Line, width: int, hang: str = "") -> list[Line]:
-    """The line in parts that fit."""
+    """Split a line into parts that fit."""
     line = _without_tabs(line)
     text = "".join(piece for _, piece in line)
     if cell_len(text) <= width or width < _NARROW:
@@ -222,7 +153,7 @@ def wrap_line(line: Line, width: int, hang: str = "") -> list[Line]:
 
 
 def _chopped(word: Line, first: int, others: int) -> Iterator[Fragment]:
-    """The word, with newlines where it is longer than `first` cells, and then than `others`."""
+    """Split a word by newlines: `first` cells, then `others` cells a line."""
     room = first
     for style, piece in word:
         rest = piece
@@ -231,7 +162,7 @@ def _chopped(word: Line, first: int, others: int) -> Iterator[Fragment]:
             if head:
                 yield style, rest[:head]
             elif room == others:
-                break  # because not even one character fits
+                break  # not even one character fits
             yield "", "\n"
             rest, room = rest[head:], others
         yield style, rest
@@ -239,7 +170,10 @@ def _chopped(word: Line, first: int, others: int) -> Iterator[Fragment]:
 
 
 def words_of(pieces: Iterable[Fragment]) -> Iterator[tuple[str, Line]]:
-    """The words, each with the space before it: a word is whatever stands together without any."""
+    """Yield the words, each with the space before it.
+
+    A word is a sequence of fragments without space between them.
+    """
     space, word = "", list[Fragment]()
     for style, text in pieces:
         if not text.isspace():
@@ -254,7 +188,10 @@ def words_of(pieces: Iterable[Fragment]) -> Iterator[tuple[str, Line]]:
 
 
 def divided_at(line: str, width: int) -> Iterator[str]:
-    """A line of a statement in parts of at most `width` cells, divided after a space where one is near."""
+    """Split a statement's line into parts of at most `width` cells.
+
+    Prefers a space near the end of a part.
+    """
     head = ""
     while cell_len(head + line) > width:
         most = max(_fitting(line, width - cell_len(head)), 1)
@@ -266,7 +203,7 @@ def divided_at(line: str, width: int) -> Iterator[str]:
 
 
 def _fitting(line: str, cells: int) -> int:
-    """How many characters of the line fit."""
+    """Count the characters that fit."""
     used = 0
     for at, char in enumerate(line):
         used += cell_len(char)
@@ -297,12 +234,78 @@ def _without_tabs(line: Line) -> Line:
     return result
 
 
-# markdown:
-# The session's own answers, which are Markdown for editors, as a terminal shows them.
-#
-# What the answers are made of, and no more: paragraphs, items of a list, code within a line, and fenced blocks. Prose
-# is wrapped between words; of a block of columns, a line that is too wide goes on below, where a column begins, so
-# that a narrow terminal shows a command whole. Text of files stays as it is. Pure. Called by `transcript`.
+# Code in colours. The library is imported late, only if something is shown in colours.
+
+HIGHLIGHTED_CHARS: Final = 50_000
+"""A longer source stays plain, because highlighting it would take too long."""
+
+Highlight = Callable[[str], list[Fragment]]
+"""Splits a source into fragments of the same text."""
+
+
+def plain(source: str) -> list[Fragment]:
+    """Return the source without colours."""
+    return [("", source)]
+
+
+def python(source: str) -> list[Fragment]:
+    """Return the source with a style for each token."""
+    if len(source) > HIGHLIGHTED_CHARS:
+        return plain(source)
+    return [(_style(token), text) for _, token, text in _lexer().get_tokens_unprocessed(source)]
+
+
+def coloured(source: str, language: str) -> list[Fragment]:
+    """Return the source with a style for each token.
+
+    It stays plain if the language is unknown.
+    """
+    lexer = _lexer_of(language)
+    if lexer is None or len(source) > HIGHLIGHTED_CHARS:
+        return plain(source)
+    return [(_style(token), text) for _, token, text in lexer.get_tokens_unprocessed(source)]
+
+
+@cache
+def _lexer() -> Any:
+    from pygments.lexers.python import PythonLexer
+
+    return PythonLexer()
+
+
+@cache
+def _lexer_of(language: str) -> Any:
+    from pygments import lexers
+    from pygments.util import ClassNotFound
+
+    try:
+        return cast("Any", lexers).get_lexer_by_name(language)
+    except ClassNotFound:
+        return None
+
+
+@cache
+def _style(token: Any) -> str:
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+    for parent, style in (
+        (Comment, "comment"),
+        (Keyword, "keyword"),
+        (Operator.Word, "keyword"),
+        (String, "string"),
+        (Number, "number"),
+        (Name.Function, "defined"),
+        (Name.Class, "defined"),
+        (Name.Decorator, "defined"),
+    ):
+        if token in parent:
+            return style
+    return ""
+
+
+# Markdown of the session's own answers: paragraphs, list items, inline code and fenced blocks. Prose is wrapped between
+# words. In a block of columns, a line that is too wide continues below at the start of a column, so that a narrow
+# terminal shows a command in one piece. Replies of models, with all of Markdown, are rendered by `replies`.
 
 _FENCE: Final = re.compile(r"(`{3,})(\w*)\Z")
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)( ?)(.+?)\2\1(?!`)")
@@ -310,22 +313,22 @@ _ITEM: Final = re.compile(r"(?:- |\d+\. )")
 _GAP: Final = re.compile(r" {2,}")
 
 _DEEPER: Final = "    "
-"""Before what of a line of columns goes on below it."""
+"""Goes before the continuation of a line of columns."""
 
 
 Markdown = Callable[[str], list[Fragment]]
-"""Shows a text of Markdown that holds no control character but newline and tab."""
+"""Shows Markdown that contains no control character except newline and tab."""
 
 
 def shown_markdown(
     text: str, width: int | None = None, in_colour: bool = False, highlight: Highlight = plain
 ) -> list[Fragment]:
-    """The text as fragments, ending in a newline.
+    """Return Markdown as fragments that end in a newline.
 
     Args:
-        text: Markdown without control characters but newline and tab.
-        width: cells of a line; None where nothing has to be wrapped.
-        in_colour: whether a style shows what is code; else its marks stay.
+        text: Markdown without control characters except newline and tab.
+        width: cells of a line; None for no wrapping.
+        in_colour: whether a style marks code; otherwise its backquotes stay.
     """
     shown: list[Fragment] = []
     lines = iter(text.rstrip("\n").split("\n"))
@@ -349,7 +352,7 @@ def _block(lines: Iterator[str], fence: str) -> Iterator[str]:
 
 
 def _folded(line: str, width: int | None) -> Iterator[str]:
-    """The line, in parts that fit where a gap between its columns lets it be divided."""
+    """Split a line at the gaps between its columns, so that the parts fit."""
     while width is not None and cell_len(line) > width:
         gaps = [gap for gap in _GAP.finditer(line) if line[: gap.start()].strip() and gap.end() < len(line)]
         if not gaps:
@@ -361,7 +364,7 @@ def _folded(line: str, width: int | None) -> Iterator[str]:
 
 
 def _wrapped(line: str, width: int | None, in_colour: bool) -> list[Fragment]:
-    """A line of prose, wrapped between words; what goes on of an item of a list stands below its text."""
+    """Wrap a line of prose. A list item continues below its text."""
     item = _ITEM.match(line)
     indent = " " * len(item[0]) if item else ""
     wrapped: list[Fragment] = []
@@ -378,7 +381,7 @@ def _wrapped(line: str, width: int | None, in_colour: bool) -> list[Fragment]:
 
 
 def _markdown_pieces(line: str, in_colour: bool) -> Iterator[Fragment]:
-    """Words, the space between them, and code, which is one piece."""
+    """Yield words, the space between them, and code as one piece."""
     at = 0
     for code in _CODE.finditer(line):
         yield from (("", text) for text in _WORDS.findall(line[at : code.start()]))
@@ -387,144 +390,20 @@ def _markdown_pieces(line: str, in_colour: bool) -> Iterator[Fragment]:
     yield from (("", text) for text in _WORDS.findall(line[at:]))
 
 
-# layout:
-# Where on the screen the next text goes: whether a line has begun, and what the last block belongs to.
-#
-# Blocks are divided by an empty line, which is written before the second one, so that none stands at the end. Pure
-# but for what it remembers. Owned by a transcript.
-
-
-class Layout:
-    """The end of what was written since the user typed last."""
-
-    def __init__(self) -> None:
-        self.at_start = True
-        """Whether the next character begins a line."""
-        self._is_begun = False
-        self._block: object = None
-
-    def begin(self) -> None:
-        """The user has typed: the screen is at the start of a line, and nothing was written yet."""
-        self.at_start, self._is_begun, self._block = True, False, None
-
-    def leave(self) -> None:
-        """Whatever comes next is a block of its own."""
-        self._block = None
-
-    def finish_line(self) -> list[Fragment]:
-        """What brings the screen to the start of a line."""
-        return self.said([] if self.at_start else [("", "\n")])
-
-    def whole(self, block: object, fragments: Iterable[Fragment]) -> list[Fragment]:
-        """Text that belongs to `block`, with what divides it from the block before."""
-        return [*self.enter(block), *self.said(fragments)]
-
-    def enter(self, block: object) -> list[Fragment]:
-        """What goes between the last block and this one: the end of a line, and an empty line."""
-        if block == self._block:
-            return []
-        self._block = block
-        gap = "" if not self._is_begun else "\n" if self.at_start else "\n\n"
-        return self.said([("", gap)])
-
-    def said(self, fragments: Iterable[Fragment]) -> list[Fragment]:
-        """Text that follows where the last one ended."""
-        result = [(style, text) for style, text in fragments if text]
-        if result:
-            self.at_start, self._is_begun = result[-1][1].endswith("\n"), True
-        return result
-
-
-# folds:
-# What a model reads, as a person is shown it: the beginning, the end, and a line that says how to see the rest.
-#
-# The beginning is shown as it comes; of what follows only the last lines are kept here, because the whole result is
-# on the timeline. Pure. Used by `transcript`.
-
-HEAD_LINES: Final = 8
-TAIL_LINES: Final = 3
-"""With the line between them a folded result has 12 lines."""
-_SHOWN_LINES: Final = HEAD_LINES + 1 + TAIL_LINES
-
-
-class Fold:
-    """The result of one statement, or a part of it.
-
-    Args:
-        statement: its number; None where there is none to open.
-        indent: before each line.
-        width: cells of a line; None where nothing is wrapped.
-    """
-
-    def __init__(self, statement: int | None, indent: str, width: int | None) -> None:
-        self.statement = statement
-        self._indent = indent
-        self._width = width
-        self._count = 0
-        self._last: deque[Line] = deque(maxlen=_SHOWN_LINES - HEAD_LINES)
-        self._line: Line = []
-        self.is_folded = False
-        """Whether lines were left out, once it has ended."""
-
-    @property
-    def open_line(self) -> Line:
-        """The line that has not ended yet, as it may be shown meanwhile."""
-        return self._fitted(self._line)[-1] if self._line else []
-
-    def add(self, fragments: list[Fragment]) -> list[Fragment]:
-        """What is to be shown now."""
-        *whole, self._line = [*lines_of([*self._line, *fragments, ("", "\n")])] or [[]]
-        if fragments and fragments[-1][1].endswith("\n"):
-            whole, self._line = [*whole, *([self._line] if self._line else [])], []
-        return self._take(whole)
-
-    def end(self) -> list[Fragment]:
-        """The rest: what was kept, and before it how much is left out."""
-        shown = self._take([self._line] if self._line else [])
-        self._line = []
-        hidden = self._count - HEAD_LINES
-        if hidden > len(self._last):
-            self.is_folded = True
-            tail = list(self._last)[-TAIL_LINES:]
-            return [*shown, ("quiet", self._indent + self._said(hidden - len(tail)) + "\n"), *joined(tail)]
-        return [*shown, *joined(self._last)]
-
-    def _said(self, count: int) -> str:
-        opened = "" if self.statement is None else f": Ctrl-O or /open {self.statement}"
-        return f"... {count:,} more {plural(count, 'line')}{opened}"
-
-    def _take(self, lines: list[Line]) -> list[Fragment]:
-        shown: list[Line] = []
-        for line in (part for whole in lines for part in self._fitted(whole)):
-            self._count += 1
-            if self._count <= HEAD_LINES:
-                shown.append(line)
-            else:
-                self._last.append(line)
-        return joined(shown)
-
-    def _fitted(self, line: Line) -> list[Line]:
-        whole = lines_of(indented([*line, ("", "\n")], self._indent, at_start=True)) or [[]]
-        return whole if self._width is None else wrap_line(whole[0], self._width)
-
-
-# changes:
-# A changed file as a coloured diff: its name, how much changed, and each region with the numbers of its lines.
-#
-# Pure; text of files may hold anything, so every line is made legible. Called by `transcript` and by questions.
+# A changed file as a coloured diff. A file can contain anything, so every line is made legible.
 
 _Line = tuple[str, int, str]
 
 CONTEXT: Final = 3
-"""Equal lines that are shown around those that differ; what comes may have more."""
+"""Equal lines that are shown around those that differ."""
 _MARKS: Final = {"removed": "-", "added": "+", "": " "}
 
 
 def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragment]:
-    """The change of the file `name`: every line that differs, as far as `changes` have them.
+    """Return the change of the file `name`: each changed line with its number.
 
     Args:
-        note: what has to be said of it besides, such as that its content is no text.
+        note: an additional remark, such as that the content is not text.
     """
     hunks_shown = list(_hunks(changes))
     styles = [style for hunk in hunks_shown for style, _, _ in hunk]
@@ -543,29 +422,35 @@ def diff(name: str, changes: Sequence[TextChange], note: str = "") -> list[Fragm
 
 
 def _hunks(changes: Sequence[TextChange]) -> Iterator[list[_Line]]:
-    grown = 0
+    growth = 0
     own_ends = _have_own_ends(changes)
     for change in changes:
         old, new = (_split(text, own_ends) for text in (change.old, change.new))
         for hunk in hunks(opcodes(old, new), CONTEXT):
-            yield [line for code in hunk for line in _lines(code, change.line, grown, old, new)]
-        grown += len(new) - len(old)
+            yield [line for code in hunk for line in _lines(code, change.line, growth, old, new)]
+        growth += len(new) - len(old)
 
 
-def _lines(code: Opcode, first: int, grown: int, old: Sequence[str], new: Sequence[str]) -> Iterator[_Line]:
-    """Style, number and text of each line: a removed one has the number that it had, any other the one it has now."""
+def _lines(code: Opcode, first: int, growth: int, old: Sequence[str], new: Sequence[str]) -> Iterator[_Line]:
+    """Yield style, number and text of each line.
+
+    A removed line has its old number; any other line has its new one.
+    """
     if code.tag == "equal":
         for at in range(code.j1, code.j2):
-            yield "", first + grown + at, _legible(new[at])
+            yield "", first + growth + at, _legible(new[at])
         return
     for at in range(code.i1, code.i2):
         yield "removed", first + at, _legible(old[at])
     for at in range(code.j1, code.j2):
-        yield "added", first + grown + at, _legible(new[at])
+        yield "added", first + growth + at, _legible(new[at])
 
 
 def _have_own_ends(changes: Sequence[TextChange]) -> bool:
-    """Whether all lines end in CRLF: then that is how this file ends its lines, and no change hides in it."""
+    """Whether all lines end in CRLF.
+
+    Then CRLF is this file's line end, and is not shown as a change.
+    """
     texts = [text for change in changes for text in (change.old, change.new) if text]
     return all(text.count("\n") == text.count("\r\n") > 0 for text in texts)
 
@@ -576,6 +461,9 @@ def _split(text: str | None, own_ends: bool) -> list[str]:
 
 
 def _legible(line: str) -> str:
-    r"""Without the end of the line where that is a newline; `\r` is seen, because a change may be just that."""
+    r"""Make a line legible, without its newline.
+
+    A `\r` is visible, because it may be the only change.
+    """
     text = line.removesuffix("\n")
     return legible_line(text) + ("" if text != line else " (no newline at the end)")

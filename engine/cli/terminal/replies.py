@@ -1,8 +1,8 @@
-"""A model's reply as it comes: Markdown, rendered block by block.
+"""A model's reply while it arrives: Markdown, rendered block by block.
 
-A block is final when another one begins, because until then it may go on; it is shown below what is written, and drawn
-again as it grows. What a model says must have no power over the terminal, and Markdown can spell any character
-(`&#27;`), so every rendered text is made visible once more. Pure. Used by `transcript`, where a person reads along.
+A block is final when the next one begins, because until then it may continue. The last block is shown below the
+permanent text, and redrawn as it grows. A model must not control the terminal, and Markdown can spell any character
+(`&#27;`). So controls are made visible after rendering. Pure. Used by `transcript`, only for a person.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...core.text import visible
 from .rendering import LOOK, Fragment, Line, coloured, joined, lines_of, wrap_line, wrapped
 
 _WIDEST: Final = 100
-"""Cells of a line of prose, because longer ones are hard to read."""
+"""The most cells of a line of prose, because longer lines are hard to read."""
 _THEME: Final = Theme(
     {
         "markdown.code": "cyan",
@@ -45,27 +45,30 @@ _THEME: Final = Theme(
 
 _PARSER: Final = MarkdownIt().enable("table")
 _CODE: Final = {"comment": "dim", "keyword": "magenta", "string": "green", "number": "cyan", "defined": "blue"}
-"""The styles of `highlighting`, which no frame or background makes hard to read."""
+"""The styles of `rendering`'s highlighting, readable on any background."""
 
 
 class Streamed(Protocol):
-    """A message that is on its way."""
+    """A message that is still arriving: `Reply` or `Plain`."""
 
     def add(self, piece: str) -> list[Fragment]:
-        """What can be written for good."""
+        """Take a piece, and return what is final."""
         ...
 
     def tail(self) -> list[Line]:
-        """What stands below that for now."""
+        """Return the unfinished lines, to be shown below for now."""
         ...
 
     def end(self) -> list[Fragment]:
-        """What is left, when nothing more comes."""
+        """Return the rest, when nothing more arrives."""
         ...
 
 
 class Reply:
-    """Markdown that streams in. `width` is asked for at each rendering, because a window changes its size."""
+    """Markdown that is still arriving.
+
+    `width` is read for each rendering, because a window can be resized.
+    """
 
     def __init__(self, width: Callable[[], int | None], in_colour: bool) -> None:
         self._width = width
@@ -100,7 +103,7 @@ class Reply:
 
 
 class Plain:
-    """Text in one style that streams in, such as what a model thinks: whole lines are final."""
+    """Text in one style, such as a model's thinking: whole lines are final."""
 
     def __init__(self, style: str, width: Callable[[], int | None]) -> None:
         self._style = style
@@ -120,7 +123,7 @@ class Plain:
 
 
 def rendered(text: str, width: int, in_colour: bool) -> list[Line]:
-    """The lines of whole blocks of Markdown, with an empty line between two of them."""
+    """Render whole blocks of Markdown, with an empty line between them."""
     console = Console(
         width=width,
         file=io.StringIO(),
@@ -137,7 +140,7 @@ def rendered(text: str, width: int, in_colour: bool) -> list[Line]:
 
 
 def _blocks(text: str) -> list[str]:
-    """The blocks of the text; each but the last one is complete."""
+    """Split the text into blocks. All but the last are complete."""
     starts = [token.map[0] for token in _PARSER.parse(text) if token.level == 0 and token.map]
     lines = text.splitlines(keepends=True)
     places = [0, *(start for start in dict.fromkeys(starts) if start), len(lines)]
@@ -145,7 +148,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _block_lines(console: Console, text: str, in_colour: bool) -> list[Line]:
-    """The lines of one block, without empty ones at either end."""
+    """Render one block, without empty lines at its start and end."""
     lines: list[Line] = [[]]
     for segment in console.render(_Reply(text, hyperlinks=False), console.options):
         style = _style(segment.style) if in_colour else ""
@@ -180,7 +183,7 @@ def _trimmed(line: Line) -> Line:
 
 
 class _Fence(CodeBlock):
-    """Code without a frame, at the margin, so that it can be copied."""
+    """Code without a frame at the margin, so that it can be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()

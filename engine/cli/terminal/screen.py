@@ -1,8 +1,9 @@
-"""Writes fragments to standard output, in colours where that is a terminal that has them; the only module that does.
+"""The screen, the pump that shows a session on it in order, and the line that says what a turn waits for.
 
-Below what is written for good it can draw lines that change: what has begun to come, and what is waited for. These are
-erased and drawn again with each write, in one piece, so that nothing flickers. Must not know what it writes. A reader
-that has left is an OSError, as from the operating system.
+Only `Screen` writes to a person's terminal. Below the permanent text it can draw lines that change: a message that is
+still arriving, and the spinner. Each write erases and redraws them in one piece, so that nothing flickers. A closed
+terminal or pipe is an OSError, as from the operating system. Called by `program`, `interaction` and `one_prompt`. Must
+not import the line editing library, because one prompt does not need it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,35 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from ...core.text import as_printed, cut_line, visible
+import anyio
+
+from ...core.errors import SessionReadOnlyError
+from ...core.ids import Seq
+from ...core.text import cut_line
 from ...core.toolbox import call_title, tool_named
+from ...log.events import Event
 from ...log.events.conversation import CondensationRequest, RunStop, ToolCall, ToolResult
 from ...log.events.execution import CommandEnded, ExecutionFinished, StatementRecorded
 from ...log.events.session import ProjectionSent
-from ...session.journal import FilesPutBack, Item, ModelRetried, ReasoningStreamed, StatementRerun, TextStreamed
+from ...session.journal import (
+    FilesPutBack,
+    Item,
+    ModelRetried,
+    ReasoningStreamed,
+    StatementRerun,
+    Subscription,
+    TextStreamed,
+)
+from ...session.requests import TurnEnd
+from ...session.session import Session
 from ..output import shown, shown_line
 from .rendering import Fragment, painted
 
 Below = Callable[[], Sequence[list[Fragment]]]
-"""The lines to be drawn below all others, each of which fits the terminal."""
+"""The lines to draw below all others. Each fits the terminal."""
 
 
 def _nothing() -> Sequence[list[Fragment]]:
@@ -31,11 +47,11 @@ def _nothing() -> Sequence[list[Fragment]]:
 
 
 class Screen:
-    """Standard output, as it is when this is made: without secrets.
+    """Standard output as it is now, with secrets redacted.
 
     Args:
-        in_colour: whether styles are shown.
-        moves: whether the cursor can be moved, so that lines can be drawn again.
+        in_colour: whether to show styles.
+        moves: whether the cursor can be moved, so that lines can be redrawn.
     """
 
     def __init__(self, in_colour: bool, moves: bool = False) -> None:
@@ -47,19 +63,27 @@ class Screen:
         self._at_start = True
 
     def write(self, fragments: Iterable[Fragment]) -> None:
-        """Writes at once; blocks while nobody reads. Raises OSError."""
+        """Write at once; block while the reader does not read.
+
+        Raises:
+            OSError
+        """
         text = painted(fragments, self._in_colour)
         if text:
             self._at_start = text.endswith("\n")
             self._put(text)
 
     def refresh(self) -> None:
-        """Draws the lines below again, as they are now. Raises OSError."""
+        """Redraw the lines below.
+
+        Raises:
+            OSError
+        """
         self._put("")
 
     @contextmanager
     def below(self, lines: Below) -> Generator[None]:
-        """Draws these lines below all others, as long as this lasts."""
+        """Draw these lines below all others while this lasts."""
         before, self._below = self._below, lines
         try:
             self.refresh()
@@ -81,78 +105,142 @@ class Screen:
 
     @property
     def lines(self) -> int:
-        """How many lines the terminal shows; 24 where it does not say."""
+        """The terminal's height in lines; 24 if unknown."""
         return shutil.get_terminal_size().lines
 
     @property
     def columns(self) -> int | None:
-        """How many cells a line of the terminal has; None where the output is no terminal."""
+        """The terminal's width in cells; None if the output is not a terminal."""
         return shutil.get_terminal_size().columns if self._stream.isatty() else None
 
 
 def can_move(environ: Mapping[str, str]) -> bool:
-    """Whether standard output is a terminal whose cursor can be moved."""
+    """Whether standard output is a terminal with a movable cursor."""
     return sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
 
 
 def shows_colours(environ: Mapping[str, str]) -> bool:
-    """Whether standard output shows colours: a terminal that can, and the user has nothing against it (NO_COLOR)."""
+    """Whether to show colours: on a terminal, unless NO_COLOR is set."""
     return can_move(environ) and not environ.get("NO_COLOR")
 
 
-# waiting:
-# What a turn waits for, in one line with a spinner: the model, a statement, a command, another attempt.
-#
-# Pure but for what it remembers. Told of every item that is shown; drawn by `interaction` below all that is written.
+_BATCH_SECONDS: Final = 1 / 30
+
+
+class Pump:
+    """Moves items from a subscription to `show`, in order.
+
+    A question waits until everything before it is shown. The next line waits until all of the turn is shown.
+
+    Args:
+        failed: called once with the error of `show`. Then nothing more is shown, and all waits end.
+    """
+
+    def __init__(
+        self, subscription: Subscription, show: Callable[[Item], None], failed: Callable[[OSError], None]
+    ) -> None:
+        self._subscription = subscription
+        self._show = show
+        self._failed = failed
+        self._shown = subscription.after
+        self._handled = 0
+        self._is_over = False
+        self._progress = anyio.Event()
+
+    async def run(self) -> None:
+        """Show what is published until the subscription ends."""
+        try:
+            async for batch in self._subscription.batches(_BATCH_SECONDS):
+                for item in batch:
+                    self._show(item)
+                    if isinstance(item, Event):
+                        self._shown = item.seq
+                self._handled += len(batch)
+                self._advance()
+        except OSError as error:
+            self._failed(error)
+        finally:
+            self._is_over = True
+            self._advance()
+
+    async def shown(self, seq: Seq) -> None:
+        """Wait until the event at `seq` is shown, or nothing more will be."""
+        while not self._is_over and self._shown < seq:
+            await self._progress.wait()
+
+    async def finished(self, session: Session, end: TurnEnd) -> None:
+        """Wait until everything that belongs to the turn is shown."""
+        # A read-only session never publishes what it could not commit.
+        with suppress(SessionReadOnlyError):
+            await session.durable(end.seq)
+            await self.shown(end.seq)
+            await self._caught_up()
+
+    async def _caught_up(self) -> None:
+        """Wait until everything published so far is shown."""
+        published = self._subscription.published
+        while not self._is_over and self._handled < published:
+            await self._progress.wait()
+
+    def _advance(self) -> None:
+        progress, self._progress = self._progress, anyio.Event()
+        progress.set()
+
 
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 0.3
-"""What is over sooner is not said."""
+"""A shorter wait is not shown."""
 _COMMAND_CHARS: Final = 40
 _HINT: Final = " (Ctrl-C cancels)"
-"""Left out where it would take the room of what is said."""
+"""Left out if there is no room for it."""
 _AROUND: Final = 4
-"""Cells for the spinner, its space, and the end of the line, which stays free."""
+"""Cells for the spinner, its space, and the last column, which stays free."""
 
 
 class Waiting:
-    """What one turn after the other waits for. `model`: what the model is called."""
+    """The one line, with a spinner, that says what a turn waits for.
+
+    `model` is the model's name. Pure, except for its state: it sees every item that is shown.
+    """
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._what = ""
+        self._text = ""
         self._since = 0.0
         self._statement = ""
 
     def begin(self, now: float) -> None:
-        """A turn has begun."""
+        """Note that a turn began."""
         self._wait("starting", now)
 
     def see(self, item: Item, now: float) -> None:
-        """Something happened."""
+        """Note an item."""
         what = self._after(item)
-        if what is not None and what != self._what:
-            # Another attempt is news at once.
+        if what is not None and what != self._text:
+            # A retry is shown at once.
             self._wait(what, now - PATIENCE_SECONDS if isinstance(item, ModelRetried) else now)
 
     def line(self, now: float, width: int | None) -> list[Fragment]:
-        """The line with its spinner; empty where nothing takes long."""
+        """Return the line with its spinner; empty if nothing takes long."""
         seconds = now - self._since
-        if not self._what or seconds < PATIENCE_SECONDS:
+        if not self._text or seconds < PATIENCE_SECONDS:
             return []
         frame = FRAMES[int(now / FRAME_SECONDS) % len(FRAMES)]
         passed = f", {seconds:.0f} s"
-        is_short = width is None or len(self._what) + len(passed) + len(_HINT) + _AROUND <= width
+        is_short = width is None or len(self._text) + len(passed) + len(_HINT) + _AROUND <= width
         rest = passed + _HINT if is_short else passed
-        what = self._what if width is None else cut_line(self._what, max(width - len(rest) - _AROUND, 1))
+        what = self._text if width is None else cut_line(self._text, max(width - len(rest) - _AROUND, 1))
         return [("place", frame), ("quiet", f" {what}{rest}")]
 
     def _wait(self, what: str, now: float) -> None:
-        self._what, self._since = what, now
+        self._text, self._since = what, now
 
     def _after(self, item: Item) -> str | None:
-        """What is waited for from this item on; empty for nothing, None where that does not change."""
+        """Return the new text after this item.
+
+        It is empty for nothing to wait for, and None for no change.
+        """
         match item:
             case TextStreamed(aside=False):
                 return f"{self._model} is writing"
@@ -165,9 +253,9 @@ class Waiting:
             case CondensationRequest():
                 return "summarizing the conversation"
             case _:
-                return self._after_act(item)
+                return self._after_action(item)
 
-    def _after_act(self, item: Item) -> str | None:
+    def _after_action(self, item: Item) -> str | None:
         match item:
             case StatementRecorded(index=index):
                 self._statement = f"running statement {index}"
@@ -190,42 +278,3 @@ class Waiting:
         if tool is None or tool.kind != "execute":
             return None
         return f"running {shown_line(call_title(call.tool, call.arguments), _COMMAND_CHARS)}"
-
-
-# printed:
-# What a running statement prints, as it may be shown while more of it is on the way.
-#
-# A terminal must be told nothing by a statement: colours go, other control characters become visible, and of what was
-# overwritten in a line the last remains (`text.as_printed`). That is known only of a line that is complete. So a line
-# is shown in pieces as long as it holds no control character, and otherwise when it ends. Pure; called by
-# `transcript`.
-
-
-class Printed:
-    """One stream of one execution."""
-
-    def __init__(self) -> None:
-        self._line = ""
-        """The last line as it came, without the end it may still get."""
-        self._shown = ""
-        """What was shown of it."""
-
-    def add(self, piece: str) -> str:
-        """What can be shown now that this has come."""
-        whole, newline, self._line = (self._line + piece).rpartition("\n")
-        text = self._rest(whole + newline) if newline else ""
-        if visible(self._line) == self._line:
-            text += self._line[len(self._shown) :]
-            self._shown = self._line
-        return text
-
-    def end(self) -> str:
-        """What is left when nothing more comes."""
-        text, self._line = self._rest(self._line), ""
-        return text
-
-    def _rest(self, text: str) -> str:
-        """What of the text, which begins with the last line, was not shown yet."""
-        seen, shown, self._shown = as_printed(text), self._shown, ""
-        # Where the shown part was overwritten, the line is shown once more.
-        return seen.removeprefix(shown) if seen.startswith(shown) else "\n" + seen

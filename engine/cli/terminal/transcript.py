@@ -1,4 +1,15 @@
-"""A session as a person reads it in a terminal: each event or streamed piece as styled text."""
+"""A session as a person reads it in a terminal: returns styled text for each event or streamed piece.
+
+Live events and those of the past look the same, with one exception: the user's own text is on the screen already, and
+is repeated only for the past. Streamed text is not repeated when its event arrives. A statement is shown whole when it
+is announced, because a question about it may follow. Longer than others, because each kind of event has its few lines.
+
+For a person (`Reading`) replies are rendered, everything is wrapped, results are folded, and the spinner's progress is
+not repeated. For one prompt, whose output may go to a program, everything is shown as it is.
+
+Pure: it has the screen's state, and writes nothing. Must not know the terminal. Called for live items through `Pump`,
+and for the past by `program`.
+"""
 
 from __future__ import annotations
 
@@ -48,134 +59,33 @@ from ...session.journal import (
 )
 from ..output import shown_line
 from .questions import asked, subject_shown
-from .rendering import (
-    Fold,
-    Fragment,
-    Highlight,
-    Layout,
-    Line,
-    Markdown,
-    diff,
-    divided_at,
-    indented,
-    shown_markdown,
-    wrapped,
-)
-from .screen import Printed
+from .rendering import Fragment, Highlight, Line, Markdown, diff, divided_at, indented, shown_markdown, wrapped
+from .streams import Fold, Layout, Printed
 
 if TYPE_CHECKING:
     from .replies import Streamed
 
-# How turns and commands ended, in words, and whether a value only says again what a command printed. Pure.
-
-_STOPS: Final[dict[StopCause, str]] = {
-    "cancelled": "cancelled",
-    "max_tokens": "the reply was cut: it reached the length that the model allows",
-    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
-    "refusal": "the model refused to answer",
-    "error": "error",
-}
-_COMPARED_CHARS: Final = 1_500
-"""Of the output, less than the half that a value shows of a long one."""
-
-
-def turn_ending(event: RunStop) -> str:
-    """How the turn ended, and why."""
-    return f"[{_STOPS[event.cause]}{f': {event.detail}' if event.detail else ''}]"
-
-
-def cancelled_after(event: ExecutionFinished) -> str:
-    """That a statement was cancelled, in one line."""
-    return f"[cancelled after {event.time_ms / 1000:.1f} s]"
-
-
-def ending(event: CommandEnded) -> str:
-    """How the command ended; empty where that is well."""
-    if event.timed_out:
-        return f"[timed out after {event.time_ms / 1000:.1f} s]"
-    if event.reason:
-        return f"[ended: {event.reason}]"
-    if event.signal is not None:
-        return f"[killed by {_name(event.signal)}]"
-    return f"[exit code {event.code}]" if event.code else ""
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a log from elsewhere may hold any number
-        return f"signal {number}"
-
-
-def repeats(value: str | None, output: str) -> bool:
-    """Whether the value is that of the command which printed `output`: it begins with the same."""
-    head = output.rstrip("\n")[:_COMPARED_CHARS]
-    return value is not None and bool(head) and value.startswith(head)
-
-
-# reruns:
-# What a terminal says of statements that run again: one line for each, and one for each thing that differs.
-#
-# Pure. Used by `transcript`.
-
-
-class Reruns:
-    """Which statement of how many it is; `remark` is told of every event that is nothing else to the screen."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[StatementId, int] = {}
-        self._done, self._of = 0, 0
-
-    def number(self, event: StatementRecorded) -> None:
-        """A statement that may run again."""
-        self._numbers[event.statement_id] = event.index
-
-    def remark(self, event: AnyEvent) -> str | None:
-        """The line to be shown; None for none."""
-        match event:
-            case ReplayBegun(statements=count):
-                self._done, self._of = 0, count
-                return None
-            case Diverged(statement=number):
-                return f"statement {number} came out differently: {divergence_phrase(event)}"
-            case ExecutionFinished(statement_id=statement, status=status):
-                self._done += 1
-                done = f"{self._done} of {max(self._done, self._of)}"
-                return f"statement {self._numbers.get(statement, '?')} ran again ({done}): {status}"
-            case _:
-                return None
-
-
-# transcript:
-# A session as a person reads it in a terminal: each event or piece of a stream gives the fragments to be written.
-#
-# Shows what happens and what happened in the same way; only that the user's own words, which the line editor leaves
-# on the screen, are repeated for the past alone. What was streamed is not said again when it is whole. A statement is
-# shown whole when it is announced, because a question about it may follow. Pure: holds where on the screen it is,
-# writes nothing. Must not know the terminal. Called by `pump`, and for the past by `past`. A little over 300 lines,
-# because each kind of event has its few lines here.
-#
-# For a person at a terminal (`Reading`) replies are rendered, everything is wrapped, what a model reads is folded,
-# and what a spinner says is not said again. For one prompt, whose text goes to a program, all of it is there as it
-# is.
 
 INDENT: Final = "    "
-"""Before what belongs to a statement of a model."""
+"""Goes before everything below a model's statement."""
 _CALL_CHARS: Final = 100
 _COMMAND_LINES: Final = 8
-"""Lines of a command that stand above its output; a question about a longer one shows all of it."""
+"""The most lines of a command above its output. A question about a longer one shows all of it."""
 _LEAST_CHARS: Final = 20
-"""Of a statement's line, however narrow the terminal is."""
+"""The fewest characters of a statement's line, even on a narrow terminal."""
 _OPENING_CHARS: Final = 400
-"""Of a statement that opens what was attached, and may hold the whole text of it."""
+"""The most of a statement that opens attachments, which may contain their whole text."""
 _PAST_CHARS: Final = 4_000
-"""Of one text of the past, of which both ends are shown."""
+"""The most of one text of the past; the middle is cut."""
 _STREAMS: Final = ("stdout", "stderr")
 _CONDENSED: Final = "the conversation so far was replaced by a summary of it"
 
 
 class Reading(Struct, frozen=True):
-    """How a person reads along: the cells of a line, and what shows a reply, or what a model thinks, as it comes."""
+    """How a person reads along.
+
+    `width` returns the cells of a line; `reply` and `thinking` make what shows a message while it arrives.
+    """
 
     width: Callable[[], int | None]
     reply: Callable[[], Streamed]
@@ -183,7 +93,7 @@ class Reading(Struct, frozen=True):
 
 
 class Transcript:
-    """What has been shown, and the rules by which the next item is. One per session and terminal."""
+    """The text of one session on one terminal, and the state of its screen."""
 
     def __init__(
         self, cwd: str, highlight: Highlight, markdown: Markdown = shown_markdown, reading: Reading | None = None
@@ -191,15 +101,15 @@ class Transcript:
         self._cwd = cwd
         self._reading = reading
         self._open: Streamed | None = None
-        """The message that streams in, for who reads along."""
+        """For a person: the message that is arriving."""
         self._open_message: MessageId | None = None
         self._folds: dict[ToolCallId, Fold] = {}
         self._indices: dict[ToolCallId, int] = {}
         self.last_folded: int | None = None
         """The statement whose result was folded last."""
         self._commands: dict[ToolCallId, str] = {}
-        """Commands that stand on the screen whole."""
-        self._cancel_is_said = False
+        """Commands that are on the screen in full."""
+        self._cancel_is_reported = False
         self._highlight = highlight
         self._markdown = markdown
         self._layout = Layout()
@@ -208,63 +118,63 @@ class Transcript:
         self._sources: dict[StatementId, StatementRecorded] = {}
         self._reruns = Reruns()
         self._foreign: dict[ToolCallId, ToolCall] = {}
-        """Calls without a parent or a statement: those that have a result are of another program."""
+        """Calls without a parent or statement. If they get a result, another program made them."""
         self._printed: dict[tuple[ToolCallId, str], Printed] = {}
         self._parents: dict[ToolCallId, ToolCallId] = {}
-        """By the call of a tool, the call of its statement."""
+        """For a tool's call, the call of its statement."""
         self._command = ""
-        """What the last command of the running statement printed, of which the value may be the same again."""
+        """The output of the running statement's last command. The value may repeat it."""
         self._decided: set[ToolCallId] = set()
-        """Calls whose whole effect was shown to be decided about."""
+        """Calls whose whole effect a question has shown."""
         self._changed: FileChanged | None = None
-        self._is_told = False
-        """Whether the answer of `/compact` says what the last condensation did."""
+        self._is_reported = False
+        """Whether the answer of `/compact` reports the last condensation."""
 
     def begin(self) -> None:
-        """The user has typed, and the screen is at the start of a line."""
+        """Note that the user has typed, and a line begins."""
         self._layout.begin()
 
     def finish_line(self) -> list[Fragment]:
-        """What brings the screen to the start of a line."""
+        """Return what moves the screen to the start of a line."""
         return self._layout.finish_line()
 
     def question(self, question: PermissionQuestion) -> list[Fragment]:
-        """What is to be written to ask the user; a statement stands there already, whole."""
+        """Show a question. Its statement is on the screen already."""
         call = question.tool_call_id
         shown: list[Fragment] = []
         if not any(each.tool_call_id == call for each in self._sources.values()):
             self._decided.add(call)
-            if not self._stands_above(question):
+            if not self._is_above(question):
                 shown = self._wrapped(subject_shown(question.subject, self._highlight))
         before = [part for each in list(self._folds) for part in self._end_fold(each)]
         rows = self._wrapped(asked(question), "       ")
-        return [*before, *self._whole(question.seq, shown), *self.finish_line(), *self._layout.said(rows)]
+        return [*before, *self._whole(question.seq, shown), *self.finish_line(), *self._layout.placed(rows)]
 
-    def _stands_above(self, question: PermissionQuestion) -> bool:
-        """Whether the call's own line shows all of what is asked about."""
+    def _is_above(self, question: PermissionQuestion) -> bool:
+        """Whether the line of the call shows the whole command."""
         subject = question.subject
         return isinstance(subject, CommandSubject) and self._commands.get(question.tool_call_id) == subject.command
 
     def tail(self) -> list[Line]:
-        """The lines below all that was written: what has begun to come and is not complete."""
+        """Return the unfinished lines, to be shown below for now."""
         if self._open is not None:
             return self._open.tail()
         return [fold.open_line for fold in self._folds.values() if fold.open_line]
 
     def remember(self, events: Iterable[AnyEvent]) -> None:
-        """Takes what later events refer to by its id and is not shown itself."""
+        """Note what later events refer to, without showing it."""
         for event in events:
             if isinstance(event, StatementRecorded):
                 self._reruns.number(event)
 
     def answer(self, text: str) -> list[Fragment]:
-        """What is to be written for an answer of the program itself, in Markdown."""
+        """Show an answer of the program itself, in Markdown."""
         return self._whole(object(), self._markdown(visible(text)))
 
     # --- what is to be written ----------------------------------------------------------------------------------------
 
     def show(self, item: Item) -> list[Fragment]:
-        """What is to be written for something that happens now."""
+        """Show something that happens now."""
         match item:
             case TextStreamed(message_id=message, text=text, aside=True):
                 self._streamed.add(message)
@@ -286,14 +196,14 @@ class Transcript:
                 return self._event(cast("AnyEvent", item))
 
     def show_past(self, event: AnyEvent) -> list[Fragment]:
-        """What is to be written for something that happened before this process had the session."""
+        """Show something that happened before this process had the session."""
         match event:
             case UserMessage():
                 self._layout.leave()
                 text = visible(cut_middle(spoken_text(event), _PAST_CHARS))
                 return self._whole(event.message_id, [("user", f"> {text.replace(chr(10), f'{chr(10)}  ')}\n")])
             case DomainEntered() if self._reading is not None:
-                return []  # because it was said when it happened
+                return []  # it was shown when it happened
             case AgentText(text=text) | AgentReasoning(text=text) | ToolResult(text=text):
                 return self._event(replace(event, text=cut_middle(text, _PAST_CHARS)))
             case _:
@@ -330,7 +240,7 @@ class Transcript:
         match event:
             case ToolResult(tool_call_id=call, text=text) if call in self._foreign:
                 title = shown_line(call_title(self._foreign[call].tool, self._foreign.pop(call).arguments), _CALL_CHARS)
-                shown = [*self._of_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]
+                shown = [*self._below_statement(call, [("quiet", f"~ {title}\n")]), *self._block_of(call, "", text)]
                 return [*shown, *self._end_fold(call)]
             case ToolResult(status="rejected", text=text, parent_id=None):
                 return self.note(text)
@@ -345,10 +255,10 @@ class Transcript:
             case HeadMoved():
                 return self.note(moved_sentence(event))
             case CondensationRequest(reason=reason):
-                self._is_told = reason == "asked"
+                self._is_reported = reason == "asked"
                 return []
             case Condensation():
-                return [] if self._is_told else self.note(_CONDENSED)
+                return [] if self._is_reported else self.note(_CONDENSED)
             case ResultRerendered(statement=statement):
                 return self.note(f"a model reads the result of statement {statement} as its handles are now")
             case _:
@@ -365,22 +275,25 @@ class Transcript:
         if self._open is None:
             self._open_message = message
             self._open = self._reading.thinking() if style else self._reading.reply()
-        return [*start, *self._layout.said(self._open.add(visible(text.replace("\r\n", "\n"))))]
+        return [*start, *self._layout.placed(self._open.add(visible(text.replace("\r\n", "\n"))))]
 
     def _enter(self, block: object) -> list[Fragment]:
-        """What divides this block from the one before. A message that streams in ends where something else is shown."""
+        """Return the separator before this block.
+
+        An arriving message ends when another block is shown.
+        """
         before = self._end_open() if self._open is not None and block != self._open_message else []
         return [*before, *self._layout.enter(block)]
 
     def _whole(self, block: object, fragments: Iterable[Fragment]) -> list[Fragment]:
-        return [*self._enter(block), *self._layout.said(fragments)]
+        return [*self._enter(block), *self._layout.placed(fragments)]
 
     def _end_open(self) -> list[Fragment]:
         stream, self._open = self._open, None
-        return [] if stream is None else self._layout.said(stream.end())
+        return [] if stream is None else self._layout.placed(stream.end())
 
     def _piece(self, message: MessageId, style: str, text: str) -> list[Fragment]:
-        return [*self._enter(message), *self._layout.said([(style, visible(text.replace("\r\n", "\n")))])]
+        return [*self._enter(message), *self._layout.placed([(style, visible(text.replace("\r\n", "\n")))])]
 
     def _message(self, event: AgentText | AgentReasoning) -> list[Fragment]:
         if event.message_id in self._streamed:
@@ -394,7 +307,7 @@ class Transcript:
         return [*self._piece(event.message_id, style, event.text), *self.finish_line()] if event.text else []
 
     def note(self, text: str) -> list[Fragment]:
-        """Something that is said of the session."""
+        """Show a remark on the session."""
         return self._whole(object(), self._wrapped([("notice", f"[{as_printed(text)}]\n")], " "))
 
     def _wrapped(self, fragments: list[Fragment], hang: str = "") -> list[Fragment]:
@@ -402,9 +315,9 @@ class Transcript:
 
     def _stopped(self, event: RunStop) -> list[Fragment]:
         self._streamed.clear()
-        before, is_said = self._end_open(), self._cancel_is_said
-        self._cancel_is_said = False
-        if event.cause == "end_turn" or (event.cause == "cancelled" and is_said and not event.detail):
+        before, is_reported = self._end_open(), self._cancel_is_reported
+        self._cancel_is_reported = False
+        if event.cause == "end_turn" or (event.cause == "cancelled" and is_reported and not event.detail):
             return [*before, *self.finish_line()]
         style = "error" if event.cause == "error" else "notice"
         shown = self._wrapped([(style, as_printed(turn_ending(event)) + "\n")], " ")
@@ -422,7 +335,7 @@ class Transcript:
         self._parents[event.tool_call_id] = event.parent_id
         tool = tool_named(event.tool)
         if event.parent_id in self._typed and tool is not None and tool.kind in ("read", "search"):
-            return []  # because who typed it knows
+            return []  # the person has just typed it
         mark = "$" if tool is not None and tool.kind == "execute" else "~"
         command = event.arguments.get("command") if mark == "$" else None
         if self._reading is not None and isinstance(command, str):
@@ -430,7 +343,7 @@ class Transcript:
             if whole.count("\n") < _COMMAND_LINES:
                 self._commands[event.tool_call_id] = command
                 title = whole.replace("\n", "\n  ")
-        return self._of_statement(event.parent_id, [("quiet", f"{mark} {title}\n")])
+        return self._below_statement(event.parent_id, [("quiet", f"{mark} {title}\n")])
 
     def _statement(self, event: StatementRecorded) -> list[Fragment]:
         self._sources[event.statement_id] = event
@@ -448,13 +361,13 @@ class Transcript:
         return self._whole(event.tool_call_id, [("quiet", head), *fragments, ("", "\n")])
 
     def _written(self, event: FileWritten) -> list[Fragment]:
-        """The change that was made; one that was decided about stands above."""
+        """Show a change. A change that a question has shown is not repeated."""
         if event.tool_call_id in self._decided or event.unshown:
             return []
-        # A log from elsewhere may hold an empty path, of which there is none that is relative.
+        # An imported log may contain an empty path, which has no relative form.
         name = os.path.relpath(event.path, self._cwd) if event.path else ""
         shown = diff(name, event.changes, event.note)
-        return self._of_statement(self._parents.get(event.tool_call_id, event.tool_call_id), shown)
+        return self._below_statement(self._parents.get(event.tool_call_id, event.tool_call_id), shown)
 
     def _command_ended(self, event: CommandEnded) -> list[Fragment]:
         call = event.tool_call_id
@@ -470,7 +383,7 @@ class Transcript:
         return any((call, stream) in self._printed for stream in _STREAMS)
 
     def _rest_of_output(self, call: ToolCallId) -> list[Fragment]:
-        """What is left of what was streamed when nothing more comes."""
+        """Return the rest of streamed output, when nothing more arrives."""
         return [
             fragment
             for stream in _STREAMS
@@ -487,7 +400,7 @@ class Transcript:
         if statement is None:
             return []
         call = statement.tool_call_id
-        self._parents.clear()  # because one statement runs at a time
+        self._parents.clear()  # only one statement runs at a time
         self._decided.clear()
         self._commands.clear()
         was_cancelled = self._reading is not None and event.status == "cancelled"
@@ -500,7 +413,7 @@ class Transcript:
         self._command = ""
         result += self._block_of(call, "", given_text(replace(event, exception=None, status="ok")))
         if was_cancelled:
-            self._cancel_is_said = True
+            self._cancel_is_reported = True
             result += self._block_of(call, "notice", cancelled_after(event))
         else:
             result += self._block_of(call, "error", given_text(replace(event, displays=(), value=None)))
@@ -508,7 +421,7 @@ class Transcript:
         return result + self._end_fold(call)
 
     def _cut(self, call: ToolCallId, event: ExecutionFinished) -> list[Fragment]:
-        """Says of each stream of which not all was kept, and so not all streamed, how much there was."""
+        """For each stream that was cut, return a line with its full size."""
         return [
             fragment
             for captured in (event.stdout, event.stderr)
@@ -527,13 +440,13 @@ class Transcript:
         return [*self.finish_line(), *self._result(call, block)]
 
     def _result(self, call: ToolCallId, fragments: list[Fragment]) -> list[Fragment]:
-        """What a model reads of its statement: folded, for a person."""
+        """Show a statement's result: folded, if a person reads it."""
         if self._reading is None or call in self._typed:
-            return self._of_statement(call, fragments)
+            return self._below_statement(call, fragments)
         fold = self._folds.get(call)
         if fold is None:
             fold = self._folds[call] = Fold(self._indices.get(call), INDENT, self._reading.width())
-        return [*self._enter(call), *self._layout.said(fold.add(fragments))]
+        return [*self._enter(call), *self._layout.placed(fold.add(fragments))]
 
     def _end_fold(self, call: ToolCallId) -> list[Fragment]:
         fold = self._folds.pop(call, None)
@@ -541,18 +454,95 @@ class Transcript:
             return []
         shown = fold.end()
         self.last_folded = fold.statement if fold.is_folded else self.last_folded
-        return [*self._enter(call), *self._layout.said(shown)] if shown else []
+        return [*self._enter(call), *self._layout.placed(shown)] if shown else []
 
     def _file_changed(self, changed: FileChanged, following: AnyEvent) -> list[Fragment]:
-        """A file behind a running view changed; the view says more of it, if that is what follows."""
+        """Show a change of a file that a running view follows.
+
+        If the view's own report follows, it has more detail and is shown instead.
+        """
         delta = changed.delta
         if isinstance(following, NodeChanged) and following.delta.startswith(delta):
             delta = following.delta
         return self._whole(changed.event_id, [("place", as_printed(delta).rstrip("\n") + "\n")])
 
-    def _of_statement(self, call: ToolCallId, fragments: list[Fragment]) -> list[Fragment]:
-        """What belongs to a statement: indented below its source; at the margin where the user typed it."""
+    def _below_statement(self, call: ToolCallId, fragments: list[Fragment]) -> list[Fragment]:
+        """Show text of a statement: indented, or at the margin if typed."""
         if call in self._typed:
-            return self._layout.said(fragments)
+            return self._layout.placed(fragments)
         start = [*self._end_fold(call), *self._enter(call)]
-        return [*start, *self._layout.said(self._wrapped(indented(fragments, INDENT, self._layout.at_start)))]
+        return [*start, *self._layout.placed(self._wrapped(indented(fragments, INDENT, self._layout.at_start)))]
+
+
+# How turns and commands ended.
+
+_STOPS: Final[dict[StopCause, str]] = {
+    "cancelled": "cancelled",
+    "max_tokens": "the reply was cut: it reached the length that the model allows",
+    "max_turn_requests": "stopped: as many model calls as one turn may have (max_rounds)",
+    "refusal": "the model refused to answer",
+    "error": "error",
+}
+_COMPARED_CHARS: Final = 1_500
+"""Less than half of what a value shows of a long output."""
+
+
+def turn_ending(event: RunStop) -> str:
+    """Return a line that says how the turn ended, and why."""
+    return f"[{_STOPS[event.cause]}{f': {event.detail}' if event.detail else ''}]"
+
+
+def cancelled_after(event: ExecutionFinished) -> str:
+    """Return a line that says when a statement was cancelled."""
+    return f"[cancelled after {event.time_ms / 1000:.1f} s]"
+
+
+def ending(event: CommandEnded) -> str:
+    """Say how the command ended; empty for success."""
+    if event.timed_out:
+        return f"[timed out after {event.time_ms / 1000:.1f} s]"
+    if event.reason:
+        return f"[ended: {event.reason}]"
+    if event.signal is not None:
+        return f"[killed by {_signal_name(event.signal)}]"
+    return f"[exit code {event.code}]" if event.code else ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # an imported log may contain any number
+        return f"signal {number}"
+
+
+def repeats(value: str | None, output: str) -> bool:
+    """Whether the value begins like `output`, and so is that command's."""
+    head = output.rstrip("\n")[:_COMPARED_CHARS]
+    return value is not None and bool(head) and value.startswith(head)
+
+
+class Reruns:
+    """The lines for statements that run again, with their progress."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[StatementId, int] = {}
+        self._done, self._of = 0, 0
+
+    def number(self, event: StatementRecorded) -> None:
+        """Note the number of a statement, which may run again."""
+        self._numbers[event.statement_id] = event.index
+
+    def remark(self, event: AnyEvent) -> str | None:
+        """Return the line for an event; None for no line."""
+        match event:
+            case ReplayBegun(statements=count):
+                self._done, self._of = 0, count
+                return None
+            case Diverged(statement=number):
+                return f"statement {number} came out differently: {divergence_phrase(event)}"
+            case ExecutionFinished(statement_id=statement, status=status):
+                self._done += 1
+                done = f"{self._done} of {max(self._done, self._of)}"
+                return f"statement {self._numbers.get(statement, '?')} ran again ({done}): {status}"
+            case _:
+                return None

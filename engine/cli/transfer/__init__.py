@@ -1,1 +1,1 @@
-"""Sessions in and out of the store: our own JSON Lines, conversations of other programs, and the commands for both."""
+"""Sessions in and out of the store: our own JSON Lines, conversations of other programs, and both commands."""

@@ -1,4 +1,8 @@
-"""`rewindow export` and `rewindow import`."""
+"""`rewindow export` and `rewindow import`, and the table of foreign formats.
+
+A format is a module and a row of FORMATS. Owns files and pipes, and what the commands print. Must not know how a format
+is read. Called by `cli`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,10 +29,40 @@ from ...log.events.session import TitleChanged
 from ...log.redaction import redact_event
 from ...log.store_protocol import SessionRow, Store
 from ..output import find, redactor, shown, size, store, visible_json
-from .foreign import FORMATS, Imported, Writer, read
+from . import anthropic, openai, openhands
+from .document import Document, parse
 from .jsonl import FORMAT, export_lines, import_lines, rereadable
+from .writer import Imported, Writer
 
-# `rewindow export SESSION`: a whole session as JSON Lines, for another machine or to keep.
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A foreign format.
+
+    `recognises` reports whether a document looks like it; `read` writes the conversation, or raises
+    InvalidRequestError.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[Document], bool]
+    read: Callable[[Document, Writer], None]
+
+
+FORMATS: Final[tuple[Format, ...]] = (
+    Format(openhands.NAME, openhands.TITLE, openhands.recognises, openhands.read),
+    Format(anthropic.NAME, anthropic.TITLE, anthropic.recognises, anthropic.read),
+    Format(openai.NAME, openai.TITLE, openai.recognises, openai.read),
+)
+"""In the order in which they are tried."""
+
+OWN: Final = "rewindow"
+_NAMES: Final = (OWN, *(each.name for each in FORMATS))
+_HEADER: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
+_HEAD_BYTES: Final = 1000
+
+LARGEST: Final = 256 << 20
+"""Bytes of a conversation, which must fit into memory several times."""
 
 
 def export_session(
@@ -39,19 +74,19 @@ def export_session(
     if not force and os.path.isfile(output) and not os.path.abspath(output).startswith("/dev/"):
         raise InvalidRequestError(f"{shown(output)} is there already; --force replaces it")
     with store() as opened:
-        said: list[str] = []
-        lines = export_lines(opened, find(opened, session).session_id, redactor(), said.append)
+        remarks: list[str] = []
+        lines = export_lines(opened, find(opened, session).session_id, redactor(), remarks.append)
         if output == "-":
             on_screen = map(_visible, lines) if sys.stdout.isatty() else lines
             _write(sys.stdout.fileno(), on_screen, "standard output")
         else:
             _write_file(Path(os.path.abspath(output)), lines)
-    for sentence in said:
+    for sentence in remarks:
         typer.echo(f"rewindow: {visible(sentence)}", err=True)
 
 
 def _write_file(path: Path, lines: Iterable[bytes]) -> None:
-    # Complete or not at all under its name; only a device or a pipe is written to as it is.
+    """Replace the file atomically; write to a device or pipe directly."""
     name = shown(str(path))
     try:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
@@ -61,7 +96,7 @@ def _write_file(path: Path, lines: Iterable[bytes]) -> None:
             finally:
                 os.close(descriptor)
             return
-        path = Path(os.path.realpath(path))  # only now, because what /dev/stdout leads to is no path where it is a pipe
+        path = Path(os.path.realpath(path))  # only now: if /dev/stdout is a pipe, it leads to no path
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -91,72 +126,10 @@ def _write(descriptor: int, lines: Iterable[bytes], name: str) -> None:
         raise InvalidRequestError(f"cannot write {name}: {error.strerror}") from error
 
 
-# import foreign:
-# The part of `rewindow import` that adds another program's conversation: makes its session, and prints the report.
-
-LARGEST: Final = 256 << 20
-"""Bytes of a conversation that fits into memory several times over."""
-
-
-class Wanted(Struct, frozen=True):
-    """What the command line says: a format, a directory, an id; each empty where it says nothing."""
-
-    format: str
-    cwd: str
-    new_id: str
-
-
-def import_foreign(opened: Store, source: IO[bytes], name: str, wanted: Wanted, largest: int = LARGEST) -> None:
-    """Adds the conversation as a session, and prints what came of it; `largest` is in bytes.
-
-    Raises:
-        InvalidRequestError: it is no conversation, or too large; the directory is not one; the id is taken.
-    """
-    cwd = os.path.realpath(os.path.expanduser(wanted.cwd or "."))
-    if not os.path.isdir(cwd):
-        raise InvalidRequestError(f"{wanted.cwd} is not a directory")
-    data = source.read(largest + 1)
-    if len(data) > largest:
-        raise InvalidRequestError(f"{name} holds more than {size(largest)}, which is too much for one conversation")
-    clock = SystemClock()
-    minter, now = Minter(clock, SystemEntropy()), clock.now()
-    found, imported = read(data, name, Writer(minter, cwd, now), wanted.format)
-    if not imported.report.imported:
-        raise InvalidRequestError(f"{name}: nothing in it belongs to a conversation")
-    # As the log of a running session does with everything it takes.
-    hidden = redactor()
-    events = tuple(redact_event(hidden, event) for event in imported.events)
-    title = next((each.title for each in reversed(events) if isinstance(each, TitleChanged)), None)
-    session_id = SessionId(wanted.new_id) if wanted.new_id else minter.session()
-    opened.add(SessionRow(session_id=session_id, cwd=cwd, title=title, created_at=now, updated_at=now), events)
-    row = opened.row(session_id)
-    typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}, from {found.title}")
-    _say(imported, events)
-
-
-def _say(imported: Imported, events: tuple[Event, ...]) -> None:
-    for line in imported.report.lines():
-        typer.echo(visible(line))
-    fold = ViewFold()
-    for event in events:
-        fold.apply(event)
-    if fold.warning is not None:
-        typer.echo(f"warning: {fold.warning}; the log keeps them, a model does not get to see them", err=True)
-
-
-# import session:
-# `rewindow import FILE`: a session that `rewindow export` wrote, or a conversation of another program.
-
-OWN: Final = "rewindow"
-_NAMES: Final = (OWN, *(each.name for each in FORMATS))
-_HEADER: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
-_HEAD_BYTES: Final = 1000
-
-
 def import_session(
     file: str = typer.Argument(metavar="FILE", help="What to import; - is standard input."),
     new_id: str = typer.Option("", "--as", metavar="NEW_ID", help="The id that it gets here, instead of its own."),
-    wanted: str = typer.Option(
+    chosen_format: str = typer.Option(
         "", "--format", metavar="FORMAT", help=f"One of {', '.join(_NAMES)}; default: found out from the content."
     ),
     cwd: str = typer.Option(
@@ -164,35 +137,111 @@ def import_session(
     ),
 ) -> None:
     """Add an exported session or another program's conversation. If anything is wrong with it, nothing is added."""
-    if wanted not in ("", *_NAMES):
-        raise typer.BadParameter(f"{wanted!r} is no format; known are {', '.join(_NAMES)}")
+    if chosen_format not in ("", *_NAMES):
+        raise typer.BadParameter(f"{chosen_format!r} is no format; known are {', '.join(_NAMES)}")
     name = "standard input" if file == "-" else shown(file)
     try:
         with store() as opened, _source(file) as source:
-            _add(opened, source, name, Wanted(wanted, cwd, new_id))
+            _add(opened, source, name, ImportOptions(chosen_format, cwd, new_id))
     except OSError as error:
         raise InvalidRequestError(f"cannot read {name}: {error.strerror}") from error
 
 
-def _add(opened: Store, source: IO[bytes], name: str, wanted: Wanted) -> None:
+def _add(opened: Store, source: IO[bytes], name: str, options: ImportOptions) -> None:
     head = source.read(_HEAD_BYTES)
     source.seek(0)
-    if wanted.format != OWN and (wanted.format or not _HEADER.match(head)):
-        import_foreign(opened, source, name, wanted)
+    if options.format != OWN and (options.format or not _HEADER.match(head)):
+        import_foreign(opened, source, name, options)
         return
-    if wanted.cwd:
+    if options.cwd:
         raise InvalidRequestError("an exported session has its own directory; import it without --cwd")
-    new_id = SessionId(wanted.new_id) if wanted.new_id else None
-    said: list[str] = []
-    row = import_lines(opened, source, name, new_id, redactor(), said.append)
+    new_id = SessionId(options.new_id) if options.new_id else None
+    remarks: list[str] = []
+    row = import_lines(opened, source, name, new_id, redactor(), remarks.append)
     typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}")
-    for sentence in said:
+    for sentence in remarks:
         typer.echo(f"rewindow: {sentence}", err=True)
 
 
 @contextmanager
 def _source(file: str) -> Generator[IO[bytes]]:
-    """The file, to be read from its start as often as needed."""
+    """Open the file, so that it can be read from its start repeatedly."""
     descriptor = sys.stdin.fileno() if file == "-" else file
     with open(descriptor, "rb", closefd=file != "-") as stream, rereadable(stream) as source:
         yield source
+
+
+class ImportOptions(Struct, frozen=True):
+    """The options of `import`; each is empty if not given."""
+
+    format: str
+    cwd: str
+    new_id: str
+
+
+def import_foreign(opened: Store, source: IO[bytes], name: str, options: ImportOptions, largest: int = LARGEST) -> None:
+    """Add another program's conversation as a session, and print a report.
+
+    Args:
+        largest: the most bytes.
+
+    Raises:
+        InvalidRequestError: it is not a conversation or too large, the directory does not exist, or the id is taken.
+    """
+    cwd = os.path.realpath(os.path.expanduser(options.cwd or "."))
+    if not os.path.isdir(cwd):
+        raise InvalidRequestError(f"{options.cwd} is not a directory")
+    data = source.read(largest + 1)
+    if len(data) > largest:
+        raise InvalidRequestError(f"{name} has more than {size(largest)}, which is too large for one conversation")
+    clock = SystemClock()
+    minter, now = Minter(clock, SystemEntropy()), clock.now()
+    found, imported = read(data, name, Writer(minter, cwd, now), options.format)
+    if not imported.report.imported:
+        raise InvalidRequestError(f"{name}: nothing in it belongs to a conversation")
+    # The log of a running session redacts everything too.
+    hidden = redactor()
+    events = tuple(redact_event(hidden, event) for event in imported.events)
+    title = next((each.title for each in reversed(events) if isinstance(each, TitleChanged)), None)
+    session_id = SessionId(options.new_id) if options.new_id else minter.session()
+    opened.add(SessionRow(session_id=session_id, cwd=cwd, title=title, created_at=now, updated_at=now), events)
+    row = opened.row(session_id)
+    typer.echo(f"{row.session_id}  {row.events:,} events, {size(row.size)}, from {found.title}")
+    _report(imported, events)
+
+
+def _report(imported: Imported, events: tuple[Event, ...]) -> None:
+    for line in imported.report.lines():
+        typer.echo(visible(line))
+    fold = ViewFold()
+    for event in events:
+        fold.apply(event)
+    if fold.warning is not None:
+        typer.echo(f"warning: {fold.warning}; they stay on the log, but models do not see them", err=True)
+
+
+def recognised(document: Document) -> Format:
+    """Return the first format that the document looks like.
+
+    Raises:
+        InvalidRequestError: it looks like none.
+    """
+    for each in FORMATS:
+        if each.recognises(document):
+            return each
+    known = ", ".join(each.title for each in FORMATS)
+    raise InvalidRequestError(f"{document.name}: this is not a known conversation: {known}, or Rewindow's export")
+
+
+def read(data: bytes, name: str, writer: Writer, chosen_format: str | None = None) -> tuple[Format, Imported]:
+    """Read a conversation in the named format, or in the one it looks like.
+
+    Raises:
+        InvalidRequestError: it is not a conversation of that format. The error names the line or item.
+    """
+    document = parse(data, name)
+    found = next((each for each in FORMATS if each.name == chosen_format), None) or recognised(document)
+    if document.replaced:
+        writer.report.noted["characters that are no Unicode, replaced"] += document.replaced
+    found.read(document, writer)
+    return found, writer.finish()

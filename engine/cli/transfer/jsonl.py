@@ -1,4 +1,14 @@
-"""A session as JSON Lines: written by an export, read back by an import, both without secrets."""
+"""A session as JSON Lines, written by an export and read by an import, both without secrets.
+
+First a header, then the events as the codec writes them. Each content precedes the first event that names it, as
+`{"blob": <digest>, "data": <base64>}`; `{"blob": <digest>, "lost": <why>}` replaces content that cannot be read, so
+that a damaged session can still be exported. Contents that the session dropped are missing, as its log says. The same
+session always gives the same bytes.
+
+An import refuses lines that no export writes. It reads the file twice: once to check all lines, which may arrive
+slowly while the store's transaction would block other writers, and once to write them. Must not know files or stores.
+Called by `commands`.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +39,375 @@ from ...log.store.schema import MAX_BLOB, digest_of, names_in
 from ...log.store.writable import check_row, encoded_items
 from ...log.store_protocol import SessionRow, Store
 
-# Exports and imports without secrets: what of a session's events and contents is written, and what is withheld.
-#
-# As a running session does with all that it records: texts lose the secret, and content that holds one is left out,
-# with its digest in the event that needs it. Must not know formats. Used by export and import.
+FORMAT: Final = "rewindow-session"
+VERSION: Final = 1
+_MISSING: Final = "missing"
+_PAGE: Final = 1000
+"""The most events in memory at a time."""
+
+
+def _ignore(_sentence: str) -> None:
+    """Ignore a remark."""
+
+
+def export_lines(
+    store: Store, session_id: SessionId, redactor: Redactor = NO_SECRETS, remark: Callable[[str], None] = _ignore
+) -> Iterator[bytes]:
+    """Yield the lines of what is committed at the first call, without secrets.
+
+    Args:
+        remark: called after the last line with a remark on lost contents, and one on dropped contents.
+
+    Raises:
+        SessionNotFoundError: the session does not exist, or is deleted meanwhile.
+        StoreError: an event cannot be read.
+    """
+    row = store.row(session_id)
+    yield _header(row if row.title is None else replace(row, title=redactor.redact(row.title)))
+    contents = _Contents(store, session_id)
+    items = (item for event in _events(store, row) for item in (*contents.before(event), event))
+    for item in redact_items(redactor, items):
+        yield from contents.lost_lines()
+        yield _blob(item) if isinstance(item, bytes) else encode(item) + b"\n"
+    for sentence in contents.sentences():
+        remark(sentence)
+
+
+def _header(row: SessionRow) -> bytes:
+    # Not msgspec: a directory may contain bytes that are not UTF-8, which only the standard library can escape.
+    fields = {
+        "format": FORMAT,
+        "version": VERSION,
+        "session_id": row.session_id,
+        "cwd": row.cwd,
+        "directories": row.directories,
+        "title": row.title,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "events": row.events,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _events(store: Store, row: SessionRow) -> Iterator[Event]:
+    # Up to the count in the row, because another process may add events.
+    expected = 0
+    while expected < row.events:
+        page = store.load(row.session_id, expected, min(_PAGE, row.events - expected))
+        for event in page:
+            if event.seq != expected:
+                raise _missing(row.session_id, expected)
+            yield event
+            expected += 1
+        if not page:
+            store.row(row.session_id)  # raises SessionNotFoundError if it was deleted meanwhile
+            raise _missing(row.session_id, expected)
+
+
+def _missing(session_id: SessionId, expected: int) -> StoreError:
+    return StoreError(f"event {expected} of session {session_id} is missing; restore the store from a copy")
+
+
+class _Contents:
+    """The contents of one session, each before the first event that names it."""
+
+    def __init__(self, store: Store, session_id: SessionId) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._waiting = set(store.contents(session_id))
+        self._seen: set[BlobDigest] = set()
+        self._lost: list[tuple[BlobDigest, str]] = []
+        self._lost_count = 0
+        self._dropped = 0
+
+    def before(self, event: Event) -> Iterator[bytes]:
+        """Yield the readable contents that this event is the first to name."""
+        for name in names_in(encode(event).decode()) if self._waiting else ():
+            if name in self._waiting:
+                self._waiting.discard(name)
+                self._seen.add(name)
+                yield from self._read(name)
+        match event:
+            case EffectAnswered(result=result) if result is not None and result not in self._seen:
+                self._seen.add(result)  # an import refuses an answer that the file does not contain
+                self._lost.append((result, _MISSING))
+            case ValuesDropped(copies=copies):
+                self._dropped += copies
+            case _:
+                pass
+
+    def _read(self, name: BlobDigest) -> Iterator[bytes]:
+        try:
+            yield self._store.blob_get(name)
+        except KeyError:
+            self._lost.append((name, _MISSING))
+        except StoreError as error:
+            if type(error) is not StoreError:  # a subclass means that the whole store cannot be read
+                raise
+            self._lost.append((name, "damaged"))
+
+    def lost_lines(self) -> Iterator[bytes]:
+        """Yield a line for each content found lost since the last call."""
+        while self._lost:
+            digest, why = self._lost.pop(0)
+            self._lost_count += 1
+            yield b'{"blob":"%s","lost":"%s"}\n' % (digest.encode(), why.encode())
+
+    def sentences(self) -> Iterator[str]:
+        """Yield remarks on what the export lacks."""
+        if self._lost_count:
+            lost = f"{self._lost_count:,} {plural(self._lost_count, 'content')} of session {self._session_id}"
+            yield f"{lost} cannot be read, and the export names each; restore the store from a copy to export all"
+        if self._dropped:
+            kept = f"{self._dropped:,} kept {plural(self._dropped, 'value')}"
+            yield f"{kept} of session {self._session_id} had been dropped to stay within past_bytes"
+
+
+def _blob(data: bytes) -> bytes:
+    return b'{"blob":"%s","data":"%s"}\n' % (digest_of(data).encode(), b64encode(data))
+
+
+MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
+"""Bytes of the longest possible line: the largest blob in base64."""
+_LARGEST_TIME: Final = 1e15
+"""Seconds. NaN and infinity are not below it. The store limits times to what a calendar has."""
+_SHOWN_CHARS: Final = 80
+"""The most characters of a foreign text in a message."""
+_BLOB_START: Final = b'{"blob":'
+_TYPES: Final = (
+    ("session_id", str),
+    ("cwd", str),
+    ("directories", list),
+    ("title", (str, type(None))),
+    ("created_at", (int, float)),
+    ("updated_at", (int, float)),
+    ("events", int),
+)
+
+
+def import_lines(
+    store: Store,
+    source: IO[bytes],
+    name: str,
+    new_id: SessionId | None = None,
+    redactor: Redactor = NO_SECRETS,
+    remark: Callable[[str], None] = _ignore,
+) -> SessionRow:
+    """Add the session to the store without secrets: all of it or nothing.
+
+    Args:
+        source: read to its end; copied to a temporary file if it cannot be read twice.
+        name: its name in messages.
+        new_id: replaces the session's own id.
+        remark: called with a remark on contents that the export lacks.
+
+    Raises:
+        InvalidRequestError: it is no export, damaged, or ends too early (with the line), or the id is taken.
+        StoreError: the store cannot take it.
+        OSError: it cannot be read, or there is no room for the temporary file.
+    """
+    with rereadable(source) as lines:
+        row = _Reader(lines, name).check(new_id)
+        if any(known.session_id == row.session_id for known in store.rows()):
+            raise InvalidRequestError(f"there is a session {row.session_id} already; import this one under another id")
+        lines.seek(0)
+        reader = _Reader(lines, name)
+        reader.header()
+        title = row.title if row.title is None else redactor.redact(row.title)
+        store.add(replace(row, title=title), redact_items(redactor, reader.items()))
+    if reader.lost:
+        lost = f"{reader.lost:,} {plural(reader.lost, 'content')} of session {row.session_id}"
+        remark(f"{lost} cannot be imported: the export lacks it; a rebuild names what is missing")
+    return store.row(row.session_id)
+
+
+def _abandoned(begun: RewindBegun, expected: int) -> Rewound:
+    """End a rewind that was unfinished when the session was exported.
+
+    To continue it would write files as the import says, and imports are untrusted.
+    """
+    reason = "the session was imported before that was done"
+    left = tuple(FileLeft(path=file.path, reason=reason) for file in begun.files)
+    return Rewound(
+        seq=Seq(expected),
+        event_id=EventId(f"e{expected}"),
+        at=begun.at,
+        branch_id=begun.branch_id,
+        statement=begun.statement,
+        left=(*begun.left, *left),
+    )
+
+
+def _untrusted(last: Event, expected: int) -> OthersWrote:
+    """Mark everything in the file as untrusted.
+
+    That includes statements, recorded decisions of a user, and contents of files.
+    """
+    return OthersWrote(
+        seq=Seq(expected), event_id=EventId(f"e{expected}"), at=last.at, branch_id=last.branch_id, by="import"
+    )
+
+
+class _Reader:
+    """One pass over the lines; `lost` counts contents that the export lacks."""
+
+    def __init__(self, lines: IO[bytes], name: str) -> None:
+        self._lines = lines
+        self._name = name
+        self._number = 0
+        self._events = 0
+        self.lost = 0
+
+    def check(self, new_id: SessionId | None) -> SessionRow:
+        """Read everything, and return the row to store."""
+        row = self.header()
+        try:
+            row = replace(row, session_id=new_id or row.session_id)
+            check_row(row)
+            for _ in encoded_items(row, self.items()):
+                pass
+        except InvalidEventError as error:
+            self._refuse(str(error))
+        return row
+
+    def header(self) -> SessionRow:
+        """Read the first line."""
+        try:
+            fields: Any = json.loads(self._line() or b"")
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict) or cast("dict[str, object]", fields).get("format") != FORMAT:
+            self._refuse("this is not a session exported by `rewindow export`")
+        header = cast("dict[str, Any]", fields)
+        if header.get("version") != VERSION:
+            found = cut_line(repr(header.get("version")), _SHOWN_CHARS)
+            self._refuse(f"version {found} of the format is not known; upgrade rewindow")
+        for field, expected in _TYPES:
+            if field not in header or not isinstance(header[field], expected) or isinstance(header[field], bool):
+                self._refuse(f"the header's {field} is missing or of the wrong kind")
+        if not all(isinstance(path, str) and path.startswith("/") for path in (header["cwd"], *header["directories"])):
+            self._refuse("the header's directories are not all absolute paths")
+        if not all(abs(header[field]) < _LARGEST_TIME for field in ("created_at", "updated_at")):
+            self._refuse("the header's times are not numbers of seconds")
+        self._events = header["events"]
+        return SessionRow(
+            session_id=SessionId(header["session_id"]),
+            cwd=header["cwd"],
+            directories=tuple(header["directories"]),
+            title=header["title"],
+            created_at=float(header["created_at"]),
+            updated_at=float(header["updated_at"]),
+        )
+
+    def items(self) -> Iterator[Event | bytes]:
+        """Yield contents and events, as `Store.add` takes them."""
+        seen: set[BlobDigest] = set()
+        waiting: set[BlobDigest] = set()
+        begun: RewindBegun | None = None
+        last: Event | None = None
+        expected = 0
+        while line := self._line():
+            if line.startswith(_BLOB_START):
+                digest, data = self._blob(line)
+                if digest in seen:
+                    self._refuse(f"content {digest} is there twice")
+                seen.add(digest)
+                waiting.add(digest)
+                if data is None:
+                    self.lost += 1
+                else:
+                    yield data
+                continue
+            event = self._event(line, expected, seen)
+            waiting.difference_update(names_in(line.decode()))
+            if waiting:
+                self._refuse(f"the event does not name the content before it, {min(waiting)}")
+            expected += 1
+            begun = event if isinstance(event, RewindBegun) else None if isinstance(event, Rewound) else begun
+            last = event
+            yield event
+        if waiting or expected != self._events:
+            self._refuse(f"it ends after {expected} of {self._events} events; export the session again")
+        if begun is not None:
+            last = _abandoned(begun, expected)
+            yield last
+            expected += 1
+        if last is not None and not (isinstance(last, OthersWrote) and last.by == "import"):
+            yield _untrusted(last, expected)
+
+    def _event(self, line: bytes, expected: int, seen: set[BlobDigest]) -> Event:
+        try:
+            event = decode(line)
+        except UndecodableEventError as error:
+            self._refuse(f"this is no event: {error}")
+        if event.seq != expected:
+            self._refuse(f"event {event.seq} where {expected} was expected")
+        if isinstance(event, ToolCall):
+            self._check_arguments(event)
+        if isinstance(event, EffectAnswered) and event.result is not None and event.result not in seen:
+            needed = cut_line(event.result, _SHOWN_CHARS)
+            self._refuse(f"the event needs content {needed}, which does not come before it")
+        return event
+
+    def _check_arguments(self, call: ToolCall) -> None:
+        # The only field that may contain any JSON. Code that shows it is recursive, so its depth is limited.
+        try:
+            clean(call.arguments)
+        except TypeError:
+            self._refuse(f"the arguments are nested more than {DEEPEST} levels")
+
+    def _blob(self, line: bytes) -> tuple[BlobDigest, bytes | None]:
+        """Return content and its digest; without the content if it is lost."""
+        try:
+            fields: Any = json.loads(line)
+            if "lost" in fields and names_in(fields["blob"]) == (fields["blob"],):
+                return BlobDigest(fields["blob"]), None
+            data = b64decode(fields["data"].encode(), validate=True)
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            self._refuse("this is no content in base64")
+        digest = digest_of(data)
+        if fields["blob"] != digest:
+            self._refuse(f"content {cut_line(str(fields['blob']), _SHOWN_CHARS)} is damaged: its digest is {digest}")
+        return digest, data
+
+    def _line(self) -> bytes:
+        line = self._lines.readline(MAX_LINE)
+        self._number += 1
+        if line and not line.endswith(b"\n"):
+            self._refuse("the line is too long" if len(line) == MAX_LINE else "the line ends too early")
+        return line
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise InvalidRequestError(f"{self._name}, line {self._number}: {reason}")
+
+
+@contextmanager
+def rereadable(source: IO[bytes]) -> Generator[IO[bytes]]:
+    """Yield a stream that can be read repeatedly: `source` or a copy.
+
+    The copy is a temporary file with all of a source that cannot seek, such as a pipe.
+
+    Raises:
+        OSError: the source cannot be read, or there is no room for the copy.
+    """
+    if source.seekable():
+        yield source
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(source, copy)
+        copy.seek(0)
+        yield copy
+
+
+# Secrets. As in a running session, texts lose the secret. Content with a secret is left out, and the event that needs
+# it has its digest instead.
 
 
 def redact_items(redactor: Redactor, items: Iterable[Event | bytes]) -> Iterator[Event | bytes]:
-    """Contents ahead of the events that name them, as `Store.add` takes them; unchanged where nothing is secret."""
+    """Redact contents and events, in the order that `Store.add` takes.
+
+    Contents come before the events that name them. Without secrets nothing changes.
+    """
     left_out: dict[BlobDigest, str] = {}
     for item in items:
         if not isinstance(item, bytes):
@@ -78,13 +449,13 @@ def _content_without(seen: AdoptedContent, left_out: dict[BlobDigest, str]) -> A
 
 
 def _file_without(file: FileToRestore, left_out: dict[BlobDigest, str]) -> FileToRestore:
-    """Its digests say that there was a content."""
+    """Remove secret contents. Their digests stay, and show that they existed."""
     kept = {name: None for name in ("present", "wanted") if getattr(file, name) in left_out}
     return replace(file, **kept) if kept else file
 
 
 def _without_data(redactor: Redactor, event: Event) -> Event:
-    """The event without the pickles that it holds itself, where there is a secret in them."""
+    """Remove the event's own pickles if they contain a secret."""
     if not redactor or not isinstance(event, ValuesKept):
         return event
     lost = {group.data for group in event.groups if redactor.storable(group.data) is None}
@@ -101,377 +472,3 @@ def _group_without(group: KeptGroup, left_out: dict[BlobDigest, str]) -> KeptGro
     if group.content is None or group.content not in left_out:
         return group
     return replace(group, content=None, withheld=left_out[group.content])
-
-
-# jsonl export:
-# A session as JSON Lines: a header, then the events as the codec writes them, contents before the events naming them.
-#
-# `{"blob": <digest>, "data": <base64>}` stands before the first event that holds the digest, and for content that
-# cannot be read `{"blob": <digest>, "lost": <why>}`, because what is left of a session is worth more than nothing.
-# Contents that the session dropped are not there, as the log says itself. The same session always gives the same
-# bytes. Must not know where the bytes go. Called by `rewindow export`; read back by `jsonl_import`.
-
-FORMAT: Final = "rewindow-session"
-VERSION: Final = 1
-_MISSING: Final = "missing"
-_PAGE: Final = 1000
-"""Events that are in memory at a time."""
-
-
-def _unsaid(_sentence: str) -> None:
-    """For a caller to whom it does not matter what the export does not have."""
-
-
-def export_lines(
-    store: Store, session_id: SessionId, redactor: Redactor = NO_SECRETS, say: Callable[[str], None] = _unsaid
-) -> Iterator[bytes]:
-    """The lines, each with its newline: all that is committed when the first is asked for, without secrets.
-
-    Args:
-        say: is given a sentence on contents that are lost, and one on those that were dropped, after the last line.
-
-    Raises:
-        SessionNotFoundError: there is none, or it is deleted meanwhile.
-        StoreError: an event of it cannot be read.
-    """
-    row = store.row(session_id)
-    yield _header(row if row.title is None else replace(row, title=redactor.redact(row.title)))
-    contents = _Contents(store, session_id)
-    items = (item for event in _events(store, row) for item in (*contents.before(event), event))
-    for item in redact_items(redactor, items):
-        yield from contents.lost_lines()
-        yield _blob(item) if isinstance(item, bytes) else encode(item) + b"\n"
-    for sentence in contents.sentences():
-        say(sentence)
-
-
-def _header(row: SessionRow) -> bytes:
-    # The standard library, because a directory may be bytes that are no UTF-8, which it can escape and msgspec cannot.
-    fields = {
-        "format": FORMAT,
-        "version": VERSION,
-        "session_id": row.session_id,
-        "cwd": row.cwd,
-        "directories": row.directories,
-        "title": row.title,
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
-        "events": row.events,
-    }
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def _events(store: Store, row: SessionRow) -> Iterator[Event]:
-    # Up to where the row ended, because another process may go on writing.
-    due = 0
-    while due < row.events:
-        page = store.load(row.session_id, due, min(_PAGE, row.events - due))
-        for event in page:
-            if event.seq != due:
-                raise _missing(row.session_id, due)
-            yield event
-            due += 1
-        if not page:
-            store.row(row.session_id)  # which says so where it was deleted meanwhile
-            raise _missing(row.session_id, due)
-
-
-def _missing(session_id: SessionId, due: int) -> StoreError:
-    return StoreError(f"event {due} of session {session_id} is missing; restore the store from a copy")
-
-
-class _Contents:
-    """The contents of one session, each ahead of the first event that names it, and those that are not to be had."""
-
-    def __init__(self, store: Store, session_id: SessionId) -> None:
-        self._store = store
-        self._session_id = session_id
-        self._waiting = set(store.contents(session_id))
-        self._had: set[BlobDigest] = set()
-        self._lost: list[tuple[BlobDigest, str]] = []
-        self._lost_count = 0
-        self._dropped = 0
-
-    def before(self, event: Event) -> Iterator[bytes]:
-        """What the event names first and can be read."""
-        for name in names_in(encode(event).decode()) if self._waiting else ():
-            if name in self._waiting:
-                self._waiting.discard(name)
-                self._had.add(name)
-                yield from self._read(name)
-        match event:
-            case EffectAnswered(result=result) if result is not None and result not in self._had:
-                self._had.add(result)  # because an import takes no answer of which the file says nothing
-                self._lost.append((result, _MISSING))
-            case ValuesDropped(copies=copies):
-                self._dropped += copies
-            case _:
-                pass
-
-    def _read(self, name: BlobDigest) -> Iterator[bytes]:
-        try:
-            yield self._store.blob_get(name)
-        except KeyError:
-            self._lost.append((name, _MISSING))
-        except StoreError as error:
-            if type(error) is not StoreError:  # because the others say that the whole store cannot be read
-                raise
-            self._lost.append((name, "damaged"))
-
-    def lost_lines(self) -> Iterator[bytes]:
-        """A line for each that was found to be lost since the last call."""
-        while self._lost:
-            digest, why = self._lost.pop(0)
-            self._lost_count += 1
-            yield b'{"blob":"%s","lost":"%s"}\n' % (digest.encode(), why.encode())
-
-    def sentences(self) -> Iterator[str]:
-        """What the export does not have, for a person."""
-        if self._lost_count:
-            lost = f"{self._lost_count:,} {plural(self._lost_count, 'content')} of session {self._session_id}"
-            yield f"{lost} cannot be read, the export says which; restore the store from a copy to have all"
-        if self._dropped:
-            kept = f"{self._dropped:,} kept {plural(self._dropped, 'value')}"
-            yield f"{kept} had gone from session {self._session_id} before, to stay within past_bytes"
-
-
-def _blob(data: bytes) -> bytes:
-    return b'{"blob":"%s","data":"%s"}\n' % (digest_of(data).encode(), b64encode(data))
-
-
-# spool:
-# A stream that can be read more than once: itself, or a copy on disk where it is a pipe. Must not know what it holds.
-#
-# Called by the imports, which look at their input before they read it.
-
-
-@contextmanager
-def rereadable(source: IO[bytes]) -> Generator[IO[bytes]]:
-    """`source`, or a temporary copy of all of it, at its start, where it cannot seek. The copy goes at the end.
-
-    Raises:
-        OSError: it cannot be read, or there is no room for the copy.
-    """
-    if source.seekable():
-        yield source
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(source, copy)
-        copy.seek(0)
-        yield copy
-
-
-# jsonl import:
-# Reads a session back from the JSON Lines of `jsonl_export`, and refuses lines that an export does not write.
-#
-# Must not know which store it fills. The lines are read twice: once to check all of them, because they may come
-# slowly and the store's transaction keeps other writers waiting, and once to write. Called by `rewindow import`.
-
-MAX_LINE: Final = MAX_BLOB // 3 * 4 + 1000
-"""Bytes of the longest line there can be: the largest blob in base64."""
-_LARGEST_TIME: Final = 1e15
-"""Seconds; NaN and infinity are not below it. What no calendar has is bounded by the store."""
-_SHOWN_CHARS: Final = 80
-"""What a message shows at most of what it is about."""
-_BLOB_START: Final = b'{"blob":'
-_TYPES: Final = (
-    ("session_id", str),
-    ("cwd", str),
-    ("directories", list),
-    ("title", (str, type(None))),
-    ("created_at", (int, float)),
-    ("updated_at", (int, float)),
-    ("events", int),
-)
-
-
-def _jsonl_import_unsaid(_sentence: str) -> None:
-    """For a caller to whom it does not matter what the file does not have."""
-
-
-def import_lines(
-    store: Store,
-    source: IO[bytes],
-    name: str,
-    new_id: SessionId | None = None,
-    redactor: Redactor = NO_SECRETS,
-    say: Callable[[str], None] = _jsonl_import_unsaid,
-) -> SessionRow:
-    """Adds the session to the store, under `new_id` where one is given and without secrets; all of it or nothing.
-
-    Args:
-        source: read to its end; kept in a temporary file where it cannot be read twice.
-        name: what messages call it.
-        say: is given a sentence on contents that were lost where the session was exported.
-
-    Raises:
-        InvalidRequestError: it is no export, is damaged, or ends too early (with the line's number); the id is taken.
-        StoreError: the store cannot take it.
-        OSError: it cannot be read, or there is no room for the temporary file.
-    """
-    with rereadable(source) as lines:
-        row = _Reader(lines, name).check(new_id)
-        if any(known.session_id == row.session_id for known in store.rows()):
-            raise InvalidRequestError(f"there is a session {row.session_id} already; import this one under another id")
-        lines.seek(0)
-        reader = _Reader(lines, name)
-        reader.header()
-        title = row.title if row.title is None else redactor.redact(row.title)
-        store.add(replace(row, title=title), redact_items(redactor, reader.items()))
-    if reader.lost:
-        lost = f"{reader.lost:,} {plural(reader.lost, 'content')} of session {row.session_id}"
-        say(f"{lost} cannot be had: lost where it was exported; a rebuild names what it misses")
-    return store.row(row.session_id)
-
-
-def _given_up(begun: RewindBegun, due: int) -> Rewound:
-    """Ends a rewind that was under way where the session comes from: to open one never writes what a file says."""
-    reason = "the session was imported before that was done"
-    left = tuple(FileLeft(path=file.path, reason=reason) for file in begun.files)
-    return Rewound(
-        seq=Seq(due),
-        event_id=EventId(f"e{due}"),
-        at=begun.at,
-        branch_id=begun.branch_id,
-        statement=begun.statement,
-        left=(*begun.left, *left),
-    )
-
-
-def _of_others(last: Event, due: int) -> OthersWrote:
-    """Says that nobody here vouches for anything in the file: not for statements, for decisions that it says a user has
-    made, nor for what it says that files held."""
-    return OthersWrote(seq=Seq(due), event_id=EventId(f"e{due}"), at=last.at, branch_id=last.branch_id, by="import")
-
-
-class _Reader:
-    """One pass over the lines; `lost` counts the contents that were lost where they come from."""
-
-    def __init__(self, lines: IO[bytes], name: str) -> None:
-        self._lines = lines
-        self._name = name
-        self._number = 0
-        self._events = 0
-        self.lost = 0
-
-    def check(self, new_id: SessionId | None) -> SessionRow:
-        """Reads everything; the row as it is to be stored."""
-        row = self.header()
-        try:
-            row = replace(row, session_id=new_id or row.session_id)
-            check_row(row)
-            for _ in encoded_items(row, self.items()):
-                pass
-        except InvalidEventError as error:
-            self._refuse(str(error))
-        return row
-
-    def header(self) -> SessionRow:
-        """The first line."""
-        try:
-            fields: Any = json.loads(self._line() or b"")
-        except (ValueError, RecursionError):
-            fields = None
-        if not isinstance(fields, dict) or cast("dict[str, object]", fields).get("format") != FORMAT:
-            self._refuse("this is not a session exported by `rewindow export`")
-        header = cast("dict[str, Any]", fields)
-        if header.get("version") != VERSION:
-            found = cut_line(repr(header.get("version")), _SHOWN_CHARS)
-            self._refuse(f"version {found} of the format is not known; upgrade rewindow")
-        for field, expected in _TYPES:
-            if field not in header or not isinstance(header[field], expected) or isinstance(header[field], bool):
-                self._refuse(f"the header's {field} is missing or of the wrong kind")
-        if not all(isinstance(path, str) and path.startswith("/") for path in (header["cwd"], *header["directories"])):
-            self._refuse("the header's directories are not all absolute paths")
-        if not all(abs(header[field]) < _LARGEST_TIME for field in ("created_at", "updated_at")):
-            self._refuse("the header's times are not numbers of seconds")
-        self._events = header["events"]
-        return SessionRow(
-            session_id=SessionId(header["session_id"]),
-            cwd=header["cwd"],
-            directories=tuple(header["directories"]),
-            title=header["title"],
-            created_at=float(header["created_at"]),
-            updated_at=float(header["updated_at"]),
-        )
-
-    def items(self) -> Iterator[Event | bytes]:
-        """What follows the header: contents and events, as `Store.add` takes them."""
-        had: set[BlobDigest] = set()
-        waiting: set[BlobDigest] = set()
-        begun: RewindBegun | None = None
-        last: Event | None = None
-        due = 0
-        while line := self._line():
-            if line.startswith(_BLOB_START):
-                digest, data = self._blob(line)
-                if digest in had:
-                    self._refuse(f"content {digest} is there twice")
-                had.add(digest)
-                waiting.add(digest)
-                if data is None:
-                    self.lost += 1
-                else:
-                    yield data
-                continue
-            event = self._event(line, due, had)
-            waiting.difference_update(names_in(line.decode()))
-            if waiting:
-                self._refuse(f"the event does not name the content before it, {min(waiting)}")
-            due += 1
-            begun = event if isinstance(event, RewindBegun) else None if isinstance(event, Rewound) else begun
-            last = event
-            yield event
-        if waiting or due != self._events:
-            self._refuse(f"it ends after {due} of {self._events} events; export the session again")
-        if begun is not None:
-            last = _given_up(begun, due)
-            yield last
-            due += 1
-        if last is not None and not (isinstance(last, OthersWrote) and last.by == "import"):
-            yield _of_others(last, due)
-
-    def _event(self, line: bytes, due: int, had: set[BlobDigest]) -> Event:
-        try:
-            event = decode(line)
-        except UndecodableEventError as error:
-            self._refuse(f"this is no event: {error}")
-        if event.seq != due:
-            self._refuse(f"event {event.seq} where {due} was due")
-        if isinstance(event, ToolCall):
-            self._check_arguments(event)
-        if isinstance(event, EffectAnswered) and event.result is not None and event.result not in had:
-            needed = cut_line(event.result, _SHOWN_CHARS)
-            self._refuse(f"the event needs content {needed}, which does not come before it")
-        return event
-
-    def _check_arguments(self, call: ToolCall) -> None:
-        # The only field of an event that may hold any JSON, and what shows it goes down by recursion.
-        try:
-            clean(call.arguments)
-        except TypeError:
-            self._refuse(f"the arguments are nested more than {DEEPEST} levels")
-
-    def _blob(self, line: bytes) -> tuple[BlobDigest, bytes | None]:
-        """Content and its digest, without the content where it is lost."""
-        try:
-            fields: Any = json.loads(line)
-            if "lost" in fields and names_in(fields["blob"]) == (fields["blob"],):
-                return BlobDigest(fields["blob"]), None
-            data = b64decode(fields["data"].encode(), validate=True)
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            self._refuse("this is no content in base64")
-        digest = digest_of(data)
-        if fields["blob"] != digest:
-            self._refuse(f"content {cut_line(str(fields['blob']), _SHOWN_CHARS)} is damaged: its digest is {digest}")
-        return digest, data
-
-    def _line(self) -> bytes:
-        line = self._lines.readline(MAX_LINE)
-        self._number += 1
-        if line and not line.endswith(b"\n"):
-            self._refuse("the line is too long" if len(line) == MAX_LINE else "the line ends too early")
-        return line
-
-    def _refuse(self, reason: str) -> NoReturn:
-        raise InvalidRequestError(f"{self._name}, line {self._number}: {reason}")

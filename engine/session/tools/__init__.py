@@ -4,7 +4,7 @@ A file has `Arguments`, a structure with the row's parameters, and `perform(work
 data, alone or as the `Reading` of a file, or a `Change` of a file that it has not made, or a `Program` that it has not
 started, or, in `tree`, a `TreeAct` that it has not done; or it raises what the statement is to see. It blocks, so its
 caller runs it in a thread. Called by
-`session.acts`.
+`session.tool_calls`.
 """
 
 from __future__ import annotations

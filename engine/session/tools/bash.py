@@ -17,7 +17,7 @@ from .workspace import Workspace
 
 # What a tool would run: the program, whether the user is asked about it, and what the statement gets of its end.
 #
-# Must not know how programs are run. Returned by the tools that run one; the desk (`session.acts`) asks and runs it.
+# Must not know how programs are run. Returned by the tools that run one; `session.tool_calls` asks and runs it.
 
 
 @dataclass(frozen=True, slots=True)

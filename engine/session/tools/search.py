@@ -155,7 +155,7 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-# --- find: regular files by name, no links (which may lead anywhere) and no directories ---------------------------------
+# --- find: regular files by name; no links, which may lead anywhere --------------------------------------------------
 
 MAX_PATHS: Final = 20_000
 

@@ -23,7 +23,7 @@ from .workspace import Workspace
 # An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
 #
 # Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
-# asks or what is recorded. Made by the modules beside it, done by `session.acts`.
+# asks or what is recorded. Made by the modules beside it, done by `session.tool_calls`.
 
 SINCE: Final = "the change was asked for"
 Hold = Callable[[str], None]

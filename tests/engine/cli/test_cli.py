@@ -208,7 +208,7 @@ def test_a_reader_that_leaves_a_process_is_no_error(long: Home) -> None:
         (b"", "standard input: it is empty"),
         (b"\xff\xfe\0\0", "standard input: it is empty"),
         (b"\xff\xfe\n", "standard input: byte 2 is no utf-16-le: truncated data"),
-        (b"{}", "standard input: this is no conversation that is known: OpenHands events"),
+        (b"{}", "standard input: this is not a known conversation: OpenHands events"),
         (
             b'{"format":"rewindow-session","version":99}\n',
             "standard input, line 1: version 99 of the format is not known",

@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 from engine.cli import doctor
-from engine.cli.doctor import LITTLE, TOO_LITTLE, Finding, processes_of, room, said_of
+from engine.cli.doctor import LITTLE, TOO_LITTLE, Finding, processes_of, room, sandbox_findings
 from engine.cli.output import size
 from engine.core.domain import LAYERS, Layer, is_held
 from engine.core.settings import SETTINGS
@@ -53,9 +53,9 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     others = len(SETTINGS) - sum(" = " in text for text in options)
     assert f"the other {others} settings have their defaults (`rewindow help configuration`)" in options
     assert found["secrets"][0][1].endswith(": DB_PASSWORD, MY_API_KEY, SORT_KEY")
-    assert found["secrets"][1] == ("note", "shown where they occur, as they are shorter than 8 characters: DB_PASSWORD")
+    assert found["secrets"][1] == ("note", "not redacted, because they are shorter than 8 characters: DB_PASSWORD")
     assert found["secrets"][2][1].endswith(
-        "SORT_KEY; give those that are no secret to the option hidden_names, each after a `!`"
+        "SORT_KEY; exempt those that are not secret with the option hidden_names, each after a `!`"
     )
     assert "a value nobody" not in str(found)
     assert found["store"][0][1].startswith("3 sessions, ")
@@ -71,7 +71,7 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
 @pytest.mark.parametrize("missing", LAYERS)
 def test_a_layer_of_the_sandbox_that_is_missing_is_named_with_what_that_leaves_open(missing: Layer) -> None:
     layers = tuple(layer for layer in LAYERS if layer != missing)
-    first, *found = said_of(layers)
+    first, *found = sandbox_findings(layers)
     assert first.grade == ("ok" if is_held(layers) else "note")
     (note,) = (finding.text for finding in found if f"layer {missing}: " in finding.text)
     assert "without it statements may " in note
@@ -82,13 +82,18 @@ def test_a_layer_of_the_sandbox_that_is_missing_is_named_with_what_that_leaves_o
     ("layers", "rule", "grade", "said"),
     [
         (LAYERS, "auto", "ok", "a model's statements run in a sandbox"),
-        (LAYERS, "off", "note", "no sandbox, as the setting says (the kernel could hold statements)"),
-        ((), "auto", "note", "no sandbox, because the kernel cannot hold statements: they may do whatever you may"),
-        ((), "required", "failed", "sandbox = required runs none"),
+        (LAYERS, "off", "note", "no sandbox, as the setting says (the kernel could sandbox statements)"),
+        (
+            (),
+            "auto",
+            "note",
+            "no sandbox, because this kernel cannot sandbox statements: ",
+        ),
+        ((), "required", "failed", "sandbox = required: no model statement will run"),
     ],
 )
 def test_what_the_sandbox_comes_to_is_said_first(layers: tuple[Layer, ...], rule: str, grade: str, said: str) -> None:
-    first, *_ = said_of(layers, rule)
+    first, *_ = sandbox_findings(layers, rule)
     assert first.grade == grade
     assert said in first.text
 
@@ -124,11 +129,11 @@ def test_a_model_that_cannot_call_tools_is_named_as_that(
 def test_what_a_killed_agent_left_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Not through a killed agent, because any command of any neighbour may be the one that ends what it left.
     monkeypatch.setattr(doctor, "left_behind", list)
-    assert [finding.grade for finding in doctor.left()] == ["ok"]
+    assert [finding.grade for finding in doctor.left_behind_processes()] == ["ok"]
     monkeypatch.setattr(doctor, "left_behind", lambda: [os.getpid()])
-    (finding,) = doctor.left()
+    (finding,) = doctor.left_behind_processes()
     assert finding.grade == "note"
-    assert f"still run, and are ended now: {os.getpid()} (" in finding.text
+    assert f"ending processes of a killed agent: {os.getpid()} (" in finding.text
 
 
 @pytest.mark.slow
@@ -143,8 +148,8 @@ def test_what_is_amiss_is_named_with_what_to_do(home: Home) -> None:
     code, found = report(home)
     assert code == 0
     assert found["permissions"] == [
-        ("note", f"others may get at your sessions; run: chmod 700 {home.state}"),
-        ("note", f"others may get at your sessions; run: chmod 600 {home.state / 'sessions.db'}"),
+        ("note", f"other users may read your sessions; run: chmod 700 {home.state}"),
+        ("note", f"other users may read your sessions; run: chmod 600 {home.state / 'sessions.db'}"),
     ]
     assert found["in use"] == [("ok", f"session ses_a is in use by process {os.getpid()}")]
     assert ("ok", "context_budget = 5000  (from the config file)") in found["configuration"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from engine.cli.terminal.questions import asked, subject_shown
+from engine.cli.terminal.questions import answered, asked, chosen, options, subject_shown
 from engine.cli.terminal.rendering import painted
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import Seq, ToolCallId
@@ -55,3 +56,22 @@ def test_names_and_contents_have_no_power_over_the_screen(subject: PermissionSub
 def test_a_statement_is_shown_with_what_is_said_of_its_rights() -> None:
     shown = subject_shown(StatementSubject("x = 1", "It had fewer rights."), lambda source: [("", source)])
     assert painted(shown, in_colour=False) == "x = 1\nIt had fewer rights.\n"
+
+
+def test_only_what_can_be_remembered_is_offered_for_always() -> None:
+    once = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=StatementSubject("1"), seq=Seq(0))
+    subject = CommandSubject(command="git status", cwd="/p")
+    ever = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=subject, seq=Seq(0), always="`git status`")
+    assert [option.key for option in options(once)] == ["y", "n"]
+    assert [(option.key, option.answer.outcome, option.answer.remember) for option in options(ever)] == [
+        ("y", "allowed", False),
+        ("a", "allowed", True),
+        ("n", "rejected", False),
+        ("N", "rejected", True),
+    ]
+    assert chosen(once, "a") is None
+    assert [option.key for option in options(replace(once, rest=True))] == ["y", "s", "n"]
+    (rest,) = (option.answer for option in options(replace(ever, rest=True)) if option.key == "s")
+    assert (rest.outcome, rest.rest, rest.remember) == ("allowed", True, False)
+    assert "  a    always allow `git status`\n" in painted(asked(ever), in_colour=False)
+    assert painted(answered(chosen(ever, "N")), in_colour=False) == "  N: never allow `git status`\n"

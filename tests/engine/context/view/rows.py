@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from engine.cli.transfer.vectors import view_rows_event_of
+from engine.cli.vectors import view_event_of
 from engine.core.ids import EventId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation
@@ -24,7 +24,7 @@ def log_of(words: str, *, start: int = 0) -> list[Event]:
             neutral |= {"llm_response_id": rest[0], "tool_call_id": rest[1], "has_thinking": word.endswith("+")}
         elif name[0] == "o":
             neutral["tool_call_id"] = rest[0]
-        log.append(view_rows_event_of(neutral, start + len(log)))
+        log.append(view_event_of(neutral, start + len(log)))
     return log
 
 

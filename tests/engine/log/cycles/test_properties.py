@@ -10,7 +10,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.transfer.vectors import OTHERS, PROMPT_KINDS, stamped
+from engine.cli.vectors import OTHERS, PROMPT_KINDS, stamped
 from engine.core.ids import MessageId, StatementId, ToolCallId
 from engine.log.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json
 from engine.log.cycles.views import AiBlock, Call

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from engine.cli.transfer.vectors import neutral
+from engine.cli.vectors import neutral
 from engine.core.toolbox import ROUTED
 from engine.log.cycles import CycleFold, cycles_of, to_plain
 from engine.log.cycles.machine import ANOMALIES, TRANSITIONS, Action, AnomalyKind, Input, State, Transition

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.cli.transfer.vectors import stamped
+from engine.cli.vectors import stamped
 from engine.core.ids import EventId, MessageId, Seq, ToolCallId
 from engine.log.cycles import cycles_of, summary_lines, to_json, to_plain
 from engine.log.cycles.views import LINE_CHARS

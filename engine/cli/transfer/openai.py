@@ -1,7 +1,7 @@
-"""Chat completions: `role` and `content`, `tool_calls` with arguments as JSON text, results as messages of their own.
+"""Chat completions: `role` and `content`, `tool_calls` with JSON text as arguments, and results as separate messages.
 
-Also what gateways and older programs make of it: `reasoning_content`, `thinking_blocks`, `function_call`, results
-without an id. Shape: https://platform.openai.com/docs/api-reference/chat/create (messages).
+Also reads the variants of gateways and older programs: `reasoning_content`, `thinking_blocks`, `function_call`, and
+results without an id. Source: https://platform.openai.com/docs/api-reference/chat/create (messages).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _READ: Final = frozenset(
 
 
 def recognises(document: Document) -> bool:
-    """Whether it is a list of messages; which of them are OpenAI's alone does not matter after the other formats."""
+    """Whether it is a list of messages. The other formats are tried first."""
     return any("role" in item.fields for item in document.items)
 
 
 def read(document: Document, writer: Writer) -> None:
-    """Writes the conversation.
+    """Write the conversation.
 
     Raises:
-        InvalidRequestError: something is not a message; it names the place.
+        InvalidRequestError: an item is not a message. The error names its place.
     """
     refuse_without_messages(document)
     note_unread(document.around, ("system", "model", "id"), writer.report, "of the request")

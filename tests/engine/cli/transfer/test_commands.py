@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.transfer.commands import Wanted, import_foreign
+from engine.cli.transfer.commands import ImportOptions, import_foreign
 from engine.core.errors import InvalidRequestError
 from engine.log.store.memory import MemoryStore
 from tests.support.commands import Home
@@ -66,7 +66,7 @@ def test_what_a_model_will_not_see_is_one_warning(empty: Home) -> None:
     assert done.returncode == 0
     assert done.stderr == (
         "warning: 4 events were left out of the View, or moved, to keep it well-formed: ToolLoopAtomicity 4;"
-        " the log keeps them, a model does not get to see them\n"
+        " they stay on the log, but models do not see them\n"
     )
 
 
@@ -117,10 +117,10 @@ def test_a_format_that_is_given_is_not_guessed(empty: Home) -> None:
 
 def test_a_conversation_that_is_too_large_is_refused() -> None:
     store, data = MemoryStore(CountingClock()), b'[{"role":"user","content":"a"}]'
-    with pytest.raises(InvalidRequestError, match="it holds more than 30 B"):
-        import_foreign(store, io.BytesIO(data), "it", Wanted("", "", ""), largest=len(data) - 1)
+    with pytest.raises(InvalidRequestError, match="it has more than 30 B"):
+        import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data) - 1)
     assert store.rows() == []
-    import_foreign(store, io.BytesIO(data), "it", Wanted("", "", ""), largest=len(data))
+    import_foreign(store, io.BytesIO(data), "it", ImportOptions("", "", ""), largest=len(data))
     assert len(store.rows()) == 1
 
 
@@ -132,7 +132,7 @@ def test_a_file_without_an_end_is_refused(empty: Home) -> None:
     done = empty.run("import", "large")
     assert (done.returncode, done.stderr) == (
         1,
-        "rewindow: large holds more than 268.4 MB, which is too much for one conversation\n",
+        "rewindow: large has more than 268.4 MB, which is too large for one conversation\n",
     )
 
 

@@ -1,7 +1,7 @@
-"""Events of the OpenHands software agent SDK, as `model_dump_json` writes them: `kind` names the class of each.
+"""Events of the OpenHands software agent SDK, as `model_dump_json` writes them: `kind` names the class.
 
-Its condensations name its own event ids, and its summary offsets count its own View. One of its events may be several
-of ours, so its View is kept beside ours, as far as its condensations need it. Shape: openhands-sdk 1.x,
+Its condensations name its own event ids, and its summary offsets count its own View. One of its events may become
+several of ours. So the reader keeps its View beside ours, as far as condensations need it. Source: openhands-sdk 1.x,
 `openhands/sdk/event`.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ....core.ids import EventId
-from ....core.text import cut_line
-from ....log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
+from ...core.ids import EventId
+from ...core.text import cut_line
+from ...log.events.conversation import AgentReasoning, AgentText, ToolCall, ToolResult, UserMessage
 from .document import Document, Fields, Item
 from .messages import joined, note_unread, parts_of, refuse_without_messages, think_aloud
 from .writer import Reply, Writer
@@ -28,14 +28,17 @@ _ENTRIES: Final = (UserMessage, AgentText, AgentReasoning, ToolCall, ToolResult)
 
 
 class _Entry(Struct, frozen=True):
-    """One entry of its View: its id, and the ids of ours that it became."""
+    """One entry of its View: its id, and the ids of our events."""
 
     name: str
     ours: tuple[EventId, ...]
 
 
 class _Reader:
-    """One pass over the events; `entries` is its View by now, `ours` what each of its events became."""
+    """One pass over the events.
+
+    `entries` is its current View; `ours` maps its ids to those of our events.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -60,7 +63,7 @@ class _Reader:
             self._enter(item, before)
 
     def _note_branch(self, parent: object) -> None:
-        # Its conversations are trees; which branch counted is not in the events.
+        # Its conversations are trees. The events do not say which branch was active.
         if not isinstance(parent, str):
             return
         if parent in self.parents:
@@ -75,7 +78,7 @@ class _Reader:
         self.entries.append(_Entry(name, ours))
         self.ours[name] = (*self.ours.get(name, ()), *ours)
 
-    # --- what the model was given ---------------------------------------------------------------------------------
+    # --- the conversation -----------------------------------------------------------------------------------------
 
     def prompt(self, item: Item) -> None:
         for key in ("system_prompt", "dynamic_context"):
@@ -128,14 +131,14 @@ class _Reader:
         self.writer.result(_text(item, "tool_call_id"), "rejected", text)
 
     def summary(self, item: Item) -> None:
-        """A summary as an event of its own, unless a condensation has brought it already."""
+        """Take a separate summary event, unless a condensation contained it."""
         if item.fields.get("id") in self.summaries:
             self.writer.report.ignored["CondensationSummaryEvent that its condensation holds"] += 1
             return
         self.writer.report.noted["summaries, as messages of the user"] += 1
         self.writer.user(f"[summary of earlier events] {_text(item, 'summary')}")
 
-    # --- what was forgotten ---------------------------------------------------------------------------------------
+    # --- condensations --------------------------------------------------------------------------------------------
 
     def condensation(self, item: Item) -> None:
         names = item.fields.get("forgotten_event_ids", [])
@@ -151,14 +154,15 @@ class _Reader:
         named = self.writer.condensation(ours, summary, place)
         if summary is not None and offset is not None:
             entry = _Entry(f"{_text(item, 'id')}-summary", (EventId(f"{named}-summary"),))
-            self.entries.insert(min(max(offset, 0), len(self.entries)), entry)  # it takes no number beyond 64 bits
+            # Limited, because insert() refuses numbers beyond 64 bits.
+            self.entries.insert(min(max(offset, 0), len(self.entries)), entry)
             self.summaries.add(entry.name)
             self.ours[entry.name] = entry.ours
 
     def request(self, _: Item) -> None:
         self.writer.condensation_request()
 
-    # --- where runs end -------------------------------------------------------------------------------------------
+    # --- ends of runs ---------------------------------------------------------------------------------------------
 
     def pause(self, _: Item) -> None:
         self.writer.pause()
@@ -199,11 +203,11 @@ _ROWS: Final[dict[str, Row]] = {
     "ConversationErrorEvent": _Reader.failure,
 }
 _CONVERTIBLE: Final = frozenset(tuple(_ROWS)[:7])
-"""The kinds that its View holds."""
+"""The kinds in its View."""
 
 
 def recognises(document: Document) -> bool:
-    """Whether anything in it names its class and its source, as its events do, and has no role, as messages have."""
+    """Whether an item names its class and its source, and has no role."""
     return any(
         isinstance(item.fields.get("kind"), str) and "source" in item.fields and "role" not in item.fields
         for item in document.items
@@ -211,10 +215,10 @@ def recognises(document: Document) -> bool:
 
 
 def read(document: Document, writer: Writer) -> None:
-    """Writes the conversation; kinds without a part in it are counted.
+    """Write the conversation, and count the kinds that are not read.
 
     Raises:
-        InvalidRequestError: something is not an event; it names the place.
+        InvalidRequestError: an item is not an event. The error names its place.
     """
     refuse_without_messages(document)
     note_unread(document.around, (), writer.report, "of the conversation")
@@ -238,7 +242,7 @@ def _object(item: Item, key: str) -> Fields:
 
 
 def _seconds(timestamp: object, otherwise: float) -> float:
-    # A time without a zone is local, as the SDK writes it.
+    # The SDK writes local times without a zone.
     try:
         return datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else otherwise
     except (ValueError, OverflowError, OSError):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.cli.transfer.foreign.document import parse
-from engine.cli.transfer.foreign.formats import FORMATS, recognised
+from engine.cli.transfer.commands import FORMATS, recognised
+from engine.cli.transfer.document import parse
 from engine.context.view import Summary, ViewFold
 from engine.core.errors import InvalidRequestError
 from engine.log.cycles import cycles_of
@@ -56,7 +56,7 @@ def test_a_format_is_known_by_its_content(name: str, expected: str) -> None:
 
 @pytest.mark.parametrize("data", [b"[{}]", b'{"a":1}', b'[{"kind":"x"}]', b"[]"])
 def test_what_is_known_to_no_format_is_refused_with_those_there_are(data: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match="no conversation that is known: OpenHands events, Anthropic mess"):
+    with pytest.raises(InvalidRequestError, match="not a known conversation: OpenHands events, Anthropic mess"):
         imported(data)
 
 

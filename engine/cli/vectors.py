@@ -1,4 +1,8 @@
-"""This engine as an adapter of `rewindow-conformance vectors`: our View and request cycles of neutral events."""
+"""`rewindow vectors-adapter`: answers the questions of `rewindow-conformance vectors` with this engine.
+
+Converts neutral events to ours, and our View and request cycles to neutral form. Reads and writes a JSON-RPC message
+on each line. Called by the conformance suite and by tests.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,13 @@ from typing import Annotated, Any, Final, cast
 import typer
 from msgspec.structs import replace
 
-from ...context.view import BoundaryRule, View
-from ...context.view.well_formed import indices_of
-from ...core.ids import EventId, ExecutionId, LlmResponseId, MessageId, ObjId, Seq, ToolCallId
-from ...core.installation import __version__
-from ...log.cycles import cycles_of, to_plain
-from ...log.events import Event
-from ...log.events.conversation import (
+from ..context.view import BoundaryRule, View
+from ..context.view.well_formed import indices_of
+from ..core.ids import EventId, ExecutionId, LlmResponseId, MessageId, ObjId, Seq, ToolCallId
+from ..core.installation import __version__
+from ..log.cycles import cycles_of, to_plain
+from ..log.events import Event
+from ..log.events.conversation import (
     AgentReasoning,
     AgentText,
     Condensation,
@@ -29,9 +33,9 @@ from ...log.events.conversation import (
     ToolResult,
     UserMessage,
 )
-from ...log.events.execution import EffectRequested
-from ...log.events.nodes import TickApplied
-from ...log.events.session import (
+from ..log.events.execution import EffectRequested
+from ..log.events.nodes import TickApplied
+from ..log.events.session import (
     ConfigChanged,
     ModeChanged,
     PromptQueued,
@@ -41,9 +45,60 @@ from ...log.events.session import (
     UsageReported,
 )
 
-# The neutral events of `cycles.json` as ours, and our request cycles in its form.
-#
-# What the forms mean is said in that file, under `about`, and in docs/conformance-formats.md.
+_NAME: Final = f"rewindow {__version__}"
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+_METHOD_NOT_FOUND: Final = -32601
+_INVALID_PARAMS: Final = -32602
+
+Rows = Sequence[dict[str, Any]]
+
+
+def vectors_adapter(
+    rule: Annotated[BoundaryRule, typer.Option(help="How the View is cut.")] = BoundaryRule.GAPS,
+) -> None:
+    """Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles."""
+    for line in answers(sys.stdin, rule):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def answers(lines: Iterable[str], rule: BoundaryRule = BoundaryRule.GAPS) -> Iterator[str]:
+    """Yield an answer for each line, also for one that cannot be parsed."""
+    for line in lines:
+        if line.strip():
+            yield json.dumps(_respond(line, rule))
+
+
+def _respond(line: str, rule: BoundaryRule) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        return _refusal(None, _PARSE_ERROR, f"no JSON: {error}")
+    if not isinstance(message, dict):
+        return _refusal(None, _INVALID_REQUEST, "a request is an object")
+    request = cast("dict[str, Any]", message)
+    number, operation = request.get("id"), request.get("method")
+    if operation == "hello":
+        return _result(number, {"name": _NAME, "operations": list(OPERATIONS), "rule": rule.value})
+    if operation not in OPERATIONS:
+        return _refusal(number, _METHOD_NOT_FOUND, f"there is no operation {operation!r}")
+    try:
+        return _result(number, OPERATIONS[operation](request["params"]["events"], rule))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return _refusal(number, _INVALID_PARAMS, f"these events cannot be read: {type(error).__name__}: {error}")
+
+
+def _result(number: Any, result: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "result": result}
+
+
+def _refusal(number: Any, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+# Request cycles. The rows are those of `cycles.json`, which describes them under `about`, as does
+# docs/conformance-formats.md.
 
 Plain = dict[str, Any]
 
@@ -58,21 +113,25 @@ OTHERS: Final[tuple[Event, ...]] = (
     TickApplied(obj_id=ObjId("v1"), tick_kind="sync", turn_id=0, delta=""),
     CondensationRequest(),
 )
-"""Of kinds without a part in cycles, by which the vectors name some as `other`."""
+"""Events that cycles ignore; the vectors name some of them as `other`."""
 
 
 def model_of(rows: Sequence[Plain]) -> Plain:
-    """The request cycles of neutral events, in the form of the vectors' `expected`. Raises KeyError, TypeError."""
+    """Return the request cycles of neutral events in neutral form.
+
+    Raises:
+        KeyError, TypeError: the rows are malformed.
+    """
     return neutral(to_plain(cycles_of(stamped([event_of(row) for row in rows]))))
 
 
 def stamped(events: Sequence[Event]) -> tuple[Event, ...]:
-    """The events with the positions and ids that a log would give them."""
+    """Number the events, as a log would."""
     return tuple(replace(event, seq=Seq(at), event_id=EventId(f"e{at}")) for at, event in enumerate(events))
 
 
 def event_of(row: Plain) -> Event:
-    """The event for one neutral row, not stamped."""
+    """Return the event of one neutral row, without a number."""
     match row["event"]:
         case "user-message":
             kind = PROMPT_KINDS[row["kind"]]
@@ -105,7 +164,7 @@ def _output(row: Plain) -> Event:
 
 
 def neutral(model: Plain) -> Plain:
-    """What `to_plain` gave, in the form of the vectors' `expected`."""
+    """Convert the result of `to_plain` to neutral form."""
     return {
         "state": model["state"],
         "cycles": [_cycle(cycle) for cycle in model["cycles"]],
@@ -150,35 +209,33 @@ def _id(item: Plain) -> str:
     return item["messageId"] if "messageId" in item else item["toolCallId"]
 
 
-# view rows:
-# The neutral events of `view.json` as ours, and what our View makes of them.
+# The View. The rows are those of `view.json`.
 #
-# message -> UserMessage; action -> ToolCall (`has_thinking` -> one thinking block); observation -> ToolResult
-# (subtype reject -> rejected, error -> error, else ok); condensation and condensation_request -> the events of those
-# names. other -> RunStop: it never enters the View, yet it is part of the conversation, so it ends a tool loop of the
-# log as the vectors' `other` does. (Runtime events lie inside a call and end nothing.) Ids are kept as event ids.
+# message -> UserMessage; action -> ToolCall (`has_thinking` -> one thinking block); observation -> ToolResult (subtype
+# reject -> rejected, error -> error, else ok); condensation and condensation_request -> the events of the same names.
+# other -> RunStop: like the vectors' `other` it never enters the View, but ends a tool loop. Ids become event ids.
 
 _STATUS: Final[dict[str | None, ResultStatus]] = {None: "ok", "reject": "rejected", "error": "error"}
 
 
-def appended(rows: Sequence[dict[str, Any]], rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
-    """The View as its events leave it: ids in their order, where it may be cut, whether a request is open."""
+def appended(rows: Rows, rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
+    """Return the View after appending the events: ids, indices, open request."""
     view = _view(rows, rule)
-    return _answer(view, [event.event_id for event in view.events], view.indices)
+    return _view_fields(view, [event.event_id for event in view.events], view.indices)
 
 
-def ready(rows: Sequence[dict[str, Any]], rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
-    """The same of the View as a model is given it: what would not be well-formed is left out."""
+def ready(rows: Rows, rule: BoundaryRule = BoundaryRule.GAPS) -> dict[str, Any]:
+    """Return the same of the well-formed View that a model gets."""
     view = _view(rows, rule)
     events = view.ready()
-    return _answer(view, [event.event_id for event in events], indices_of(events, rule))
+    return _view_fields(view, [event.event_id for event in events], indices_of(events, rule))
 
 
-def _view(rows: Sequence[dict[str, Any]], rule: BoundaryRule) -> View:
-    return View.from_events([view_rows_event_of(row, seq) for seq, row in enumerate(rows)], rule)
+def _view(rows: Rows, rule: BoundaryRule) -> View:
+    return View.from_events([view_event_of(row, seq) for seq, row in enumerate(rows)], rule)
 
 
-def _answer(view: View, ids: Sequence[str], indices: Sequence[int]) -> dict[str, Any]:
+def _view_fields(view: View, ids: Sequence[str], indices: Sequence[int]) -> dict[str, Any]:
     return {
         "view_ids": list(ids),
         "manipulation_indices": list(indices),
@@ -186,8 +243,8 @@ def _answer(view: View, ids: Sequence[str], indices: Sequence[int]) -> dict[str,
     }
 
 
-def view_rows_event_of(neutral: dict[str, Any], seq: int) -> Event:
-    """The event for one neutral row, stamped with `seq`."""
+def view_event_of(neutral: dict[str, Any], seq: int) -> Event:
+    """Return the event of one neutral row, with `seq`."""
     stamp: dict[str, Any] = {"seq": Seq(seq), "event_id": EventId(neutral["id"])}
     match neutral["kind"]:
         case "message":
@@ -218,63 +275,8 @@ def view_rows_event_of(neutral: dict[str, Any], seq: int) -> Event:
             raise ValueError(f"no event for the neutral kind {kind!r}")
 
 
-# adapter:
-# Answers questions about neutral events on standard input and output, a JSON-RPC message on each line.
-
-_NAME: Final = f"rewindow {__version__}"
-_PARSE_ERROR: Final = -32700
-_INVALID_REQUEST: Final = -32600
-_METHOD_NOT_FOUND: Final = -32601
-_INVALID_PARAMS: Final = -32602
-
-Rows = Sequence[dict[str, Any]]
-
-
 OPERATIONS: Final[dict[str, Callable[[Rows, BoundaryRule], dict[str, Any]]]] = {
     "view.append": appended,
     "view.ready": ready,
     "cycles": lambda rows, _rule: model_of(rows),
 }
-
-
-def vectors_adapter(
-    rule: Annotated[BoundaryRule, typer.Option(help="How the View is cut.")] = BoundaryRule.GAPS,
-) -> None:
-    """Answer the questions of `rewindow-conformance vectors` about this engine's View and request cycles."""
-    for line in answers(sys.stdin, rule):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-def answers(lines: Iterable[str], rule: BoundaryRule = BoundaryRule.GAPS) -> Iterator[str]:
-    """An answer for each line, in JSON-RPC 2.0. A line that cannot be read is answered too."""
-    for line in lines:
-        if line.strip():
-            yield json.dumps(_adapter_answer(line, rule))
-
-
-def _adapter_answer(line: str, rule: BoundaryRule) -> dict[str, Any]:
-    try:
-        question = json.loads(line)
-    except ValueError as error:
-        return _refusal(None, _PARSE_ERROR, f"no JSON: {error}")
-    if not isinstance(question, dict):
-        return _refusal(None, _INVALID_REQUEST, "a question is an object")
-    asked = cast("dict[str, Any]", question)
-    number, operation = asked.get("id"), asked.get("method")
-    if operation == "hello":
-        return _result(number, {"name": _NAME, "operations": list(OPERATIONS), "rule": rule.value})
-    if operation not in OPERATIONS:
-        return _refusal(number, _METHOD_NOT_FOUND, f"there is no operation {operation!r}")
-    try:
-        return _result(number, OPERATIONS[operation](asked["params"]["events"], rule))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return _refusal(number, _INVALID_PARAMS, f"these events cannot be read: {type(error).__name__}: {error}")
-
-
-def _result(number: Any, result: dict[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "result": result}
-
-
-def _refusal(number: Any, code: int, message: str) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}

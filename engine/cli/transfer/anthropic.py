@@ -1,6 +1,6 @@
-"""Anthropic messages: content blocks, with tool uses in the assistant's messages and their results in the user's.
+"""Anthropic messages: content blocks, with tool uses in assistant messages and their results in user messages.
 
-Shape: https://docs.anthropic.com/en/api/messages. Text beside results in one message of the user is a steer.
+Text beside results in one user message is a steer. Source: https://docs.anthropic.com/en/api/messages.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _USE, _RESULT = "tool_use", "tool_result"
 
 
 def recognises(document: Document) -> bool:
-    """Whether it has a system prompt beside the messages, or blocks that no other format has."""
+    """Whether it has a system prompt beside the messages, or own block types."""
     return (document.around.get("system") is not None and any("role" in item.fields for item in document.items)) or any(
         _is_own(part) for item in document.items for part in _blocks_of(item)
     )
 
 
 def read(document: Document, writer: Writer) -> None:
-    """Writes the conversation.
+    """Write the conversation.
 
     Raises:
-        InvalidRequestError: something is not a message or block; it names the place.
+        InvalidRequestError: an item is not a message or block. The error names its place.
     """
     refuse_without_messages(document)
     note_unread(document.around, ("system", "model", "id"), writer.report, "of the request")
@@ -86,7 +86,7 @@ def _result(block: Fields, item: Item, writer: Writer) -> None:
     named, content = block.get("tool_use_id"), block.get("content")
     if not isinstance(named, str) or not named:
         item.refuse(f"a {block['type']} block has no tool_use_id")
-    # What the provider's own tools return is data of many shapes; as JSON nothing of it is lost.
+    # The provider's own tools return data of many shapes. As JSON it is complete.
     own = block["type"] in (_RESULT, f"mcp_{_RESULT}")
     text = joined(content, item.place, writer.report) if own else json.dumps(content, ensure_ascii=False)
     writer.result(named, "error" if block.get("is_error") is True else "ok", text)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.cli.transfer.foreign.document import loads, parse
+from engine.cli.transfer.document import loads, parse
 from engine.core.errors import InvalidRequestError
 
 

@@ -1,4 +1,4 @@
-"""How a person answers: keys that answer, keys that do not, a reason for a no, and what all of them do."""
+"""How a person answers a question, and the first screen."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import cast
 import anyio
 import pytest
 
-from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard, Pump
-from engine.cli.terminal.permissions import AskingPermissions
+from engine.cli.terminal.interaction import AskingPermissions, greeting, model_name
+from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard
 from engine.cli.terminal.questions import DISMISSED
 from engine.cli.terminal.rendering import Fragment, painted, plain
-from engine.cli.terminal.screen import Below, Screen
+from engine.cli.terminal.screen import Below, Pump, Screen
 from engine.cli.terminal.transcript import Transcript
 from engine.core.ids import Seq, ToolCallId
 from engine.log.permissions import CommandSubject, PermissionAnswer, PermissionQuestion
@@ -98,3 +98,17 @@ async def test_a_question_mark_explains_each_key() -> None:
     assert given == PermissionAnswer(outcome="allowed", remember=True)
     for key in ("y", "a", "n", "N", "Esc"):
         assert f"\n  {key:<4} " in shown.text.partition("give the turn up")[2]
+
+
+@pytest.mark.parametrize("model", ["direct", "provider:openai:gpt-5", "scripted:/tmp/replies.jsonl"])
+def test_the_first_screen_names_the_model_in_two_lines_of_80_columns(model: str) -> None:
+    text = painted(greeting(model), in_colour=False)
+    first, second = text.splitlines()
+    assert max(len(first), len(second)) <= 80
+    assert model_name(model) in first or "No model is set" in first
+
+
+def test_a_model_is_called_what_the_user_called_it_without_its_kind() -> None:
+    assert model_name("provider:openai:gpt-5") == "openai:gpt-5"
+    assert model_name("scripted:/tmp/replies.jsonl") == "replies.jsonl"
+    assert model_name("direct") == "no model"

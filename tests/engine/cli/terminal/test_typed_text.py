@@ -1,18 +1,122 @@
-"""What Tab offers: names, commands with their arguments, paths; the text before the cursor decides which."""
+"""What a typed text means: Enter, mentions, local commands, completions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
-from engine.cli.terminal.line_editor import common_start, completions
-from engine.core.ids import BranchId, StatementId, ToolCallId
+import pytest
+
+from engine.cli.terminal.typed_text import (
+    LOCAL_COMMANDS,
+    after_enter,
+    common_start,
+    completions,
+    local_command_in,
+    with_mentions,
+)
+from engine.context.tail.rights import entered_sentence
+from engine.core.ids import BranchId, ExecutionId, StatementId, ToolCallId
 from engine.log.branches import BranchRow
 from engine.log.event_log import EventLog
-from engine.log.events.execution import StatementRecorded
+from engine.log.events.conversation import Attachment
+from engine.log.events.execution import ExecutionFinished, StatementRecorded
+from engine.log.events.session import DomainEntered
 from engine.log.timeline import Cell, Timeline
+from engine.session.session import Session
 from tests.support.fixed import FixedClock
+
+SENT = None
+
+
+@pytest.mark.parametrize(
+    ("text", "then"),
+    [
+        ("1 + 1", SENT),
+        ("x = (1,", "x = (1,\n"),
+        ("f(", "f(\n"),
+        ("def f():", "def f():\n    "),
+        ("def f():\n    if x:  # why:", "def f():\n    if x:  # why:\n        "),
+        ("def f():\n    return 1", "def f():\n    return 1\n    "),
+        ("def f():\n    return 1\n    ", SENT),
+        ("for i in range(3): print(i)", SENT),
+        ("@cache", "@cache\n"),
+        ("'''a", "'''a\n"),
+        ("x = 1 + \\", "x = 1 + \\\n"),
+        ("if x:\n    pass\nprint(1)", SENT),
+        ("hello, what is this?", SENT),
+        ("/help", SENT),
+        ("x = '\x00'", SENT),
+        ("(" * 500, SENT),
+        ("", SENT),
+    ],
+)
+def test_what_runs_as_it_is_ends_as_in_a_python_shell(text: str, then: str | None) -> None:
+    assert after_enter(text, is_python=True) == then
+
+
+@pytest.mark.parametrize(
+    ("text", "then"),
+    [
+        ("def f():", SENT),
+        ("fix (this", SENT),
+        ("first\\", "first\n"),
+        ("a path: C:\\\\", SENT),
+    ],
+)
+def test_what_a_model_reads_ends_with_enter_unless_a_backslash_says_otherwise(text: str, then: str | None) -> None:
+    assert after_enter(text, is_python=False) == then
+
+
+LONG = "\n".join(f"line {number}" for number in range(100))
+
+
+def session(*values: str | None, entered: DomainEntered | None = None) -> Session:
+    """What the commands look at of a session."""
+    cells = [
+        SimpleNamespace(
+            index=number,
+            finished=ExecutionFinished(
+                execution_id=ExecutionId("e"),
+                statement_id=StatementId(f"s{number}"),
+                status="ok",
+                started_at=0.0,
+                ended_at=1.0,
+                value=value,
+            ),
+        )
+        for number, value in enumerate(values, 1)
+    ]
+    return cast("Session", SimpleNamespace(cells=cells, path=[entered] if entered else []))
+
+
+def answer(line: str, of: Session) -> str | None:
+    command, argument = local_command_in(line)
+    assert command is not None
+    return command.run(of, argument)
+
+
+def test_open_shows_the_whole_result_of_a_statement() -> None:
+    of = session("first", LONG, None)
+    assert answer("/open 2", of) == f"Statement 2:\n```\n{LONG}\n```"
+    assert answer("/open", of) == "Statement 3 gave nothing."
+    assert answer("/open 9", of) == "There is no result of a statement `9`."
+    assert answer("/open", session()) == "No statement has run yet."
+
+
+def test_sandbox_says_what_the_line_in_the_session_leaves_out() -> None:
+    entered = DomainEntered(held=True, writable=("/home/me/project",))
+    assert answer("/sandbox", session(entered=entered)) == entered_sentence(entered)
+    assert "No statement of a model has run yet" in (answer("/sandbox", session()) or "")
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "exit()", "quit()", "/exit", " quit "])
+def test_the_usual_words_leave(word: str) -> None:
+    assert local_command_in(word) == (LOCAL_COMMANDS["exit"], "")
+    assert answer(word, session()) is None
 
 
 @dataclass(frozen=True)
@@ -101,3 +205,14 @@ def test_what_several_have_in_common() -> None:
     assert common_start(["readme", "read", "reading"]) == "read"
     assert common_start(["one"]) == "one"
     assert common_start([]) == ""
+
+
+def test_what_is_there_is_mentioned_and_everything_else_is_text(tmp_path: Path) -> None:
+    (tmp_path / "a b.md").touch()
+    (tmp_path / "x.py").touch()
+    cwd = str(tmp_path)
+    mention = Attachment(uri=(tmp_path / "x.py").as_uri(), name="x.py")
+    assert with_mentions("no mention, me@x.py, @nothing", cwd) == ["no mention, me@x.py, @nothing"]
+    assert with_mentions("look at @x.py, then (@x.py)", cwd) == ["look at ", mention, ", then (@x.py)"]
+    assert with_mentions("@x.py", cwd) == [mention]
+    assert with_mentions("@x\x00", cwd) == ["@x\x00"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.transfer.foreign import FORMATS
+from engine.cli.transfer.commands import FORMATS
 from engine.context.view import View, ViewFold
 from engine.core.errors import InvalidRequestError
 from engine.log.cycles import cycles_of
