@@ -1,7 +1,7 @@
 """The tools of statements, one row each, and every other name that a namespace begins with.
 
-A row has everything about a tool except its implementation, which is in `session/tools` and `session/tool_calls`; the worker
-must not import that, because it performs I/O. The row determines the function that statements call
+A row has everything about a tool except its implementation, which is in `session/tools` and `session/tool_calls`; the
+worker must not import that, because it performs I/O. The row determines the function that statements call
 (`runtime.worker.names`), the reserved name, the step group of its calls, the examples in the instructions, and the kind
 that editors show. A new tool is a row here and its implementation. Pure.
 """

@@ -48,24 +48,25 @@ def project_root(directory: str) -> str:
     return next((each for each in above if os.path.lexists(os.path.join(each, _REPOSITORY))), directory)
 
 
-def guidance_files(directory: str, of_user: str) -> tuple[GuidanceFile, ...]:
+def guidance_files(directory: str, of_user: str, limit: int = TOTAL_CHARS) -> tuple[GuidanceFile, ...]:
     """Return the files for a session, the most general first. Blocks.
 
     Args:
         directory: the session's directory, absolute.
         of_user: the user's configuration directory, absolute.
+        limit: characters of all texts together; never more than `TOTAL_CHARS`.
     """
     root = project_root(directory)
     below = PurePath(directory).relative_to(root).parts
     folders = [root, *(os.path.join(root, *below[: count + 1]) for count in range(len(below)))][-_MOST_DIRECTORIES:]
     found = [_guidance_in(of_user, None), *(_guidance_in(folder, root) for folder in folders)]
     texts: dict[str, GuidanceFile] = {}
-    room = TOTAL_CHARS
+    room = min(limit, TOTAL_CHARS)
     for each in reversed([each for each in found if each is not None]):
         if each.text not in texts:
-            limit = min(room, FILE_CHARS)
-            is_shown = limit >= min(len(each.text), _OUTLINE_CHARS)
-            shown = _cut(each.text, limit) if is_shown else LEFT_OUT
+            most = min(room, FILE_CHARS)
+            is_shown = most >= min(len(each.text), _OUTLINE_CHARS)
+            shown = _cut(each.text, most) if is_shown else LEFT_OUT
             room -= len(shown) if is_shown else 0
             texts[each.text] = GuidanceFile(each.path, shown)
     return tuple(reversed(texts.values()))

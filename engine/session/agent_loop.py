@@ -46,6 +46,7 @@ from ..log.events.session import PromptWithdrawn
 from ..log.permissions import StatementSubject
 from . import turn as t
 from .cancellation import Cancellation, WorkCancelledError
+from .guidance import Guidance
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
 from .model_calls.projector import Projector, ResultRerenderer
@@ -64,6 +65,7 @@ class ModelCalls:
     model: Model
     projector: Projector
     rerendering: ResultRerenderer
+    guidance: Guidance | None
     sent: ModelCallRecords
     condenser: Condenser
 
@@ -201,10 +203,13 @@ class AgentLoop:
         return await self._condense("asked", Cancellation(), open_run=False)
 
     async def _condense(self, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool) -> Cut | None:
-        return await self._environment.use(
+        cut = await self._environment.use(
             lambda environment: self._calls.condenser.condense(environment, reason, cancellation, open_run=open_run),
             cancellation,
         )
+        if cut is not None and self._calls.guidance is not None:
+            self._calls.guidance.rebuild()
+        return cut
 
     async def _read_steer(self, message: UserMessage, round_id: int, cancellation: Cancellation) -> None:
         self._typed = message.text
@@ -215,6 +220,8 @@ class AgentLoop:
     async def _call_model(self, round_id: int, may_condense: bool, cancellation: Cancellation) -> t.Outcome:
         while self._steers:
             await self._read_steer(self._steers.pop(0), round_id, cancellation)
+        if self._calls.guidance is not None:
+            self._calls.projector.guide(await cancellation.guard(self._calls.guidance.refresh))
         if self._calls.rerendering.is_wanted:
             await self._environment.use(self._calls.rerendering.rerender, cancellation)
         if may_condense and await self._environment.use(self._calls.condenser.is_due, cancellation):

@@ -37,6 +37,7 @@ from .cancellation import WorkCancelledError, shielded
 from .confinement import Confinement
 from .directories import Scratch
 from .editor_files import EditorBuffers
+from .guidance import Guidance
 from .live_environment import LiveEnvironment
 from .model_calls.condenser import Condenser
 from .model_calls.projector import Projection, Projector, ResultRerenderer
@@ -271,6 +272,10 @@ class SessionRuntime:
             rule=self.parts.settings.projection_rerender,
         )
 
+    @cached_property
+    def _guidance(self) -> Guidance | None:
+        return None if self._model.name == DEFAULT_MODEL else Guidance(self.parts)
+
     @property
     def loop(self) -> AgentLoop:
         """The agent loop."""
@@ -288,7 +293,7 @@ class SessionRuntime:
                 self.parts,
                 self.environment,
                 self.statements,
-                ModelCalls(self._model, self.projector, self._rerendering, self.calls, condenser),
+                ModelCalls(self._model, self.projector, self._rerendering, self._guidance, self.calls, condenser),
                 self.ticker,
                 self._questions,
                 self._openings_of,

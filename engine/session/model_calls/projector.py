@@ -25,6 +25,7 @@ from ...files.tails import HandleRow, ProjectionPart
 from ...log.event_log import EventLog
 from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
+from ...log.events.session import GuidanceRead
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
 
@@ -89,6 +90,8 @@ class Projector:
         self._news = news
         self._budget = budget
         self._calls_tools = calls_tools
+        self._cwd = cwd
+        self._guidance: GuidanceRead | None = None
         self._instructions = instructions(cwd, calls_tools=calls_tools)
         self._instruction_tokens: int | None = None
         self._counts: dict[EventId, int] = {}
@@ -218,6 +221,13 @@ class Projector:
         """The same of messages that are no entries of the View, and of which no count is kept."""
         counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
         return [tokens + MESSAGE_OVERHEAD for tokens in counts]
+
+    def guide(self, guidance: GuidanceRead | None) -> None:
+        """Let prompts begin with these files with instructions from now on."""
+        if guidance is not self._guidance:
+            self._guidance = guidance
+            self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=guidance)
+            self._instruction_tokens = None
 
     def narrow(self) -> None:
         """The provider refused the latest projection as too long: the budget is smaller than was thought."""

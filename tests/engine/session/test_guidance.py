@@ -1,0 +1,92 @@
+"""Prompts have the project's instructions for agents: at their beginning, and changes once in the feed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.context.tail.prompt import instructions
+from engine.core.clock import SystemClock
+from engine.log.events.session import GuidanceChanged, GuidanceRead
+from engine.log.store.memory import MemoryStore
+from tests.support.models import AnsweringModel, runs, says
+from tests.support.sessions import sessions_of
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-guidance-0123456789abcdef"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with an `AGENTS.md`."""
+    root = Path(os.path.realpath(tmp_path)) / "project"
+    (root / ".git").mkdir(parents=True)
+    (root / "AGENTS.md").write_text("Write tests first.\nRun make check.\n")
+    return root
+
+
+async def test_prompts_begin_with_the_files_and_tell_a_change_once(tmp_path: Path, project: Path) -> None:
+    model = AnsweringModel(says("Done."))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(project))
+        for text in (None, None, "Write tests last.\nRun make check.\n", None):
+            if text is not None:
+                (project / "AGENTS.md").write_text(text)
+            assert (await session.accept("go").end()).cause == "end_turn"
+    first, second, changed, later = model.prompts
+    assert first.instructions.startswith(instructions(str(project)))
+    assert first.instructions.endswith("\n# AGENTS.md\n\nWrite tests first.\nRun make check.\n")
+    assert {prompt.instructions for prompt in model.prompts} == {first.instructions}
+    assert "-Write tests first.\n+Write tests last." in changed.tail
+    assert all("Write tests last" not in prompt.tail for prompt in (second, later))
+
+
+async def test_changes_are_at_the_beginning_after_a_load(tmp_path: Path, project: Path) -> None:
+    store, model = MemoryStore(SystemClock()), AnsweringModel(says("Done."))
+    for text in ("Write tests first.", "Write tests last."):
+        (project / "AGENTS.md").write_text(text)
+        async with sessions_of(tmp_path, store, model=model) as sessions:
+            rows = await sessions.rows()
+            session = await sessions.load(rows[0].session_id) if rows else await sessions.create(str(project))
+            await session.accept("go").end()
+            assert not [event for event in session.events if isinstance(event, GuidanceChanged)]
+    assert [prompt.instructions.rpartition("\n\n")[2] for prompt in model.prompts] == [
+        "Write tests first.\n",
+        "Write tests last.\n",
+    ]
+
+
+async def test_files_further_down_are_told_when_something_there_is_used(tmp_path: Path, project: Path) -> None:
+    (project / "web").mkdir()
+    (project / "web/CLAUDE.md").write_text("Use tabs.")
+    (project / "web/page.py").write_text("x = 1\n")
+    model = AnsweringModel(runs("page = view('web/page.py')", "page.SetLod(1)"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(project))
+        await session.accept("go").end()
+    first, second, third = model.prompts
+    assert "Use tabs." not in first.instructions + first.tail + second.instructions + third.tail
+    assert "web/CLAUDE.md has instructions for agents, which count from now on:\nUse tabs." in second.tail
+
+
+async def test_a_session_without_such_files_reads_nothing_of_them(tmp_path: Path) -> None:
+    model = AnsweringModel(says("Done."))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.accept("go").end()
+        assert not [event for event in session.events if isinstance(event, GuidanceRead | GuidanceChanged)]
+    assert model.prompts[0].instructions == instructions(str(tmp_path))
+
+
+async def test_no_key_of_the_environment_reaches_a_prompt_by_these_files(tmp_path: Path, project: Path) -> None:
+    (project / "AGENTS.md").write_text(f"The key is {KEY}.")
+    model = AnsweringModel(says("Done."))
+    async with sessions_of(tmp_path, model=model, OPENAI_API_KEY=KEY) as sessions:
+        session = await sessions.create(str(project))
+        for _ in range(2):
+            await session.accept("go").end()
+    assert "The key is ***." in model.prompts[0].instructions
+    assert all(KEY not in prompt.instructions + prompt.tail for prompt in model.prompts)
+    assert model.prompts[0].instructions == model.prompts[1].instructions
