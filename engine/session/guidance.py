@@ -32,34 +32,29 @@ _LONGEST: Final = 500
 """Characters of a line in a difference."""
 
 
-class Guidance:
-    """A fold over the whole log, because files do not follow branches, and what keeps the log up to date."""
+class KnownGuidance:
+    """What prompts and the model have of the files. A fold over the whole log, because files do not follow branches."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (GuidanceRead, GuidanceChanged, ExecutionFinished, FileWritten)
     )
 
-    def __init__(self, parts: SessionParts) -> None:
-        self._parts = parts
-        self._of_user = str(config_path(parts.spec.variables).parent)
-        self.current: GuidanceRead | None = None
+    def __init__(self) -> None:
+        self.beginning: GuidanceRead | None = None
         """The files at the beginning of prompts."""
-        self._texts: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         """Text by path, as the model was last told."""
         self._used: set[str] = set()
-        """Files that statements showed or wrote since the last call."""
-        self._rebuilds = True
-        parts.log.follow(self.apply, self.FOLLOWS)
 
     def apply(self, event: Event) -> None:
         match event:
             case GuidanceRead(files=files):
-                self.current = event
-                self._texts = {file.path: file.text for file in files}
+                self.beginning = event
+                self.texts = {file.path: file.text for file in files}
             case GuidanceChanged(path=path, text=""):
-                self._texts.pop(path, None)
+                self.texts.pop(path, None)
             case GuidanceChanged(path=path, text=text):
-                self._texts[path] = text
+                self.texts[path] = text
             case ExecutionFinished(locations=locations):
                 self._used.update(location.path for location in locations)
             case FileWritten(path=path):
@@ -67,26 +62,43 @@ class Guidance:
             case _:
                 pass
 
+    @property
+    def texts_at_beginning(self) -> Mapping[str, str]:
+        return {} if self.beginning is None else {file.path: file.text for file in self.beginning.files}
+
+    def take_used(self) -> set[str]:
+        """Return the paths of files that statements showed or wrote since the last time."""
+        used, self._used = self._used, set()
+        return used
+
+
+class Guidance:
+    """Keeps the log up to date with the files. Only for a session with a model."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._of_user = str(config_path(parts.spec.variables).parent)
+        self._rebuilds = True
+        self._known = KnownGuidance()
+        parts.log.follow(self._known.apply, KnownGuidance.FOLLOWS)
+
     def rebuild(self) -> None:
         """Take changes into the beginning of the next prompt, because it is built anew anyway."""
         self._rebuilds = True
 
     async def refresh(self) -> GuidanceRead | None:
         """Look at the files, put news on the log, and return those at the beginning of the next prompt."""
-        used, self._used = self._used, set()
-        found = await anyio.to_thread.run_sync(self._found, (*self._texts, *used))
-        # What the log has is without secrets, so the comparison has to be.
+        known = self._known
+        found = await anyio.to_thread.run_sync(self._found, (*known.texts, *known.take_used()))
+        # The log has no secrets, so neither may what is compared with it.
         found = {path: self._parts.redactor.redact(text) for path, text in found.items()}
-        if self._rebuilds and found != self._at_beginning():
+        if self._rebuilds and found != known.texts_at_beginning:
             files = tuple(GuidanceFile(path, text) for path, text in found.items())
             self._parts.log.append(GuidanceRead(files=files))
-        elif found != self._texts:
+        elif found != known.texts:
             self._tell(found)
         self._rebuilds = False
-        return self.current
-
-    def _at_beginning(self) -> Mapping[str, str]:
-        return {} if self.current is None else {file.path: file.text for file in self.current.files}
+        return known.beginning
 
     def _found(self, paths: tuple[str, ...]) -> dict[str, str]:
         # A token has about four characters, so the files take at most a quarter of the context.
@@ -96,7 +108,7 @@ class Guidance:
         return {file.path: file.text for file in files}
 
     def _tell(self, found: Mapping[str, str]) -> None:
-        before = dict(self._texts)
+        before = dict(self._known.texts)
         for path in {**before, **found}:
             name, old, new = guidance_name(path, self._parts.cwd), before.get(path, ""), found.get(path, "")
             if old == new:

@@ -339,7 +339,7 @@ async def test_replay_reports_differences(project: Path, era: Era) -> None:
         edited = await caller.text("replay", **{"from": 1, "code": "import os; n = 2"})
         assert "- statement 1: `diff: n = 2 instead of n = 1`" in edited
         assert (await caller.text("run", code="n")).endswith("\n2")
-        assert "no Python" in await caller.error("replay", **{"from": 1, "code": "import"})
+        assert "not Python" in await caller.error("replay", **{"from": 1, "code": "import"})
 
 
 async def test_read_only_tools_are_annotated(project: Path) -> None:
