@@ -60,7 +60,8 @@ def test_refused_key_and_failing_server_are_different_errors(tmp_path: Path) -> 
         session = agent.open(tmp_path)
         assert agent.call("authenticate", {"methodId": "environment"}) == {}
         assert refused(agent, session) == (
-            "openai:m does not accept the credentials: set OPENAI_API_KEY to a valid key"
+            f"openai:m at {server.environment()['OPENAI_BASE_URL']} does not accept the credentials: "
+            "set OPENAI_API_KEY to a valid key"
         )
         response = agent.response(agent.begin_prompt(session, "again"))
         assert (response["error"]["code"], "(HTTP 400)" in response["error"]["message"]) == (-32603, True)

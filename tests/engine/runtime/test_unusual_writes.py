@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 PREAMBLE = "import errno, io, os, threading; from pathlib import Path\n"
 COUNT = "len(__import__('posix').listdir('/proc/self/fd'))"
 WRITTEN = {
+    "by way of devices": ("Path('/dev/..' + os.path.abspath('old')).write_text('1')", "old"),
+    "by way of the root": ("Path('/proc/self/root' + os.path.abspath('old')).write_text('1')", "old"),
     "a line end in the name": ("Path('a\\nb').write_text('1')", "a\nb"),
     "an escape sequence in the name": ("Path('a\\x1b[2K').write_text('1')", "a\x1b[2K"),
     "spaces around the name": ("Path(' a ').write_text('1')", " a "),
@@ -29,9 +31,7 @@ WRITTEN = {
     "a thread": ("t = threading.Thread(target=lambda: Path('a').write_text('1')); t.start(); t.join()", "a"),
 }
 REFUSED = {
-    "by way of the root": "Path('/proc/self/root' + os.path.abspath('old')).write_text('1')",
     "by way of the working directory": "Path('/proc/self/cwd/old').write_text('1')",
-    "by way of devices": "Path('/dev/..' + os.path.abspath('old')).write_text('1')",
     "by a descriptor of a place": "Path(f\"/proc/self/fd/{os.open('old', os.O_PATH)}\").write_text('1')",
     "by a descriptor for reading": "Path(f\"/proc/self/fd/{os.open('old', os.O_RDONLY)}\").write_text('1')",
     "one that has to be new": "os.open('old', os.O_WRONLY | os.O_CREAT | os.O_EXCL)",
