@@ -147,8 +147,15 @@ def assemble(
     if modules:
         from .servers import SessionServers  # of the first server
 
+        may_be_sandboxed = services.settings.sandbox in ("auto", "required")
         session_servers = SessionServers(
-            named, spec, log, facts, services.start_server, lambda: tuple(map(os.path.realpath, facts.writable))
+            named,
+            spec,
+            log,
+            facts,
+            services.start_server,
+            written=lambda: tuple(map(os.path.realpath, facts.writable)),
+            writable=tuple(map(os.path.realpath, (cwd, *directories))) if may_be_sandboxed else (),
         )
     return SessionParts(
         session_id=session_id,

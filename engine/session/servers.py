@@ -99,7 +99,8 @@ class SessionServers:
         log: takes reports on them.
         facts: what the log says about them so far.
         start: starts programs; None if that is impossible.
-        distrusted: where sandboxed statements may have left programs, links resolved.
+        written: where sandboxed statements may have left programs, links resolved.
+        writable: where they may leave some while a server runs, likewise.
     """
 
     def __init__(
@@ -109,10 +110,12 @@ class SessionServers:
         log: EventLog,
         facts: SessionFacts,
         start: StartServer | None,
-        distrusted: Callable[[], tuple[str, ...]] = tuple,
+        written: Callable[[], tuple[str, ...]] = tuple,
+        writable: tuple[str, ...] = (),
     ) -> None:
         self._servers = dict(servers)
-        self._distrusted = distrusted
+        self._written = written
+        self._writable = writable
         self._names = spec.servers
         self._links = {
             module: _Link(name, module, servers[name]) for module, name in spec.servers.items() if name in servers
@@ -191,13 +194,17 @@ class SessionServers:
             raise EnvironmentUnavailableError("programs cannot be started here")
         variables = {**self._spec.variables, **server.env}
         everywhere = variables.get("PATH")
-        if everywhere is not None and (distrusted := self._distrusted()):
-            variables["PATH"] = search_path(everywhere, distrusted)
-        command = shutil.which(server.command, path=variables.get("PATH"))
+        places, written = everywhere, self._written()
+        if everywhere is not None and written:
+            places = search_path(everywhere, written)
+        command = shutil.which(server.command, path=places)
         if command is None:
             found = shutil.which(server.command, path=everywhere)
             left_out = f" but {found}, which statements could write; name it by that path to allow it" if found else ""
             raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
+        if everywhere is not None and (distrusted := (*written, *self._writable)):
+            # It keeps this for its whole life, so also without the places that statements may only write to later.
+            variables["PATH"] = search_path(everywhere, distrusted)
         request = ServerRequest(argv=(command, *server.args), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
 
