@@ -136,6 +136,8 @@ class ToolCalls:
         """What calls that changed the file tree show when they are done, beside a diff."""
         self._written: set[str] = set()
         """The real paths of what was written or made."""
+        self._own: set[str] = set()
+        """The real paths of files with content of this statement, and of directories that it made."""
         self._made: set[str] = set()
         """The real paths of directories that were made."""
         self._changes_asked = 0
@@ -305,6 +307,7 @@ class ToolCalls:
             before_mode = None if change.before is None else mode
             self._log.append(replace(written, changes=kept, note=kept_note, before_mode=before_mode, after_mode=mode))
             self._written.add(change.path)
+            self._own.add(change.path)
         return change.value
 
     async def _put(self, change: Change, held: Unsaved | None, environment: Environment) -> int | None:
@@ -395,17 +398,25 @@ class ToolCalls:
                 self._log.append(event)
             self._notes[request.ordinal] = subject.note
             self._written.update(act.paths)
+            self._follow_own(act)
             if act.makes:
                 self._made.update(act.paths)
             if act.protected:
                 await self._hold_again(environment)
+
+    def _follow_own(self, act: TreeAct) -> None:
+        """Take note of the places where the statement's own content is after that act. Other acts make nothing its own:
+        one allowed change of a file's times must not cover a change of its mode."""
+        own = {path for path, content in act.becomes if content in self._own}
+        self._own.difference_update(path for path, _ in act.becomes)
+        self._own.update(own, act.paths if act.makes else ())
 
     def _is_covered(self, act: TreeAct) -> bool:
         """Return whether the statement's earlier acts cover it, so it does not ask."""
         if act.protected:
             return False
         in_new = act.makes and self._made.issuperset(map(os.path.dirname, act.paths))
-        return in_new or (act.is_minor and self._written.issuperset(act.paths))
+        return in_new or (act.is_minor and self._own.issuperset(act.paths))
 
     def _written_files(
         self, call: ToolCallId, act: TreeAct, before: Mapping[str, FileState], subject: TreeSubject

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -375,6 +376,34 @@ async def test_permissions_and_times_of_what_was_just_written_are_not_asked_abou
     await office.perform("chmod", path="a", mode=0o777)
     await office.perform("chmod", path="old", mode=0o755)
     assert [each.act for each in subjects(user)] == ["Change the permissions of a", "Change the permissions of old"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "path"),
+    [
+        ("utime", {"path": "old", "times": [1, 2]}, "old"),
+        ("chmod", {"path": "old", "mode": 0o600}, "old"),
+        ("link", {"path": "new", "source": "old"}, "new"),
+        ("rename", {"path": "new", "source": "old"}, "new"),
+    ],
+)
+async def test_an_allowed_change_that_writes_nothing_covers_no_other(
+    tmp_path: Path, operation: str, arguments: dict[str, Any], path: str
+) -> None:
+    (tmp_path / "old").write_text("x")
+    office, user = allowing(tmp_path)
+    assert (await office.perform(operation, **arguments)).error is None
+    assert (await office.perform("chmod", path=path, mode=0o755)).error is None
+    assert len(user.questions) == 2
+
+
+async def test_permissions_of_what_was_written_are_not_asked_about_under_a_new_name(tmp_path: Path) -> None:
+    office, user = allowing(tmp_path)
+    await office.perform("write", path="a", text="x")
+    assert (await office.perform("rename", source="a", path="b")).error is None
+    asked = len(user.questions)
+    assert (await office.perform("chmod", path="b", mode=0o755)).error is None
+    assert len(user.questions) == asked
 
 
 async def test_a_question_names_where_the_files_really_are(tmp_path: Path) -> None:
