@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Final
 
 import anyio
@@ -111,6 +110,8 @@ class Confinement:
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
+        self._places: tuple[str, ...] | None = None
+        """The protected places when the sandbox was chosen; None before the first one."""
         self._chosen_marks: Mapping[str, Mark | None] = {}
         """The state of protected files when the sandbox was chosen."""
         self._marks: Mapping[str, Mark | None] | None = None
@@ -140,12 +141,30 @@ class Confinement:
             protected=self._protected,
         )
 
-    @cached_property
+    @property
     def _protected(self) -> tuple[str, ...]:
-        # Once, because other places make another sandbox, which takes a fresh worker. `hold` adds new ones.
-        places = self._protection.places()
+        # The same for the life of a worker, because other places make another sandbox. `hold` adds new ones.
+        if self._places is None:
+            self._choose_places()
+        return self._places or ()
+
+    def _choose_places(self) -> None:
+        self._protection.places()
         self._chosen_marks = self._protection.marks()
-        return places
+        self._places = self._protection.current_places()
+
+    def renew(self) -> bool:
+        """Look for protected files again, for a fresh worker; return whether they differ from those of the last one.
+
+        Then its checkpoints must not be used either, because they have its mounts. Blocks.
+        """
+        if not self._is_sandboxing or self._places is None:
+            return False
+        if self._marks is not None:
+            self._late += self._protection.appeared(self._marks)
+        before = self._places, self._chosen_marks
+        self._choose_places()
+        return self._marks is not None and before != (self._places, self._chosen_marks)
 
     @property
     def distrusted(self) -> tuple[str, ...]:

@@ -102,6 +102,8 @@ class LiveEnvironment:
         self._layers: tuple[Layer, ...] = ()
         """The layers that enforce it."""
         self._was_started = False
+        self._lost: str | None = None
+        """Why the worker of an environment that was given up had died, if that is not recorded yet."""
         self._reads = 0
         """How many readings the namespace knows of."""
         self._meta = msgspec.json.encode((parts.spec.cwd, parts.spec.import_paths))
@@ -120,6 +122,8 @@ class LiveEnvironment:
         if environment.alive:
             await self._values.catch_up(environment)
             await self._hold(environment)
+            if not environment.alive:
+                environment = await self._made()
         if environment.alive:
             if self._readings.count > self._reads:
                 environment.read()
@@ -127,6 +131,7 @@ class LiveEnvironment:
             history = self._history()
             compare = partial(self._compare, history)
             await self._rebuild(environment, history, lambda: self._plan(history), compare)
+            await self._hold(environment)
         self._reads = self._readings.count
         return environment
 
@@ -154,7 +159,7 @@ class LiveEnvironment:
             await self._replay(first, last, observe, answers=answers)
 
     async def _replay(self, first: int, last: int, observe: Observer, *, answers: bool) -> None:
-        environment = await self._made()
+        environment = await self._made(is_fresh=True)
         if environment.alive:
             await self._values.catch_up(environment)
         history = self._history()
@@ -176,8 +181,18 @@ class LiveEnvironment:
         await self._rebuild(environment, history, planned, compare)
         self._reads = self._readings.count
 
-    async def _made(self) -> Environment:
-        """Return the environment of the wanted sandbox; end one of another, with its checkpoints."""
+    async def _made(self, *, is_fresh: bool = False) -> Environment:
+        """Return the environment of the wanted sandbox; end one of another, with its checkpoints.
+
+        Another worker, which is needed for a fresh namespace or if there is none, begins with all that is protected
+        now: statements run in it at once.
+        """
+        given_up = self._environment
+        if given_up is None or is_fresh or not given_up.alive:
+            is_changed = await anyio.to_thread.run_sync(self._confinement.renew)
+            if is_changed and given_up is not None:
+                self._lost = await given_up.loss()
+                await self._end()
         wanted = self._confinement.wanted()
         if self._environment is not None and wanted != self._domain:
             await self._end()
@@ -211,7 +226,7 @@ class LiveEnvironment:
     async def _rebuild(
         self, environment: Environment, history: History, planned: Callable[[], RestorePlan], compare: Comparison
     ) -> None:
-        loss = await environment.loss()
+        loss, self._lost = await environment.loss() or self._lost, None
         self._values.forget()
         self._checkpoints.record_outcomes(environment)
         # With a checkpoint, no empty namespace is needed, and starting one takes a while.

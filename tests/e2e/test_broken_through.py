@@ -474,3 +474,39 @@ async def test_an_environment_that_a_statement_left_runs_nothing(tmp_path: Path,
             editor.prompt(session, "1 + 1")
             assert executions(editor)[-1]["value"] == "2"
     assert not marker.exists()
+
+
+# --- what is protected since a worker began ---------------------------------------------------------------------------
+
+WRITES_ENVRC: Final = """
+import ctypes, os, subprocess
+if os.path.exists('.envrc'):
+    file = ctypes.CDLL(None).open(b'.envrc', os.O_WRONLY | os.O_APPEND)
+    ctypes.CDLL(None).write(file, b'planted', 7)
+    subprocess.run('echo planted >> .envrc', shell=True)
+"""
+DIES: Final = "import os\nos.kill(os.getpid(), 9)"
+FRESH: Final = {
+    "died": (DIES, ""),
+    "rewound": ("1", "/rewind 1"),
+    "replayed": ("1", "/replay 1"),
+    "died afterwards": ("import subprocess, os\nsubprocess.Popen(['sh', '-c', f'sleep 1; kill -9 {os.getpid()}'])", ""),
+}
+"""What ends the first worker: a statement, and what the user types."""
+
+
+@pytest.mark.parametrize("name", with_quick(FRESH, "died"))
+def test_a_new_worker_begins_with_what_is_protected_now(tmp_path: Path, name: str) -> None:
+    path = project(tmp_path / "project")
+    statement, typed = FRESH[name]
+
+    def between(number: int, agent: Agent, session: str) -> None:
+        if number == 0:
+            (path / ".envrc").write_text("mine\n")
+        if number == 2 and typed:
+            agent.prompt(session, typed, seconds=SECONDS)
+        if number == 2 and "sleep" in statement:
+            time.sleep(2)
+
+    auto(tmp_path, path, [WRITES_ENVRC, "1", statement, WRITES_ENVRC], between=between)
+    assert (path / ".envrc").read_text() == "mine\n"
