@@ -73,12 +73,13 @@ class RewindRequest(Struct, frozen=True):
 
     The `files` that statements wrote since then go back too, unless someone else changed them meanwhile. The
     `conversation` goes back on a new branch. Without it the later statements are left out of the namespace, as by
-    `/omit`.
+    `/omit`. Whoever may not write `protected` files gets none of them back either.
     """
 
     statement: int
     files: bool = True
     conversation: bool = True
+    protected: bool = True
 
     @property
     def command(self) -> str:

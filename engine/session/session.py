@@ -303,7 +303,9 @@ class Session:
             raise end.failure
         return end
 
-    async def rewind(self, statement: int, *, files: bool = True, conversation: bool = True) -> Rewound | None:
+    async def rewind(
+        self, statement: int, *, files: bool = True, conversation: bool = True, protected: bool = True
+    ) -> Rewound | None:
         """Go back to the end of that statement; 0 is the beginning.
 
         It takes its place in the queue. The namespace goes back. What came later stays on its branch, for `switch`.
@@ -315,6 +317,7 @@ class Session:
             files: files that statements wrote since go back, too, unless someone else changed them.
             conversation: the conversation goes back, too, on a new branch. Otherwise the later statements are left out
                 of the namespace, as by `/omit`.
+            protected: files that other programs run go back, too. False if anyone but the user asks for the rewind.
 
         Returns:
             What happened to the files; None if no file was to go back.
@@ -323,7 +326,7 @@ class Session:
             InvalidRequestError: there is no such statement, and nothing has changed.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
         """
-        return await self._go(RewindRequest(statement, files, conversation))
+        return await self._go(RewindRequest(statement, files, conversation, protected))
 
     async def switch(self, branch: str, *, files: bool = True) -> Rewound | None:
         """Switch to the end of another branch. Queued and cancelled as `rewind`.

@@ -197,7 +197,7 @@ class SessionRuntime:
         match request:
             case RewindRequest():
                 goal = self._head.after(request.statement, conversation=request.conversation)
-                active.result = await self._rewinder.go(goal, active, files=request.files)
+                active.result = await self._rewinder.go(goal, active, files=request.files, protected=request.protected)
             case SwitchRequest():
                 active.result = await self._rewinder.go(self._head.end_of(request.branch), active, files=request.files)
             case ReplayRequest():

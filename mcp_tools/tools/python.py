@@ -40,7 +40,9 @@ async def rewind(session: ClientSession, arguments: Mapping[str, Any], report: P
     statement, restores_files = arguments["to"], arguments.get("files", True)
     engine_session = session.engine_session
     async with session.statement_lock:
-        rewound = await session.with_progress(lambda: engine_session.rewind(statement, files=restores_files), report)
+        rewound = await session.with_progress(
+            lambda: engine_session.rewind(statement, files=restores_files, protected=False), report
+        )
         branch = next(row.name for row in engine_session.branches if row.is_active)
     lines = [f"after statement {statement}  branch {branch}"]
     if rewound is not None:

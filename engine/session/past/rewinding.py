@@ -8,6 +8,7 @@ the session is opened. Must not know commands. Made by `session_runtime`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -187,6 +188,7 @@ def _repeat_server_news(log: EventLog) -> None:
 
 _HIDDEN: Final = "its path contains a secret, which is not recorded, so the file is unknown"
 _UNSAVED: Final = "it has unsaved changes in the editor"
+_PROTECTED: Final = "it is protected, because {}, and a client may not write it; put it back yourself"
 _LOST: Final = "its earlier content is not in the store"
 
 
@@ -217,8 +219,21 @@ class FileRewinder:
         self._workspace = workspace
         self._facts = facts
         self._buffers = buffers
+        self._spares_protected = False
+        """Whether files that other programs run are left alone."""
         self._reported: Container[str] = ()
         """Files that are left alone if other programs run them."""
+
+    def without_protected(self, found: Restorable) -> Restorable:
+        """Return the plan without files that are protected now, which are named instead. Blocks."""
+        left, files = list(found.left), list[FileToRestore]()
+        for file in found.files:
+            why = self._workspace.protection.why(os.path.realpath(self._workspace.absolute(file.path)))
+            if why:
+                left.append(FileLeft(path=file.path, reason=_PROTECTED.format(why)))
+            else:
+                files.append(file)
+        return Restorable(tuple(files), tuple(left))
 
     def plan(self, at: Seq) -> Restorable:
         """Return what restores the files to that position of the log. Looks at no file."""
@@ -227,7 +242,7 @@ class FileRewinder:
         files = [file for file in found.files if HIDDEN not in file.path]
         return Restorable(tuple(sorted(files, key=_is_lost)), (*found.left, *hidden))
 
-    async def rewind(self, begun: RewindBegun) -> Rewound:
+    async def rewind(self, begun: RewindBegun, *, protected: bool = True) -> Rewound:
         """Carry out a plan, recorded by `begun`; return its end, not yet recorded.
 
         Nothing is awaited after the last file. A cancel or a defect undoes everything, and that is recorded.
@@ -235,6 +250,7 @@ class FileRewinder:
         Raises:
             SessionReadOnlyError: nothing can be recorded; no file was touched.
         """
+        self._spares_protected = not protected
         seq = self._log.append(begun)
         replaced: list[FileToRestore] = []
         try:
@@ -303,7 +319,8 @@ class FileRewinder:
             raise OSError(_LOST) from None
         if wanted is None and file.wanted_digest:  # an export leaves it out
             raise OSError(_LOST)
-        return restore(self._workspace, file, wanted, is_trusted=file.path not in self._reported)
+        is_trusted = not self._spares_protected and file.path not in self._reported
+        return restore(self._workspace, file, wanted, is_trusted=is_trusted)
 
     def _reported_paths(self) -> Container[str]:
         """Return files whose contents on the log are only someone's claim.
@@ -340,9 +357,14 @@ class Rewinder:
         self._head = head
         self._files = files
 
-    async def go(self, goal: Destination, request: ActiveRequest, *, files: bool) -> MoveResult:
-        """Move there, with or without the `files`. Raises SessionReadOnlyError."""
+    async def go(self, goal: Destination, request: ActiveRequest, *, files: bool, protected: bool = True) -> MoveResult:
+        """Move there, with or without the `files`, and with or without those that are `protected`.
+
+        Raises SessionReadOnlyError.
+        """
         found = self._files.plan(goal.since)
+        if files and not protected:  # before the plan is recorded, because another process may have to finish it
+            found = await anyio.to_thread.run_sync(self._files.without_protected, found)
         begun = None
         if files and (found.files or found.left):
             begun = RewindBegun(
@@ -350,7 +372,7 @@ class Rewinder:
             )
 
         async def put_back() -> Rewound | None:
-            return None if begun is None else await self._files.rewind(begun)
+            return None if begun is None else await self._files.rewind(begun, protected=protected)
 
         rewound = await self._head.go(goal, request, put_back)
         request.append_message()

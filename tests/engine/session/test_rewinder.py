@@ -422,3 +422,19 @@ async def test_a_kill_after_a_cancel_leaves_the_session_where_it_was(
         assert (files(session), await n(session)) == (AFTER[3], "3")
         assert [row.name for row in session.branches] == ["main"]
         assert len([event for event in session.events if isinstance(event, Rewound)]) == 1
+
+
+@pytest.mark.parametrize("protected", [True, False])
+async def test_a_client_gets_no_protected_file_back(tmp_path: Path, protected: bool) -> None:
+    (tmp_path / "project").mkdir()
+    async with sessions_of(tmp_path / "state") as sessions:
+        session = await sessions.create(str(tmp_path / "project"))
+        for text in ("old", "new"):
+            finished = await session.cell(f"w = write('.envrc', {text!r}); w = write('plain', {text!r})")
+            assert finished.exception is None, finished.exception
+        ended = await session.rewind(1, protected=protected)
+        assert ended is not None
+        assert files(session) == {".envrc": "old" if protected else "new", "plain": "old"}
+        assert [Path(file.path).name for file in ended.left] == ([] if protected else [".envrc"])
+        (begun,) = (event for event in session.events if isinstance(event, RewindBegun))
+        assert len(begun.files) == (2 if protected else 1)
