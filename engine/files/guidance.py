@@ -26,7 +26,7 @@ FILE_CHARS: Final = 16_000
 """Of one file in a prompt, about 4,000 tokens. A longer one is its beginning and the headings of the rest."""
 TOTAL_CHARS: Final = 40_000
 """Of all files together. The nearest to the session's directory get theirs first."""
-LEFT_OUT: Final = "(left out, because the files nearer to the directory are long; view it)"
+LEFT_OUT: Final = "(left out, because these files together are long; view it)"
 _MOST_BYTES: Final = 1 << 20
 """Of one file that are read."""
 _MOST_FILES: Final = 20

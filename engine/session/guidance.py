@@ -16,7 +16,7 @@ import anyio.to_thread
 from ..context.tail.prompt import guidance_name
 from ..core.diff import hunk_lines, hunks, opcodes
 from ..core.settings import config_path
-from ..files.guidance import guidance_files, guidance_near
+from ..files.guidance import LEFT_OUT, TOTAL_CHARS, guidance_files, guidance_near
 from ..log.events import Event
 from ..log.events.execution import ExecutionFinished, FileWritten
 from ..log.events.session import GuidanceChanged, GuidanceFile, GuidanceRead
@@ -101,11 +101,16 @@ class Guidance:
         return known.beginning
 
     def _found(self, paths: tuple[str, ...]) -> dict[str, str]:
-        # A token has about four characters, so the files take at most a quarter of the context.
-        files = [*guidance_files(self._parts.cwd, self._of_user, self._parts.settings.context_budget)]
-        for path in paths:
-            files += guidance_near(path, self._parts.cwd)
-        return {file.path: file.text for file in files}
+        # In English a token has about four characters, so the files take at most a quarter of the context.
+        limit = min(self._parts.settings.context_budget, TOTAL_CHARS)
+        texts = {file.path: file.text for file in guidance_files(self._parts.cwd, self._of_user, limit)}
+        room = limit - sum(map(len, texts.values()))
+        for path in paths:  # those that are known come first, so a new file takes no room from them
+            for file in guidance_near(path, self._parts.cwd):
+                if file.path not in texts:
+                    texts[file.path] = file.text if len(file.text) <= room else LEFT_OUT
+                    room -= len(texts[file.path])
+        return texts
 
     def _tell(self, found: Mapping[str, str]) -> None:
         before = dict(self._known.texts)

@@ -487,7 +487,7 @@ _OF_ANOTHER_PROGRAM: tuple[Item, ...] = (
         started_at=1.0,
         ended_at=2.0,
     ),
-    GuidanceRead(files=(GuidanceFile("/work/AGENTS.md", "Write tests first."),), surroundings="Linux"),
+    GuidanceRead(files=(GuidanceFile("/work/AGENTS.md", "Write tests first."),)),
     GuidanceChanged(path="/work/AGENTS.md", text="Write tests.", told="AGENTS.md changed: Write tests."),
 )
 

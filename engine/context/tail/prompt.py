@@ -119,11 +119,9 @@ def instructions(cwd: str, *, calls_tools: bool = True, guidance: GuidanceRead |
 
 
 def _guided(guidance: GuidanceRead, cwd: str) -> str:
-    parts = [f"{guidance.surroundings}\n"] if guidance.surroundings else []
-    if guidance.files:
-        parts.append(_GUIDANCE)
-    parts += (f"\n# {guidance_name(file.path, cwd)}\n\n{file.text}\n" for file in guidance.files)
-    return "".join(parts)
+    if not guidance.files:
+        return ""
+    return _GUIDANCE + "".join(f"\n# {guidance_name(file.path, cwd)}\n\n{file.text}\n" for file in guidance.files)
 
 
 def guidance_name(path: str, cwd: str) -> str:

@@ -317,15 +317,11 @@ class GuidanceFile(Struct, frozen=True):
 
 
 class GuidanceRead(Event, frozen=True, kw_only=True):
-    """Prompts have these files with instructions from here on, the nearest to the session's directory last.
-
-    `surroundings` are lines about the system, the date, the branch of the repository and the project's Python.
-    """
+    """Prompts have these files with instructions from here on, the nearest to the session's directory last."""
 
     kind: ClassVar[str] = "guidance_read"
 
     files: tuple[GuidanceFile, ...] = ()
-    surroundings: str = ""
 
 
 class GuidanceChanged(Event, frozen=True, kw_only=True):

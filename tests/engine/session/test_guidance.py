@@ -9,6 +9,7 @@ import pytest
 
 from engine.context.tail.prompt import instructions
 from engine.core.clock import SystemClock
+from engine.files.guidance import LEFT_OUT, TOTAL_CHARS
 from engine.log.events.session import GuidanceChanged, GuidanceRead
 from engine.log.store.memory import MemoryStore
 from tests.support.models import AnsweringModel, runs, says
@@ -90,3 +91,21 @@ async def test_no_key_of_the_environment_reaches_a_prompt_by_these_files(tmp_pat
     assert "The key is ***." in model.prompts[0].instructions
     assert all(KEY not in prompt.instructions + prompt.tail for prompt in model.prompts)
     assert model.prompts[0].instructions == model.prompts[1].instructions
+
+
+async def test_files_that_do_not_fit_together_are_named(tmp_path: Path, project: Path) -> None:
+    for number in range(4):
+        write(project / f"part{number}/AGENTS.md", f"Part {number}. " + "word " * 3_000)
+        write(project / f"part{number}/page.py", "x = 1\n")
+    model = AnsweringModel(runs("for n in range(4): show(view(f'part{n}/page.py'))"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(project))
+        await session.accept("go").end()
+        told = [event for event in session.events if isinstance(event, GuidanceChanged)]
+    assert [event.text == LEFT_OUT for event in told] == [False, False, True, True]
+    assert sum(len(event.text) for event in told) <= TOTAL_CHARS
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
