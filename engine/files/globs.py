@@ -62,6 +62,8 @@ class Glob:
         self._found: Found | None = None
         self._manifest = self._read = Manifest("", "")
         self._contents: dict[str, tuple[str, Found]] = {}
+        self._contents_read = self._contents
+        """The contents when a model last read the group."""
         self._shown: dict[str, ShownRevisions] = {}
         self._ranked: tuple[Ranked, ...] = ()
         self._ranked_for = ""
@@ -81,6 +83,11 @@ class Glob:
         """The files that were read, by path, each with its mark at that time."""
         return {path: (mark, found.revision) for path, (mark, found) in self._contents.items()}
 
+    @property
+    def contents_read(self) -> dict[str, tuple[str, Revision]]:
+        """Like `contents`, as they were when a model last read the group."""
+        return {path: (mark, found.revision) for path, (mark, found) in self._contents_read.items()}
+
     def path_of(self, path: str) -> str:
         """Return the absolute path of one of the files."""
         return f"{self.root.rstrip('/')}/{path}"
@@ -98,6 +105,20 @@ class Glob:
         change = change_between(old, self._manifest)
         self.unread = change if old is self._read else change_between(self._read, self._manifest)
         return change
+
+    def net_change(self) -> ManifestChange:
+        """Return the difference to the files that a model read last."""
+        return self.without_equal(self.unread, self.contents_read)
+
+    def without_equal(self, change: ManifestChange, before: Mapping[str, tuple[str, Revision]]) -> ManifestChange:
+        """Leave out the changed files whose content is as `before`."""
+        now = self.contents
+        changed = tuple(
+            path
+            for path in change.changed
+            if path not in before or path not in now or not now[path][1].same_as(before[path][1])
+        )
+        return replace(change, changed=changed) if changed != change.changed else change
 
     def foresee(self) -> ManifestChange:
         """Return the difference that `refresh` would return now; changes nothing."""
@@ -121,6 +142,7 @@ class Glob:
         self._found = Found(revision, recorded=True)
         self._manifest = self._read = manifest_of(revision)
         self._contents = {path: (mark, Found(each, recorded=True)) for path, (mark, each) in contents.items()}
+        self._contents_read = self._contents
 
     def mark_displayed(self, statement: int) -> None:
         """Note that a statement's result shows the group, with the files that were read."""
@@ -132,7 +154,7 @@ class Glob:
 
         Return whether files now compare with other revisions.
         """
-        self._read, self.unread = self._manifest, ManifestChange()
+        self._read, self.unread, self._contents_read = self._manifest, ManifestChange(), self._contents
         marked = [shown.mark_read() for shown in self._shown.values()]
         return any(marked)
 

@@ -8,7 +8,8 @@ keep members, parts and changed members in step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 import msgspec
@@ -209,7 +210,7 @@ INDEX: Final = "index"
 class GroupHandle(NodeBase):
     """A summary of nodes. `summary_rendered` is the render at its own policy."""
 
-    __slots__ = ("_dirty", "_members", "_moved", "_parts", "_rendered", "_stale")
+    __slots__ = ("_dirty", "_members", "_moved", "_names", "_parts", "_rendered", "_stale")
 
     obj_type: ClassVar[str] = "group"
 
@@ -226,6 +227,8 @@ class GroupHandle(NodeBase):
         self._members: dict[str, Member] = {}
         self._parts: dict[str, Part] = {}
         self._rendered: RenderedView | None = None
+        self._names: list[str] = []
+        """The names in `_rendered`."""
         self._moved: dict[str, NodeBase] = {}
         self._stale = True
         self._dirty = True
@@ -270,8 +273,10 @@ class GroupHandle(NodeBase):
 
     def measure(self) -> RenderedView:
         self._catch_up()
-        if self._rendered is None:
-            self._rendered = self.Render()
+        with self._context.named():
+            names = [self._context.name(node) for node in below(self)]
+            if self._rendered is None or names != self._names:
+                self._rendered, self._names = self.Render(), names
         return self._rendered
 
     def mark_displayed(self, statement: int, rendered: RenderedView, lod: int | None = None) -> None:
@@ -311,7 +316,26 @@ class GroupHandle(NodeBase):
         level = self._lod if lod is None else checked_lod(lod)
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
         parts, sparing = tuple(self._parts.values()), self._is_sparing(tokens)
-        return summarize(parts, limit, level, self._context.count, sparing=sparing)
+        with self._context.named():
+            return summarize(parts, limit, level, self._context.count, sparing=sparing, renamed=self._renaming())
+
+    def _renaming(self) -> Callable[[Part], Part]:
+        """Return a function that gives a part its handle's present name: a statement may bind names anew."""
+        nodes: dict[str, NodeBase] = {node.obj_id: node for node in below(self)}
+
+        def renamed(part: Part) -> Part:
+            node = nodes.get(part.key)
+            if node is None:
+                return part
+            is_as_then = isinstance(node, GroupHandle) and [each.key for each in part.parts] == list(node._members)
+            title = node._part_title if isinstance(node, GroupHandle) and is_as_then else part.title
+            return replace(part, name=self._context.name(node), title=title)
+
+        return renamed
+
+    @property
+    def _part_title(self) -> str:
+        return f"group of {self.title}"
 
     @mutating
     def Add(self, *members: NodeBase | str) -> None:
@@ -382,6 +406,7 @@ class GroupHandle(NodeBase):
         if any(change for _, change in changes):
             self._read_files()
             self._stale = True
+            changes = [(glob, glob.without_equal(change, before[glob.key])) for glob, change in changes]
         if self._stale:
             self._take_parts()
         descriptions = {glob.key: glob.describe(change) for glob, change in changes if change}
@@ -415,11 +440,25 @@ class GroupHandle(NodeBase):
                     return
                 yield text
 
+    def net_change(self, *, since_read: int, told: bool) -> str | None:
+        """As `NodeBase.net_change`; only since the last reading, because each tail has the summary as it is now."""
+        del told
+        if not since_read:
+            return ""
+        if since_read == 1:
+            return None
+        changes = [(glob, glob.net_change()) for glob in self._globs()]
+        moved = {key: node for key, node in self._members.items() if isinstance(node, NodeBase) and node.changed}
+        files = [glob.describe(change) for glob, change in changes if change]
+        diffs = self._diffs(changes, {glob.key: glob.contents_read for glob, _ in changes})
+        summary = "; ".join((*self._said(moved), *files))
+        return "\n".join((summary, *diffs)) if summary else ""
+
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]
         return "; ".join(glob.describe(change) for glob, change in changes if change)
 
-    def _said(self, moved: dict[str, NodeBase]) -> list[str]:
+    def _said(self, moved: Mapping[str, NodeBase]) -> list[str]:
         if not moved:
             return []
         count = len(self._members)
@@ -545,7 +584,7 @@ class GroupHandle(NodeBase):
         return Part(
             key=self._obj_id,
             name=self._context.name(self),
-            title=f"group of {self.title}",
+            title=self._part_title,
             lod=self._lod,
             need=min(limit_of(self._tokens), need_of(parts)),
             ladder=None,

@@ -60,8 +60,15 @@ def need_of(parts: Sequence[Part]) -> int:
     return sum(part.need + len(f"{part.name}{part.title}".encode("utf-8", "replace")) + _MARKS for part in parts)
 
 
-def distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Keep each member once in the whole tree: at the place nearest to the top, there the first."""
+def _as_it_is(part: Part) -> Part:
+    return part
+
+
+def distinct(parts: Sequence[Part], renamed: Callable[[Part], Part] = _as_it_is) -> tuple[Part, ...]:
+    """Keep each member once in the whole tree: at the place nearest to the top, there the first.
+
+    `renamed` is called with each of them.
+    """
     found: list[tuple[int, Part]] = []
     seen: set[str] = set()
     level = [(_TOP, part) for part in parts]
@@ -71,7 +78,7 @@ def distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
         for holder, part in level:
             if part.key not in seen:
                 seen.add(part.key)
-                found.append((holder, part))
+                found.append((holder, renamed(part)))
         level = [(index, inner) for index in range(first, len(found)) for inner in found[index][1].parts]
     held: dict[int, list[Part]] = {}
     for index in range(len(found) - 1, -1, -1):
@@ -88,7 +95,13 @@ EMPTY: Final = "(empty group: nothing was added yet)"
 
 
 def summarize(
-    parts: Sequence[Part], budget: int, lod: int, count: Callable[[str], int], *, sparing: bool = False
+    parts: Sequence[Part],
+    budget: int,
+    lod: int,
+    count: Callable[[str], int],
+    *,
+    sparing: bool = False,
+    renamed: Callable[[Part], Part] = _as_it_is,
 ) -> RenderedView:
     """Write the summary, at most `budget` tokens.
 
@@ -100,10 +113,11 @@ def summarize(
         lod: the finest level for a member.
         count: exact tokens.
         sparing: whether nobody chose the budget (see `Scene`).
+        renamed: returns a part with its present name and title.
     """
     if not parts:
         return _first((EMPTY, "(empty)", DOTS), budget, count)
-    sheet = laid_out(distinct(parts), budget, lod, sparing, count)
+    sheet = laid_out(distinct(parts, renamed), budget, lod, sparing, count)
     if not sheet.listed:
         return _first((f"{DOTS} {members(len(sheet.entries))}", DOTS), budget, count, whole=False)
     return _written(sheet, budget, count)

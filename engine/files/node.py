@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
 from math import inf
@@ -61,7 +62,8 @@ class NodeContext:
 
     `mint` makes an id for a type; `emit` takes events; `count` counts tokens. `outline` outlines a revision; the path
     tells its language. `tells` is False if changes need not be reported. `statement` returns the number of the running
-    statement, or the last one. `name` returns the node's name in the namespace, or its id; `knows` whether a node is
+    statement, or the last one. `name` returns the node's name in the namespace, or its id, and takes no time within
+    `named`; `knows` whether a node is
     the board's. `admit` raises NodeChangeError, with the name of the call, if the current thread may not change nodes.
     `glob` returns the files that a text matches, or raises ValueError.
     """
@@ -73,6 +75,7 @@ class NodeContext:
     tells: Callable[[], bool]
     statement: Callable[[], int]
     name: Callable[[NodeBase], str]
+    named: Callable[[], AbstractContextManager[object]]
     knows: Callable[[NodeBase], bool]
     admit: Callable[[str], None]
     glob: Callable[[str], Glob]
@@ -361,12 +364,17 @@ class NodeBase(ABC):
         Called by the phases of a tick.
         """
 
-    def since_shown(self) -> str:
-        """Describe the difference between the content that was last displayed and the present one, with a diff.
+    def net_change(self, *, since_read: int, told: bool) -> str | None:
+        """Describe the change from the content that the conversation shows to the present one, with a diff.
 
-        Returns "" if nothing was displayed.
+        Args:
+            since_read: number of ticks that changed the node since a model last read it.
+            told: whether a model has read of a change since that content.
+
+        Returns "" if there is nothing to tell, and None if the conversation shows nothing of the node.
         """
-        return ""
+        del since_read, told
+        return None
 
     def foresee(self) -> str:
         """Describe, in one line, the change that a tick would report now.

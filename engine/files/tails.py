@@ -49,13 +49,25 @@ class Looked(Struct, frozen=True, kw_only=True):
 class FeedItem(Struct, frozen=True):
     """A change of a node, or of the namespace if `obj_id` is empty, that no statement caused.
 
-    `text` is one line, or more with a diff, without a newline at its end. `is_source`: the node's source has other
-    content.
+    `text` is one line, or more with a diff, without a newline at its end. `is_source`: the node's source, or members of
+    the group, have other content.
     """
 
     obj_id: Exact
     text: str
     is_source: bool = False
+
+
+class Expansion(Struct, frozen=True):
+    """A handle that a statement from outside the model's turns showed, at `lod` within `tokens`, 0 for All.
+
+    `is_own`: at the handle's own policy, and the other fields mean nothing.
+    """
+
+    obj_id: Exact
+    lod: int = 0
+    tokens: int = 0
+    is_own: bool = True
 
 
 class MadeHandle(Struct, frozen=True, kw_only=True):
@@ -103,8 +115,8 @@ class StandingRender(Struct, frozen=True, kw_only=True):
 class News(Struct, frozen=True, kw_only=True):
     """The log's input of a tail: news for the model, oldest first, and the number of older items.
 
-    `earlier` are changes that the model has read since it last got the content of their nodes. `expansions` are renders
-    that statements from outside its turns asked for, with `expansions_left_out` older ones. `statements` are those that
+    `earlier` are the last changes of nodes that the model has read in tails. `expansions` are the handles that
+    statements from outside its turns showed, with `expansions_left_out` older ones. `statements` are those that
     condensations removed from the View, oldest first, with `statements_left_out` older ones. `standing` are the renders
     in the View. `diverged` has the numbers of statements that diverged when they ran again, by handle id.
     """
@@ -112,7 +124,7 @@ class News(Struct, frozen=True, kw_only=True):
     items: tuple[FeedItem, ...] = ()
     left_out: int = 0
     earlier: tuple[FeedItem, ...] = ()
-    expansions: tuple[FeedItem, ...] = ()
+    expansions: tuple[Expansion, ...] = ()
     expansions_left_out: int = 0
     statements: tuple[PastStatement, ...] = ()
     statements_left_out: int = 0

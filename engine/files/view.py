@@ -451,12 +451,13 @@ class ViewHandle(NodeBase):
             return f"{self._document.title} has changed"
         return report(self._document.title, self.path or "", before, found, self._context.count).summary
 
-    def since_shown(self) -> str:
+    def net_change(self, *, since_read: int, told: bool) -> str | None:
+        del since_read
         before, now = self.last_shown, self._revision
         if before is None:
-            return ""
+            return None
         if now.same_as(before):
-            return f"{self._document.title} has again the content that was shown"
+            return f"{self._document.title} has again the content that was shown" if told else ""
         return report(self._document.title, self.path or "", before, now, self._context.count).delta
 
     def _follow(self, revision: Revision) -> TickResult:

@@ -232,11 +232,12 @@ class Restored(Struct, frozen=True, kw_only=True):
 
     The state before the first of these comes from the checkpoint after the execution `checkpoint`, if there is one.
     The names in `anew` had no copy and may have other values now; those in `absent` are unbound for the same reason.
-    The next `preserve` returns the values of `anew`.
+    The next `preserve` returns the values of `anew`. `healed` are the divergences that left no other value in any name.
     """
 
     executions: int
     divergences: tuple[str, ...] = ()
+    healed: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     checkpoint: ExecutionId | None = None

@@ -134,6 +134,7 @@ class Rebuild:
                 return Restored(
                     executions=attempt.executions,
                     divergences=_bounded(found),
+                    healed=attempt.healed,
                     anew=attempt.anew,
                     absent=attempt.absent,
                 )
@@ -215,6 +216,7 @@ class Attempt:
         self.executions = 0
         self.anew: tuple[str, ...] = ()
         self.absent: tuple[str, ...] = ()
+        self.healed: tuple[str, ...] = ()
         """As in `Restored`, at the end."""
 
     async def run(self) -> list[str] | FailedStep:
@@ -349,6 +351,7 @@ class Attempt:
         match await self._worker.receive(anyio.move_on_after(TICK_SECONDS)):
             case Settled(sentences=sentences, absent=absent):
                 self.absent = tuple(sorted(absent))
+                self.healed = tuple(self._names.healed[:KEPT_SENTENCES])
                 self.anew = tuple(sorted(self._names.without.difference(absent)))
                 return [*self._names.sentences, *map(bounded, sentences)]
             case _:
@@ -385,6 +388,8 @@ class ValueRestorer:
         self._behind = behind
         self._taken = 0
         self.sentences: list[str] = []
+        self.healed: list[str] = []
+        """Those of statements whose names are all as they were."""
         self.without: set[str] = set()
         """Names that needed a copy, had none, and were not set since."""
         self.has_set = False
@@ -493,7 +498,9 @@ class ValueRestorer:
         if without or (phrases and phrases is not _TOLD):
             *others, last = phrases or (STOPPED.format(past.status),)
             said = "; ".join([last, *outcome_of(brought, without)])
-            self.sentences += [sentence(past.request.label, phrase) for phrase in (*others, said)]
+            said_now = [sentence(past.request.label, phrase) for phrase in (*others, said)]
+            self.sentences += said_now
+            self.healed += [] if without else said_now
 
     async def _set(self, message: SetValues) -> dict[str, str] | None:
         """Return the names that could not be set with their reasons; None if the worker died."""

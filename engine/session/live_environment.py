@@ -270,6 +270,7 @@ class LiveEnvironment:
             EnvironmentRestored(
                 executions=restored.executions,
                 divergences=divergences,
+                healed=restored.healed,
                 anew=restored.anew,
                 absent=restored.absent,
                 loss=loss,

@@ -34,7 +34,6 @@ from ...log.events.conversation import (
     AgentText,
     Condensation,
     CondensationRequest,
-    ResultRerendered,
     RunStop,
     StopCause,
     ToolCall,
@@ -259,8 +258,6 @@ class Transcript:
                 return []
             case Condensation():
                 return [] if self._is_reported else self.note(_CONDENSED)
-            case ResultRerendered(statement=statement):
-                return self.note(f"a model reads the result of statement {statement} as its handles are now")
             case _:
                 line = self._reruns.remark(event)
                 return self.note(line) if line else []

@@ -1,10 +1,12 @@
-"""The news of a tail: unread changes, and earlier ones of followed handles.
+"""The news of a tail: what the model has not read yet, each thing once.
 
 `LogNews` is the fold over a path of events that the session's projector reads; the worker renders it. Its largest part
 is `Feed`: what ticks changed, failures that no result in the View tells, rebuilds and their differences. An item is new
-until a call that carried it began to answer (`log.facts.Readings`). Items about a handle are then kept as its history,
-because a tail is never part of the View: the model got the content once, and each later change in a tail that is gone.
-The history ends when a statement shows the handle again.
+until a call that carried it began to answer (`log.facts.Readings`). Items about one thing are one item: a statement
+that ran again twice differs from what it was at first. A replay that was only a report, or was cut short, leaves none.
+
+A tail is never part of the View, so changes of a handle's source stay listed once they are read. The worker decides
+which of them still tell something, and replaces their texts by the net change (`runtime.worker.handles.states`).
 
 Bounded: beyond the limits the oldest items are only counted. Names, tokens and budgets are the worker's (`sections`).
 """
@@ -13,17 +15,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
-from math import inf
-from typing import ClassVar, Final
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import ClassVar, Final, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from ...core.execution import Display
+from ...core.execution import Display, ReplayMode
 from ...core.ids import Seq
 from ...core.text import cut_line, plural
-from ...files.tails import FeedItem, News
+from ...files.tails import Expansion, FeedItem, News
 from ...log.event_log import event_at
 from ...log.events import Event
 from ...log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
@@ -45,12 +46,9 @@ from .rights import entered_sentence
 from .standing import Standing
 
 KEPT_ITEMS: Final = 256
-KEPT_CHANGES: Final = 8
-"""Number of changes in the history of a handle."""
-KEPT_HISTORIES: Final = 64
+KEPT_HANDLES: Final = 64
+"""Number of handles whose changes stay listed."""
 KEPT_EXPANSIONS: Final = 64
-KEPT_EXPANSION_CHARS: Final = 2_000_000
-"""Characters of all expansions but the newest; more than fits any tail."""
 _FOLLOWED: Final = frozenset(
     (
         ExecutionFinished,
@@ -60,6 +58,8 @@ _FOLLOWED: Final = frozenset(
         DomainEntered,
         EnvironmentRestored,
         Diverged,
+        ReplayBegun,
+        ReplayEnded,
         ServerConnected,
         ServerLost,
         Rewound,
@@ -71,6 +71,7 @@ _FAILED: Final = FeedItem("", "")
 """Replaces the failure of a statement, which is read from the log when it is reported."""
 _LONGEST_SOURCE: Final = 80
 _LONGEST_REASON: Final = 300
+_T = TypeVar("_T")
 
 
 class Feed:
@@ -86,12 +87,15 @@ class Feed:
     def reset(self) -> None:
         """Start again: another path follows, from its first event."""
         self._readings = Readings()
-        self._items = _Unread(KEPT_ITEMS)
-        self._shown: dict[str, int] = {}
-        """Where a statement last showed each handle. Entries from before all new items may be missing."""
-        self._most_shown = KEPT_ITEMS
-        self._histories: OrderedDict[str, deque[FeedItem]] = OrderedDict()
-        self._expansions = _Unread(KEPT_EXPANSIONS, KEPT_EXPANSION_CHARS)
+        self._items = _Unread[FeedItem | Diverged](KEPT_ITEMS)
+        self._earlier: OrderedDict[str, FeedItem] = OrderedDict()
+        self._expansions = _Unread[Expansion](KEPT_EXPANSIONS)
+        self._replay: ReplayMode | None = None
+        """The mode of the replay that runs."""
+        self._set_aside: list[Event] = []
+        """What a live replay did so far, which counts once it has completed."""
+        self._is_rebuild_known = False
+        """Whether the model learns of the next rebuild from its cause, or had no reason to be told."""
         self.position = 0
         """Number of events so far."""
 
@@ -109,11 +113,30 @@ class Feed:
 
     def _follow(self, event: Event) -> None:
         match event:
+            case ReplayBegun(mode=mode):
+                self._replay, self._set_aside, self._is_rebuild_known = mode, [], True
+            case ReplayEnded(outcome=outcome):
+                done, self._replay, self._set_aside = self._set_aside, None, []
+                for each in done if outcome == "completed" else ():
+                    self._tell(each)
+            case ExecutionFinished() | Diverged() if self._replay is not None:
+                if self._replay == "live":
+                    self._set_aside.append(event)
+            case _:
+                self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        match event:
             case ExecutionFinished():
                 self._finish(event)
+            case Diverged(statement=statement, aspect=aspect):
+                self._diverge(("ran again", statement, aspect), event)
+            case EnvironmentRestored():
+                self._restore(event)
             case _:
+                self._is_rebuild_known |= isinstance(event, HeadMoved)
                 for item in changes_of(event):
-                    self._items.add(event.seq, item)
+                    self._items.add(event.seq, item, _subject(event))
 
     @property
     def news(self) -> News:
@@ -121,12 +144,14 @@ class Feed:
         return News(
             items=tuple(self._told(seq, item) for seq, item in self._items.placed),
             left_out=self._items.left_out,
-            earlier=tuple(item for history in self._histories.values() for item in history),
+            earlier=tuple(self._earlier.values()),
             expansions=self._expansions.kept,
             expansions_left_out=self._expansions.left_out,
         )
 
-    def _told(self, seq: int, item: FeedItem) -> FeedItem:
+    def _told(self, seq: int, item: FeedItem | Diverged) -> FeedItem:
+        if isinstance(item, Diverged):
+            return FeedItem("", diverged_sentence(item))
         if item is not _FAILED:
             return item
         finished = event_at(self._timeline.at, Seq(seq), ExecutionFinished)
@@ -136,94 +161,105 @@ class Feed:
 
     def _take_read(self) -> None:
         self._expansions.take(self._readings.until)
-        for seq, item in self._items.take(self._readings.until):
-            if item.obj_id and seq > self._shown.get(item.obj_id, -1):
-                self._remember(item)
-
-    def _remember(self, item: FeedItem) -> None:
-        history = self._histories.setdefault(item.obj_id, deque(maxlen=KEPT_CHANGES))
-        history.append(item)
-        self._histories.move_to_end(item.obj_id)
-        if len(self._histories) > KEPT_HISTORIES:
-            self._histories.popitem(last=False)
+        for item in self._items.take(self._readings.until):
+            if isinstance(item, FeedItem) and item.is_source:
+                self._earlier[item.obj_id] = item
+                self._earlier.move_to_end(item.obj_id)
+                if len(self._earlier) > KEPT_HANDLES:
+                    self._earlier.popitem(last=False)
 
     def _finish(self, event: ExecutionFinished) -> None:
-        # The View has no results of a replay.
-        for display in event.displays if event.mode is None else ():
-            self._shown[display.obj_id] = event.seq
-            self._histories.pop(display.obj_id, None)
-        self._forget_shown()
+        if event.mode is None:
+            self._is_rebuild_known = False
         cell = self._timeline.cell(event.statement_id)
         if cell is None or cell.asked or not event.counts:  # the View has the result of a model's statement
             return
+        key = ("failed", event.statement_id)
         if event.status != "ok":
-            self._items.add(event.seq, _FAILED)
+            self._items.add(event.seq, _FAILED, key)
+        else:
+            self._items.drop(key)
         # Statements that the session runs open attachments, which the model reads if it wants to.
-        if cell.is_python:
-            for display in event.displays:
-                self._expansions.add(event.seq, _expansion(display))
+        if cell.is_python and event.mode is None:
+            for each in map(_expansion, event.displays):
+                self._expansions.add(event.seq, each, each)
 
-    def _forget_shown(self) -> None:
-        """Drop displays from before all new items, because they no longer matter.
+    def _diverge(self, key: tuple[str, int, str], event: Diverged) -> None:
+        known = self._items.drop(key)
+        if isinstance(known, Diverged):
+            event = replace(event, before=known.before)
+        if event.before != event.after:
+            self._items.add(event.seq, event, key)
 
-        Runs when there are twice as many as were needed the last time.
-        """
-        if len(self._shown) > self._most_shown:
-            first = self._items.first
-            self._shown = {obj_id: seq for obj_id, seq in self._shown.items() if first is not None and seq >= first}
-            self._most_shown = max(KEPT_ITEMS, 2 * len(self._shown))
+    def _restore(self, event: EnvironmentRestored) -> None:
+        is_known, self._is_rebuild_known = self._is_rebuild_known, self._replay is not None
+        for sentence in told_of_rebuild(event):
+            self._items.add(event.seq, FeedItem("", sentence))
+        if not is_known:
+            noun = plural(event.executions, "statement")
+            text = f"rebuilt in a new worker: {event.executions} {noun} ran again"
+            self._items.add(event.seq, FeedItem("", text), ("rebuilt",))
 
 
-class _Unread:
-    """Items until they are read, oldest first.
+def _subject(event: Event) -> Hashable:
+    """Return what the items of an event are about, if a later event about it replaces them; None otherwise."""
+    match event:
+        case HeadMoved(left=left):
+            return "head", left
+        case DomainEntered():
+            return ("rights",)
+        case ServerConnected(module=module) | ServerLost(module=module):
+            return "server", module
+        case _:
+            return None
 
-    Limited in number and characters; older ones are counted.
+
+class _Unread(Generic[_T]):
+    """Items until they are read, oldest first. Beyond `most` the oldest are only counted.
+
+    An item replaces an earlier one with the same key.
     """
 
-    def __init__(self, most: int, chars: float = inf) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._most_chars = chars
-        self._items: deque[tuple[int, FeedItem]] = deque()
-        self._chars = 0
+        self._items: OrderedDict[Hashable, tuple[int, _T]] = OrderedDict()
+        self._added = 0
         self._left_out = array("q")
         """Positions of the items that are only counted."""
 
     @property
-    def first(self) -> int | None:
-        """Position of the oldest item."""
-        return self._items[0][0] if self._items else None
-
-    @property
-    def placed(self) -> tuple[tuple[int, FeedItem], ...]:
+    def placed(self) -> tuple[tuple[int, _T], ...]:
         """The items with their positions."""
-        return tuple(self._items)
+        return tuple(self._items.values())
 
     @property
-    def kept(self) -> tuple[FeedItem, ...]:
-        return tuple(item for _, item in self._items)
+    def kept(self) -> tuple[_T, ...]:
+        return tuple(item for _, item in self._items.values())
 
     @property
     def left_out(self) -> int:
         return len(self._left_out)
 
-    def add(self, seq: int, item: FeedItem) -> None:
-        self._items.append((seq, item))
-        self._chars += len(item.text)
-        while len(self._items) > 1 and (len(self._items) > self._most or self._chars > self._most_chars):
-            self._left_out.append(self._pop()[0])
+    def add(self, seq: int, item: _T, key: Hashable = None) -> None:
+        self._added += 1
+        key = self._added if key is None else key
+        self._items.pop(key, None)
+        self._items[key] = seq, item
+        if len(self._items) > self._most:
+            self._left_out.append(self._items.popitem(last=False)[1][0])
 
-    def take(self, until: int) -> list[tuple[int, FeedItem]]:
+    def drop(self, key: Hashable) -> _T | None:
+        """Remove and return the item with that key."""
+        known = self._items.pop(key, None)
+        return None if known is None else known[1]
+
+    def take(self, until: int) -> list[_T]:
         """Remove and return the items before a position."""
         del self._left_out[: bisect_left(self._left_out, until)]
-        taken: list[tuple[int, FeedItem]] = []
-        while self._items and self._items[0][0] < until:
-            taken.append(self._pop())
-        return taken
-
-    def _pop(self) -> tuple[int, FeedItem]:
-        seq, item = self._items.popleft()
-        self._chars -= len(item.text)
-        return seq, item
+        taken = {key: item for key, (seq, item) in self._items.items() if seq < until}
+        for key in taken:
+            del self._items[key]
+        return list(taken.values())
 
 
 def changes_of(event: Event) -> Iterable[FeedItem]:
@@ -237,22 +273,13 @@ def changes_of(event: Event) -> Iterable[FeedItem]:
         case NodeChanged(obj_id=obj_id, delta=delta, is_source=is_source):
             yield FeedItem(obj_id, delta, is_source)
         case GroupRecomputed(obj_id=obj_id, delta=delta):
-            yield FeedItem(obj_id, delta)
+            yield FeedItem(obj_id, delta, is_source=True)
         case ServerConnected() | ServerLost() | HeadMoved() | DomainEntered() | GuidanceChanged():
             yield FeedItem("", _sentence(event))
         case Rewound():
             yield from (FeedItem("", line) for line in rewound_lines(event, str))
         case WorkStopped(sentences=sentences):
             yield from (FeedItem("", sentence) for sentence in sentences)
-        case EnvironmentRestored(executions=executions, divergences=divergences, lost=lost):
-            yield from (FeedItem("", sentence) for sentence in divergences)
-            # Last, because the first items are omitted if there is no room for all.
-            if lost:
-                yield FeedItem("", lost)
-            noun = plural(executions, "statement")
-            yield FeedItem("", f"rebuilt in a new worker: {executions} {noun} ran again")
-        case Diverged(statement=number):
-            yield FeedItem("", f"statement {number} ran again and came out differently: {divergence_phrase(event)}")
         case _:
             pass
 
@@ -280,6 +307,22 @@ def moved_sentence(event: HeadMoved) -> str:
     )
 
 
+def told_of_rebuild(event: EnvironmentRestored) -> Iterable[str]:
+    """Yield the sentences of a rebuild that tell of a namespace that is another one now.
+
+    A statement that ran again and differed is none of them if its names were set from copies.
+    """
+    yield from (sentence for sentence in event.divergences if sentence not in event.healed)
+    # Last, because the first items are omitted if there is no room for all.
+    if event.lost:
+        yield event.lost
+
+
+def diverged_sentence(event: Diverged) -> str:
+    """Tell how a statement differed when it ran again."""
+    return f"statement {event.statement} ran again and came out differently: {divergence_phrase(event)}"
+
+
 def divergence_phrase(event: Diverged) -> str:
     """Describe how an execution differed from its record."""
     return f"{event.aspect}: {event.after or 'nothing'} instead of {event.before or 'nothing'}"
@@ -304,8 +347,10 @@ def lost_sentence(event: ServerLost) -> str:
     )
 
 
-def _expansion(display: Display) -> FeedItem:
-    return FeedItem(display.obj_id, f"{display.title}\n{display.text.rstrip(chr(10))}")
+def _expansion(display: Display) -> Expansion:
+    if not display.given:
+        return Expansion(display.obj_id)
+    return Expansion(display.obj_id, display.lod, display.budget, is_own=False)
 
 
 def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
@@ -402,6 +447,8 @@ class DivergedNodes:
         self._diverged: set[int] = set()
         self._checked: set[int] = set()
         """Statements that had diverged, and may not in the current replay."""
+        self._is_report = False
+        """Whether the replay that runs changes nothing."""
         self._nodes: Mapping[str, tuple[int, ...]] | None = None
         """The result, until something changes."""
 
@@ -428,12 +475,16 @@ class DivergedNodes:
     def _follow(self, event: Event) -> None:
         self._nodes = None
         match event:
-            case ReplayBegun(first=first, last=last, mode=mode) if mode != "dry":
+            case ReplayBegun(mode=mode) if mode != "live":
+                self._is_report = True
+            case ReplayBegun(first=first, last=last):
                 self._checked = {number for number in self._diverged if first <= number <= last}
                 self._diverged -= self._checked
             case Diverged(statement=number):
-                self._diverged.add(number)
+                if not self._is_report:
+                    self._diverged.add(number)
             case ReplayEnded(outcome=outcome):
+                self._is_report = False
                 if outcome != "completed":
                     self._diverged |= self._checked
                 self._checked = set()

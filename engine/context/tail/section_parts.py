@@ -57,16 +57,11 @@ def feed(news: News, names: Mapping[str, str], followed: Collection[str], budget
     changes have a small budget, because the model can no longer look them up but has read them.
     """
     new = _new(news, names, budget, count)
-    earlier = _without_repetitions([item for item in news.earlier if item.obj_id in followed])
+    earlier = [item for item in news.earlier if item.obj_id in followed]
     heading = EARLIER if new.text else EARLIER_ALONE
     old = _earlier(heading, earlier, names, min(HISTORY_TOKENS, budget - new.tokens), count)
     nodes = {key: new.nodes.get(key, 0) + old.nodes.get(key, 0) for key in (*new.nodes, *old.nodes)}
     return Part(new.text + old.text, new.tokens + old.tokens, nodes)
-
-
-def _without_repetitions(items: Sequence[FeedItem]) -> list[FeedItem]:
-    """Keep the last of equal items: `1 of 2 members changed: g` is no news the second time."""
-    return list(dict.fromkeys(reversed(items)))[::-1]
 
 
 def _new(news: News, names: Mapping[str, str], budget: int, count: Count) -> Part:
@@ -277,8 +272,13 @@ def _shortened(surface: Surface, room: int, count: Count, *, bare: bool) -> str:
 
 def _surface_text(surface: Surface, text: str) -> str:
     if surface.shown_in:
-        return f"{surface.heading}, as the result of statement {surface.shown_in} shows it\n"
+        return f"{surface.heading}, {as_shown_by(surface.shown_in)}\n"
     return f"{surface.heading}:\n{text}" if text else f"{surface.heading}\n"
+
+
+def as_shown_by(statement: int) -> str:
+    """Write the clause that replaces a render that stands in a result."""
+    return f"as the result of statement {statement} shows it"
 
 
 def _surfaces_part(heading: str, kept: Sequence[tuple[Surface, str]], note: str, count: Count) -> Part:

@@ -139,13 +139,6 @@ def assemble(state: TailState, budget: int, count: Count) -> Tail:
     )
 
 
-def expansions(news: News, rows: Sequence[HandleRow]) -> tuple[Block, ...]:
-    """Return the renders that statements from outside asked for, newest first, with the handles' names."""
-    names = {row.obj_id: row.name for row in rows}
-    named = [(item, names.get(item.obj_id, item.obj_id)) for item in reversed(news.expansions)]
-    return tuple(Block(item.obj_id, name, f"{name}: {item.text}\n") for item, name in named)
-
-
 def _shared(fits: Mapping[Section, Fit], wanted: Mapping[Section, Part], budget: int) -> dict[Section, Part]:
     ranked = sorted(SECTIONS, key=lambda section: section.rank)
     counted_on = _counted_on(ranked, wanted, budget)

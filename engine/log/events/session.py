@@ -186,13 +186,15 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
 
     The names in `anew` had no copy and have the values of the re-run; those in `absent` had no copy and are unbound.
     Copies of `anew` follow as ValuesKept, of the execution `event_id`. `loss` is a clause that says why the names were
-    lost, if no earlier event does.
+    lost, if no earlier event does. `healed` are the divergences that left no other value in any name, because names
+    were set from copies; older logs lack it.
     """
 
     kind: ClassVar[str] = "environment_restored"
 
     executions: int
     divergences: tuple[str, ...] = ()
+    healed: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     loss: str | None = None

@@ -242,9 +242,9 @@ async def test_the_model_is_told_of_a_rebuild_once_and_whoever_looks_takes_nothi
         await session.accept("go on").end()
         await session.accept("and on").end()
     told, later = model.prompts[before:]
-    assert "namespace: rebuilt in a new worker: 2 statements ran again\n" in told.tail
-    assert re.search(r"namespace: <statement 2> left another value in r \(0\.\d+ instead of 0\.\d+\); .*\n", told.tail)
-    assert "rebuilt" not in later.tail
+    assert told.tail.endswith("\nnamespace: rebuilt in a new worker: 2 statements ran again\n")
+    assert "left another value" not in told.tail  # its copy has the value that it had
+    assert later.tail == ""
 
 
 async def test_a_handle_that_only_the_rebuild_has_put_into_a_cycle_is_in_no_table(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from engine import Environment, Model, Session, Store, Subscription
+from engine.context.tail.section_parts import NEW
 from engine.core.errors import InvalidRequestError
 from engine.core.execution import ReplayMode
 from engine.log.cycles import cycles_of
@@ -209,13 +210,17 @@ async def test_the_command_says_how_it_went(project: Path) -> None:
         )
 
 
-async def test_the_model_is_told_once_of_each_difference(project: Path) -> None:
+async def test_the_model_is_told_once_of_each_difference_and_of_no_report(project: Path) -> None:
     async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
-        (project / "a.txt").write_text("now")
-        await session.replay(2)
-        tail = (await session.projection()).prompt.tail
-        assert tail.count("statement 2 ran again and came out differently: value: 'now' instead of 'then'") == 1
-        assert tail.count("instead of") == 1
+        tail = ""
+        for text in ("between", "now"):
+            (project / "a.txt").write_text(text)
+            await session.replay(2)
+            assert (await session.projection()).prompt.tail == tail
+            await session.replay(2, mode="live")
+            told = f"statement 2 ran again and came out differently: value: '{text}' instead of 'then'"
+            tail = f"{NEW}namespace: {told}\n"
+            assert (await session.projection()).prompt.tail == tail
 
 
 # --- dry --------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
-from ....context.tail.sections import Tail, TailState, assemble, expansions
+from ....context.tail.sections import Tail, TailState, assemble
 from ....context.tail.timeline import Policy
 from ....core.domain import is_inside
 from ....core.execution import Display
@@ -49,10 +49,9 @@ from .states import (
     Listing,
     Shown,
     Smaller,
-    group_surfaces,
+    Surfaces,
     looked_at,
-    merged,
-    pin_surfaces,
+    net,
     reported,
     row,
 )
@@ -223,16 +222,15 @@ class Board:
         Changes nothing. A row's `tokens` of 0 means All.
         """
         self._nodes.namespace = namespace
-        news = merged(news, {node.obj_id: node for node in self.handles()})
-        standing = {render.obj_id: render for render in news.standing}
         with self._nodes.named() as names:
             rows = self._listed(names)
+            surfaces = Surfaces(self._nodes, names, news, self._smaller)
             state = TailState(
                 rows=rows,
-                news=news,
-                expansions=expansions(news, rows),
-                groups=group_surfaces(self._nodes, names, standing, news.diverged, self._smaller),
-                pins=pin_surfaces(self._nodes, names, standing, self._smaller),
+                news=net(news, {node.obj_id: node for node in self.handles()}, surfaces),
+                expansions=surfaces.expansions,
+                groups=surfaces.groups,
+                pins=surfaces.pins,
                 policies=policies_of(_made_in(news), self._nodes, names),
             )
             return assemble(state, budget, self._count), rows

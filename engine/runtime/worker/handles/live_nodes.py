@@ -64,6 +64,7 @@ class LiveNodes:
             tells=lambda: ticks.tells,
             statement=lambda: self.statement,
             name=self.name_of,
+            named=self.named,
             knows=lambda node: self.get(node.obj_id) is node,
             admit=ticks.admit,
             glob=glob,
@@ -149,11 +150,12 @@ class LiveNodes:
     @contextmanager
     def named(self) -> Generator[Mapping[int, str]]:
         """`names`, which within the block every node's name is looked up in: a namespace is gone through once."""
-        self._naming = self.names()
+        outer = self._naming
+        self._naming = self.names() if outer is None else outer
         try:
             yield self._naming
         finally:
-            self._naming = None
+            self._naming = outer
 
     def name_of(self, node: NodeBase) -> str:
         """The first plain name that the namespace has for the node; its id where there is none."""

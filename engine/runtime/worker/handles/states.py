@@ -9,7 +9,7 @@ then most recently used. Must not know which handles exist, nor how much room th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import structs
 
-from ....context.tail.section_parts import Surface, line
+from ....context.tail.section_parts import Block, Surface, as_shown_by, line
 from ....core.execution import Display, Location
 from ....core.ids import ObjId
 from ....core.text import more
@@ -29,7 +29,7 @@ from ....files.looks import Looks
 from ....files.node import NodeBase, NodeContext
 from ....files.rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, limit_of
 from ....files.revision import Revision, from_text
-from ....files.tails import FeedItem, HandleRow, News, StandingRender
+from ....files.tails import Expansion, FeedItem, HandleRow, News, StandingRender
 from ....files.view import ShownState, ViewHandle, ViewState, view_state
 from ....log.events import Event
 from .live_nodes import LiveNodes
@@ -46,8 +46,6 @@ _NAMED: Final = 8
 """Handles of statements that came out differently, in one heading."""
 Diverged = Mapping[str, tuple[int, ...]]
 """The numbers of statements that came out differently when they ran again, by the ids of their handles."""
-Standing = Mapping[str, StandingRender]
-"""What results of the View show, by the ids of nodes."""
 
 
 class HandleStates:
@@ -238,6 +236,17 @@ class Shown:
         """Whether it is shown at its own policy."""
         return self.lod is None and self.tokens is None
 
+    @property
+    def policy(self) -> tuple[int, Budget]:
+        """The level of detail and the budget."""
+        node = self.node
+        return node.lod if self.lod is None else self.lod, node.tokens if self.tokens is None else self.tokens
+
+    @property
+    def render(self) -> RenderedView:
+        """The render at that policy; nothing changes."""
+        return self.node.measure() if self.is_own else self.node.Render(self.lod, self.tokens)
+
 
 def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display, Location | None]:
     """What the result of that statement holds of it, and the place in a file that it shows, where it does.
@@ -248,7 +257,7 @@ def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
     if is_as_then:
         node.mark_displayed(statement, render, entry.lod)
-    budget, lod = node.tokens if entry.tokens is None else entry.tokens, node.lod if entry.lod is None else entry.lod
+    lod, budget = entry.policy
     display = _display(node, render, budget, lod, is_own=entry.is_own)
     if node.path is None or render.first_line is None:
         return display, None
@@ -286,33 +295,36 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, 
 # --- news ------------------------------------------------------------------------------------------------------------
 
 
-def merged(news: News, nodes: Mapping[str, NodeBase]) -> News:
-    """Replace several changes of a handle's file by one, since the content that the conversation has.
+def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
+    """Tell each handle's change once, from what the conversation shows of it to what it shows now.
 
-    A diff for each would show lines of versions that are gone. The change takes the place of the last.
+    A diff for each change would show lines of versions that are gone. The net change takes the place of the last. What
+    is as it was shown is no change, unless the model has read of another content in between. Left out are handles that
+    are gone, and what the model has read before of those that a surface shows.
     """
-    changes = Counter(item.obj_id for item in (*news.earlier, *news.items) if item.is_source)
-    texts = {
-        obj_id: text
-        for obj_id, number in changes.items()
-        if number > 1 and obj_id in nodes and (text := nodes[obj_id].since_shown())
-    }
-    if not texts:
-        return news
+    told = {item.obj_id for item in news.earlier}
+    number = Counter(item.obj_id for item in news.items if item.is_source)
     written: set[str] = set()
 
-    def kept(items: Sequence[FeedItem]) -> tuple[FeedItem, ...]:
+    def kept(items: Sequence[FeedItem], *, new: bool) -> tuple[FeedItem, ...]:
         found: list[FeedItem] = []
         for item in reversed(items):
-            if not item.is_source or item.obj_id not in texts:
+            node = nodes.get(item.obj_id)
+            if not item.obj_id or (node is not None and not item.is_source):
                 found.append(item)
-            elif item.obj_id not in written:
+            elif node is None or item.obj_id in written:
+                continue
+            else:
                 written.add(item.obj_id)
-                found.append(structs.replace(item, text=texts[item.obj_id]))
+                text = node.net_change(since_read=number[item.obj_id], told=item.obj_id in told and new)
+                text = item.text if text is None and new else text
+                if text:
+                    found.append(structs.replace(item, text=text))
         return tuple(reversed(found))
 
-    items = kept(news.items)
-    return structs.replace(news, items=items, earlier=kept(news.earlier))
+    items = kept(news.items, new=True)
+    earlier = [item for item in news.earlier if item.obj_id not in surfaces.shown]
+    return structs.replace(news, items=items, earlier=kept(earlier, new=False))
 
 
 # --- surfaces in the tail ---------------------------------------------------------------------------------------------
@@ -325,91 +337,121 @@ class Smaller:
     """
 
     def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[NodeBase, tuple[RenderedView, dict[int, str]]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[NodeBase, tuple[RenderedView, dict[tuple[int, int], str]]] = WeakKeyDictionary()
 
-    def within(self, node: NodeBase, own: RenderedView) -> Callable[[int], str]:
-        """What renders a node, which now shows `own`, within so many tokens."""
+    def within(self, shown: Shown, render: RenderedView) -> Callable[[int], str]:
+        """Return a function that renders a node, which now shows `render`, within so many tokens."""
+        node = shown.node
+        lod, tokens = shown.policy
         kept = self._kept.get(node)
-        if kept is None or kept[0] is not own:
-            kept = self._kept[node] = own, {}
+        if kept is None or kept[0].text != render.text:
+            kept = self._kept[node] = render, {}
         texts = kept[1]
 
-        def render(room: int) -> str:
-            limit = min(room, limit_of(node.tokens))
-            if limit not in texts:
+        def smaller(room: int) -> str:
+            limit = min(room, limit_of(tokens))
+            if (lod, limit) not in texts:
                 if len(texts) == _KEPT:
                     texts.clear()
-                texts[limit] = node.Render(tokens=node.at_most(limit)).text
-            return texts[limit]
+                budget = node.at_most(limit) if shown.tokens is None else limit
+                texts[lod, limit] = node.Render(lod, budget).text
+            return texts[lod, limit]
 
-        return render
+        return smaller
 
 
-def group_surfaces(
-    nodes: LiveNodes, names: Mapping[int, str], standing: Standing, diverged: Diverged, smaller: Smaller
-) -> tuple[Surface, ...]:
-    """The groups that no other group shows, and those that are pinned.
+class Surfaces:
+    """The surfaces of one tail, most important first. A handle is on one of them, once.
 
-    One that holds a handle of a statement that came out differently says so, also where a result shows it.
+    A handle that statements from outside showed in several ways is shown in the most detailed one: at the finest level,
+    then within the largest budget. If it is pinned or a group, its own policy is one of the ways.
     """
-    found = [node for node in nodes.all() if isinstance(node, GroupHandle)]
+
+    def __init__(self, nodes: LiveNodes, names: Mapping[int, str], news: News, smaller: Smaller) -> None:
+        self._names = names
+        self._standing = {render.obj_id: render for render in news.standing}
+        self._smaller = smaller
+        living: dict[str, NodeBase] = {node.obj_id: node for node in nodes.all()}
+        self._asked = dict[str, list[Shown]]()
+        for each in reversed(news.expansions):
+            if (node := living.get(each.obj_id)) is not None:
+                self._asked.setdefault(each.obj_id, []).append(_asked_for(node, each))
+        groups = _outer_groups(living.values())
+        pinned = [node for node in living.values() if node.pinned is not None and not isinstance(node, GroupHandle)]
+        pinned.sort(key=lambda node: node.last_touched, reverse=True)
+        elsewhere = {node.obj_id for node in (*groups, *pinned)}
+        self.shown = elsewhere.union(self._asked)
+        """The ids of all handles on surfaces."""
+        self.groups = tuple(self._group(group, news.diverged) for group in groups)
+        self.pins = tuple(self._surface(node, "") for node in pinned)
+        self.expansions = tuple(self._block(living[each]) for each in self._asked if each not in elsewhere)
+
+    def _group(self, group: GroupHandle, diverged: Diverged) -> Surface:
+        surface = self._surface(group, "group of ")
+        differing = self._differing(group, diverged)
+        if not differing:
+            return surface
+        return replace(surface, heading=f"{surface.heading[:-1]}; {differing})", shown_in=0)
+
+    def _differing(self, group: GroupHandle, diverged: Diverged) -> str:
+        """Which of what is in the group is of statements that came out differently; empty for none."""
+        if not diverged:
+            return ""
+        found: dict[str, str] = {}
+        waiting: list[NodeBase] = [group]
+        while waiting:
+            node = waiting.pop()
+            if node.obj_id not in found:
+                numbers = diverged.get(node.obj_id, ())
+                said = f"{self._name(node)} of statement {', '.join(map(str, numbers))}"
+                found[node.obj_id] = said if numbers else ""
+                waiting += reversed(node.children())
+        named = [text for text in found.values() if text]
+        rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        return f"came out differently when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
+
+    def _surface(self, node: NodeBase, what: str) -> Surface:
+        shown = _most_detailed([Shown(node), *self._asked.get(node.obj_id, ())])
+        render = shown.render
+        reason = "" if node.pinned is None else f"; pinned: {node.pinned}" if node.pinned else "; pinned"
+        return Surface(
+            obj_id=node.obj_id,
+            name=self._name(node),
+            heading=f"{self._name(node)} ({what}{node.title}{reason})",
+            text=render.text,
+            render=self._smaller.within(shown, render),
+            shown_in=_shown_in(render, self._standing.get(node.obj_id)),
+        )
+
+    def _block(self, node: NodeBase) -> Block:
+        render = _most_detailed(self._asked[node.obj_id]).render
+        name, heading = self._name(node), f"{self._name(node)}: {node.title}"
+        statement = _shown_in(render, self._standing.get(node.obj_id))
+        text = f"{heading}, {as_shown_by(statement)}\n" if statement else f"{heading}\n{render.text}"
+        return Block(node.obj_id, name, text)
+
+    def _name(self, node: NodeBase) -> str:
+        return self._names.get(id(node), node.obj_id)
+
+
+def _outer_groups(nodes: Iterable[NodeBase]) -> list[GroupHandle]:
+    """Return the groups that no other group shows, and those that are pinned."""
+    found = [node for node in nodes if isinstance(node, GroupHandle)]
     inner = {id(child) for group in found for child in group.children()}
     shown = [group for group in found if id(group) not in inner or group.pinned is not None]
-    shown.sort(key=lambda group: (group.pinned is not None, group.changed, group.last_touched), reverse=True)
-    return tuple(_group(group, names, standing, _differing(group, names, diverged), smaller) for group in shown)
+    return sorted(shown, key=lambda group: (group.pinned is not None, group.changed, group.last_touched), reverse=True)
 
 
-def _group(
-    group: GroupHandle, names: Mapping[int, str], standing: Standing, differing: str, smaller: Smaller
-) -> Surface:
-    surface = _surface(group, _name(group, names), "group of ", standing, smaller)
-    if not differing:
-        return surface
-    return replace(surface, heading=f"{surface.heading[:-1]}; {differing})", shown_in=0)
+def _asked_for(node: NodeBase, expansion: Expansion) -> Shown:
+    return Shown(node) if expansion.is_own else Shown(node, expansion.lod, expansion.tokens or All)
 
 
-def _differing(group: GroupHandle, names: Mapping[int, str], diverged: Diverged) -> str:
-    """Which of what is in the group is of statements that came out differently; empty for none."""
-    if not diverged:
-        return ""
-    found: dict[str, str] = {}
-    waiting: list[NodeBase] = [group]
-    while waiting:
-        node = waiting.pop()
-        if node.obj_id not in found:
-            numbers = diverged.get(node.obj_id, ())
-            said = f"{_name(node, names)} of statement {', '.join(map(str, numbers))}"
-            found[node.obj_id] = said if numbers else ""
-            waiting += reversed(node.children())
-    named = [text for text in found.values() if text]
-    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"came out differently when run again: {', '.join(named[:_NAMED])}{rest}" if named else ""
+def _most_detailed(ways: Sequence[Shown]) -> Shown:
+    def detail(shown: Shown) -> tuple[int, int]:
+        lod, tokens = shown.policy
+        return -lod, limit_of(tokens)
 
-
-def pin_surfaces(
-    nodes: LiveNodes, names: Mapping[int, str], standing: Standing, smaller: Smaller
-) -> tuple[Surface, ...]:
-    """The pinned nodes that are no groups, the one that was used last first."""
-    found = [node for node in nodes.all() if node.pinned is not None and not isinstance(node, GroupHandle)]
-    found.sort(key=lambda node: node.last_touched, reverse=True)
-    return tuple(_surface(node, _name(node, names), "", standing, smaller) for node in found)
-
-
-def _name(node: NodeBase, names: Mapping[int, str]) -> str:
-    return names.get(id(node), node.obj_id)
-
-
-def _surface(node: NodeBase, name: str, what: str, standing: Standing, smaller: Smaller) -> Surface:
-    own = node.measure()
-    reason = "" if node.pinned is None else f"; pinned: {node.pinned}" if node.pinned else "; pinned"
-    return Surface(
-        obj_id=node.obj_id,
-        name=name,
-        heading=f"{name} ({what}{node.title}{reason})",
-        text=own.text,
-        render=smaller.within(node, own),
-        shown_in=_shown_in(own, standing.get(node.obj_id)),
-    )
+    return max(ways, key=detail)
 
 
 def _shown_in(own: RenderedView, standing: StandingRender | None) -> int:

@@ -289,7 +289,6 @@ def test_a_thousand_handles_stay_within_any_budget(tmp_path: Path, budget: int) 
 def test_history_of_running_handles_follows_new_changes() -> None:
     rows = [replace(row, mode="running") for row in _rows(2)]
     earlier = (
-        FeedItem("view-1", "2 lines changed"),
         FeedItem("view-0", "1 line changed\n+a"),
         FeedItem("view-9", "gone"),
         FeedItem("view-1", "2 lines changed"),
