@@ -175,10 +175,10 @@ class Feed:
         if cell is None or cell.asked or not event.counts:  # the View has the result of a model's statement
             return
         key = ("failed", event.statement_id)
-        if event.status != "ok":
-            self._items.add(event.seq, _FAILED, key)
-        else:
+        if event.status == "ok":
             self._items.drop(key)
+        elif event.mode is None:  # what a replay changed in that is a difference
+            self._items.add(event.seq, _FAILED, key)
         # Statements that the session runs open attachments, which the model reads if it wants to.
         if cell.is_python and event.mode is None:
             for each in map(_expansion, event.displays):
