@@ -273,11 +273,10 @@ class Position:
         except PageLostError:
             return Position("1:0")  # because the file is being changed, and the next look finds new content
 
-    @property
-    def note(self) -> str:
-        """The part of a title about the symbol, "" for none."""
+    def note_in(self, revision: Revision) -> str:
+        """Return the part of a title about the symbol, or that the content ends before the position; "" for none."""
         if not is_symbol(self.pos):
-            return ""
+            return " (past the end)" if is_beyond(self.pos, revision) else ""
         name = cut_line(str(self.pos), _SHOWN)
         return f" ({name} is gone)" if self.is_gone else f" ({name})"
 
@@ -322,6 +321,20 @@ def resolve(pos: Pos, lines: Sequence[str], first_line: int = 1) -> Place:
     line, column = min(max(int(match[1]) - first_line, 0), len(lines) - 1), int(match[2] or 0)
     # No page is read for this; the code that shows a part of the line limits the column.
     return Place(line, column if isinstance(lines, PagedLines) else min(column, len(lines[line])))
+
+
+def is_beyond(pos: Pos, revision: Revision) -> bool:
+    """Return whether a position that is not a symbol is behind the end of a content."""
+    lines = revision.lines
+    if not lines or revision.state != "text":
+        return False
+    if isinstance(pos, int):
+        # The sum is needed at the end alone, and titles are asked for often.
+        return _at_offset(pos, lines) == Place(len(lines) - 1, len(lines[-1])) and pos > sum(map(len, lines)) + len(
+            lines
+        )
+    match = _LINE_COLUMN.fullmatch(pos)
+    return match is not None and int(match[1]) >= len(lines) + revision.first_line + 1
 
 
 def _by_line(pos: Pos, lines: PagedLines, line: int = 0) -> Pos:

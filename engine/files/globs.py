@@ -37,11 +37,15 @@ OVERVIEW: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Globbing:
-    """What globs need of their board: the source of looks, outlines by path, and exact tokens."""
+    """What globs need of their board.
+
+    The source of looks, outlines by path, exact tokens, and the number of the last statement that wrote a file.
+    """
 
     looks: Looks
     outline: Callable[[Revision, str], Outline]
     count: Callable[[str], int]
+    edited: Callable[[str], int]
 
 
 class Glob:
@@ -248,7 +252,7 @@ class Glob:
             lod=0,
             need=need,
             ladder=ladder,
-            salience=Salience(changed=changed),
+            salience=Salience(changed=changed, edited=self._globbing.edited(self.path_of(path))),
         )
 
     def describe(self, change: ManifestChange) -> str:

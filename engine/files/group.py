@@ -21,7 +21,7 @@ from ..log.statements import UpdatePayload, Want
 from .changes import report
 from .detail import DIFFERENCES, checked_lod
 from .globs import OVERVIEW, Glob
-from .group_summary import Part, need_of, summarize
+from .group_summary import RULES, Part, Rules, checked_rules, need_of, summarize
 from .manifest import ManifestChange
 from .node import Aspect, NodeBase, NodeContext, mutating
 from .rendered import All, Budget, RenderedView, ShownRevisions, checked_budget, limit_of
@@ -108,6 +108,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     last_touched: int = 0
     pinned: str | None = None
     sparing: bool = False
+    salience: dict[str, float] = msgspec.field(default_factory=dict[str, float])
 
 
 def group_state(plain: object) -> GroupState:
@@ -210,9 +211,13 @@ INDEX: Final = "index"
 class GroupHandle(NodeBase):
     """A summary of nodes. `summary_rendered` is the render at its own policy."""
 
-    __slots__ = ("_dirty", "_members", "_moved", "_names", "_parts", "_rendered", "_stale")
+    __slots__ = ("_dirty", "_members", "_moved", "_names", "_parts", "_rendered", "_rules", "_stale")
 
     obj_type: ClassVar[str] = "group"
+    _PUBLIC: ClassVar[tuple[str, ...]] = (
+        *NodeBase._PUBLIC,
+        *("members", "summary_rendered", "summary_policy", "Add", "Remove", "Replace", "SetSalience"),
+    )
 
     def __init__(
         self,
@@ -235,6 +240,7 @@ class GroupHandle(NodeBase):
         super().__init__(context, tokens=tokens, lod=lod)
         self._freq = follow
         self._running = follow is not None
+        self._rules: Rules = RULES
         self._hold_all(held)
         self._take_parts()
 
@@ -266,6 +272,11 @@ class GroupHandle(NodeBase):
         named = [each.text if isinstance(each, Glob) else self._context.name(each) for each in members[:_NAMED]]
         rest = [more(len(members) - _NAMED)] if len(members) > _NAMED else []
         return ", ".join((*named, *rest))
+
+    @property
+    def summary_policy(self) -> dict[str, object]:
+        """The budget, the finest level of a member, and what decides the members' shares of the budget."""
+        return {"tokens": self._tokens, "lod": self._lod, "salience_rules": dict(self._rules)}
 
     @property
     def summary_rendered(self) -> RenderedView:
@@ -309,7 +320,8 @@ class GroupHandle(NodeBase):
 
     def GetDigest(self) -> dict[str, object]:
         members = [identity_of(member) for member in self.held()]
-        return self._schedule_digest() | {"members": members}
+        rules = {} if self._rules == RULES else {"salience_rules": dict(self._rules)}
+        return self._schedule_digest() | {"members": members} | rules
 
     def Render(self, lod: int | None = None, tokens: Budget | None = None) -> RenderedView:
         self._catch_up()
@@ -317,7 +329,8 @@ class GroupHandle(NodeBase):
         limit = limit_of(self._tokens if tokens is None else checked_budget(tokens))
         parts, sparing = tuple(self._parts.values()), self._is_sparing(tokens)
         with self._context.named():
-            return summarize(parts, limit, level, self._context.count, sparing=sparing, renamed=self._renaming())
+            renamed, rules = self._renaming(), self._rules
+            return summarize(parts, limit, level, self._context.count, sparing=sparing, renamed=renamed, rules=rules)
 
     def _renaming(self) -> Callable[[Part], Part]:
         """Return a function that gives a part its handle's present name: a statement may bind names anew."""
@@ -375,6 +388,23 @@ class GroupHandle(NodeBase):
         self._members = {key: self._members[key] for key in order}
         self._parts = {key: self._parts[key] for key in order if key in self._parts}
         self._touch("source")
+
+    @mutating
+    def SetSalience(self, **rules: float) -> None:
+        """Set what decides the members' shares of the budget, a number from 0 to 1,000 for each rule.
+
+            SetSalience(edited=8, size=0)
+
+        The rules are `pinned`, `changed` (a change that no model has read), `touched` (a statement used the member),
+        `edited` (a statement wrote its file), `size` and `name`. Rules that are not given have their defaults.
+
+        Raises:
+            ValueError: there is no such rule, or it cannot have this value.
+        """
+        checked = checked_rules(rules)
+        if checked != self._rules:
+            self._rules = checked
+            self._touch("policy")
 
     def _key_of(self, member: object) -> str:
         for key, held in self._members.items():
@@ -623,6 +653,7 @@ class GroupHandle(NodeBase):
             last_touched=self._last_touched,
             pinned=self._pinned,
             sparing=self._sparing,
+            salience={} if self._rules == RULES else dict(self._rules),
         )
 
     def restore(self, state: GroupState, members: Sequence[Member]) -> None:
@@ -631,7 +662,7 @@ class GroupHandle(NodeBase):
         Raises:
             ValueError: the state is impossible; nothing was changed.
         """
-        tokens, lod = checked_budget(state.tokens or All), checked_lod(state.lod)
+        tokens, lod, rules = checked_budget(state.tokens or All), checked_lod(state.lod), checked_rules(state.salience)
         for member in members:
             if isinstance(member, NodeBase):
                 self.check(member)
@@ -640,7 +671,7 @@ class GroupHandle(NodeBase):
         self._members = {key_of(member): member for member in members}
         for child in self.children():
             child.note_holder(self, held=True)
-        self._tokens, self._lod, self._sparing = tokens, lod, state.sparing
+        self._tokens, self._lod, self._sparing, self._rules = tokens, lod, state.sparing, rules
         self._running, self._freq = state.running, state.freq
         self._min_turn_interval = max(state.min_turn_interval, 1)
         self._last_tick_turn, self._last_tick_time = state.last_tick_turn, state.last_tick_time

@@ -9,10 +9,10 @@ may break that. Must not know nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, log1p, log2
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ..core.text import DOTS
 from .filling import EMPTY as EMPTY_LADDER
@@ -26,11 +26,39 @@ _MARKS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Salience:
-    """Facts that make a part worth more tokens: a pin, a change that no model has read, its last use."""
+    """Facts that make a part worth more tokens: a pin, a change that no model has read, and two statements.
+
+    `touched` is the number of the last statement that used it, `edited` that of the last one that wrote its file.
+    """
 
     pinned: bool = False
     changed: bool = False
     touched: int = 0
+    edited: int = 0
+
+
+Rules = Mapping[str, float]
+RULES: Final[Rules] = {"pinned": 8.0, "changed": 4.0, "touched": 2.0, "edited": 2.0, "size": 1.0, "name": 0.0}
+"""How much each fact is worth beside 1 for each member.
+
+`touched` and `edited` are for the part that a statement used or wrote last, half of it for the one before, and so on.
+`size` favours large parts a little, `name` those whose names come first.
+"""
+MOST_WORTH: Final = 1_000.0
+
+
+def checked_rules(rules: Mapping[str, object]) -> dict[str, float]:
+    """Return the rules with these worths in place of the defaults.
+
+    Raises:
+        ValueError: a name is unknown, or a worth is no number from 0 to 1,000.
+    """
+    for name, worth in rules.items():
+        if name not in RULES:
+            raise ValueError(f"{name}={worth!r}: the rules are {', '.join(RULES)}")
+        if isinstance(worth, bool) or not isinstance(worth, int | float) or not 0 <= worth <= MOST_WORTH:
+            raise ValueError(f"{name}={worth!r}: give a number from 0 to {MOST_WORTH:,.0f}")
+    return {name: float(cast("float", rules.get(name, default))) for name, default in RULES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +130,7 @@ def summarize(
     *,
     sparing: bool = False,
     renamed: Callable[[Part], Part] = _as_it_is,
+    rules: Rules = RULES,
 ) -> RenderedView:
     """Write the summary, at most `budget` tokens.
 
@@ -114,10 +143,11 @@ def summarize(
         count: exact tokens.
         sparing: whether nobody chose the budget (see `Scene`).
         renamed: returns a part with its present name and title.
+        rules: what decides the shares of members.
     """
     if not parts:
         return _first((EMPTY, "(empty)", DOTS), budget, count)
-    sheet = laid_out(distinct(parts, renamed), budget, lod, sparing, count)
+    sheet = laid_out(distinct(parts, renamed), budget, lod, sparing, count, rules)
     if not sheet.listed:
         return _first((f"{DOTS} {members(len(sheet.entries))}", DOTS), budget, count, whole=False)
     return _written(sheet, budget, count)
@@ -186,26 +216,33 @@ def _reversed(sheet: Sheet) -> list[Entry | str]:
 # --- dividing a budget -----------------------------------------------------------------------------------------------
 
 
-_PINNED: Final = 8.0
-_CHANGED: Final = 4.0
-_TOUCHED: Final = 2.0
-"""For the part that a statement used last; half of it for the one before, and so on."""
 _SIZE_UNIT: Final = 64
 
 
-def weights(saliences: Sequence[Salience], needs: Sequence[int]) -> list[float]:
+def weights(
+    saliences: Sequence[Salience], needs: Sequence[int], rules: Rules = RULES, names: Sequence[str] = ()
+) -> list[float]:
     """Return the weight of each part, above 0.
 
     Of two equal ones, the larger weighs a little more.
 
-    `touched` counts by rank: the last used, the one before it, and so on.
+    Statements count by rank: the last that used a part, the one before it, and so on. `names` are only needed if
+    their rule is worth something.
     """
-    ranks = {number: rank for rank, number in enumerate(sorted({each.touched for each in saliences}, reverse=True))}
-    return [
-        (1 + _PINNED * each.pinned + _CHANGED * each.changed + _TOUCHED / (1 + ranks[each.touched]))
-        * (1 + log2(1 + max(need, 0) / _SIZE_UNIT) / 8)
-        for each, need in zip(saliences, needs, strict=True)
-    ]
+    touched, edited = _ranks(each.touched for each in saliences), _ranks(each.edited for each in saliences)
+    order = {name: index for index, name in enumerate(sorted(set(names)))} if rules["name"] else {}
+    found: list[float] = []
+    for index, (each, need) in enumerate(zip(saliences, needs, strict=True)):
+        weight = 1 + rules["pinned"] * each.pinned + rules["changed"] * each.changed
+        weight += rules["touched"] / (1 + touched[each.touched])
+        weight += rules["edited"] / (1 + edited[each.edited]) if each.edited else 0.0
+        weight += rules["name"] * (1 - order[names[index]] / len(order)) if order else 0.0
+        found.append(weight * (1 + rules["size"] * log2(1 + max(need, 0) / _SIZE_UNIT) / 8))
+    return found
+
+
+def _ranks(numbers: Iterable[int]) -> dict[int, int]:
+    return {number: rank for rank, number in enumerate(sorted(set(numbers), reverse=True))}
 
 
 def divide(budget: int, needs: Sequence[int], weights: Sequence[float]) -> list[int]:
@@ -355,7 +392,9 @@ class _Unit(NamedTuple):
     rung: int
 
 
-def laid_out(parts: Sequence[Part], budget: int, lod: int, sparing: bool, count: Callable[[str], int]) -> Sheet:
+def laid_out(
+    parts: Sequence[Part], budget: int, lod: int, sparing: bool, count: Callable[[str], int], rules: Rules = RULES
+) -> Sheet:
     """Lay out the parts, each once in the tree, within `budget` tokens.
 
     The units are the members' lines and the steps of their texts. Their order does not depend on the budget: lines of
@@ -366,7 +405,7 @@ def laid_out(parts: Sequence[Part], budget: int, lod: int, sparing: bool, count:
     Texts are made only as far as the order is read. A member's texts are known up to a limit, so the order is known up
     to the moment at which the first member reaches its limit. If the budget reaches further, limits are doubled.
     """
-    root = _sheets(parts, budget, lod, count)
+    root = _sheets(parts, budget, lod, count, rules)
     entries = list(_entries(root))
     shares = {id(entry): share for entry, share in zip(entries, _shares(entries, budget), strict=True)}
     while True:
@@ -401,13 +440,14 @@ def _is_full(sheet: Sheet) -> bool:
     return any(each.full_at < _NEVER for each in sheet.limits)
 
 
-def _sheets(parts: Sequence[Part], budget: int, lod: int, count: Callable[[str], int]) -> Sheet:
+def _sheets(parts: Sequence[Part], budget: int, lod: int, count: Callable[[str], int], rules: Rules) -> Sheet:
     """Make the layout without any unit, with weights and moments."""
     root = Sheet((), (), lod, budget)
     waiting: list[tuple[Sheet, Sequence[Part]]] = [(root, parts)]
     while waiting:
         sheet, inner = waiting.pop()
-        heavy = weights([part.salience for part in inner], [part.need for part in inner])
+        names = [part.name or part.title for part in inner]
+        heavy = weights([part.salience for part in inner], [part.need for part in inner], rules, names)
         entries = [Entry(part, line := _line(part), count(line), sheet) for part in inner]
         order = sorted(range(len(entries)), key=lambda index: (-heavy[index], index))
         sheet.entries, sheet.by_salience = entries, [entries[index] for index in order]

@@ -36,8 +36,12 @@ Mode = Literal["paused", "running"]
 Aspect = Literal["pos", "policy", "source"]
 """Parts of a node that can change."""
 _LONGEST_REPR: Final = 80
+PAUSED: Final = "paused"
+DEFAULT_PERIOD: Final = 10.0
+"""Seconds between two ticks for a bare "Periodic"."""
 _FREQUENCIES: Final = (
-    '"Sync" (before each model call), "Async" (when prepared) or ("Periodic", seconds) with seconds above 0'
+    '"Sync" (before each model call), "Async" (when prepared), "Periodic" (every 10 seconds) or ("Periodic", seconds)'
+    " with seconds above 0"
 )
 _P = ParamSpec("_P")
 _N = TypeVar("_N", bound="NodeBase")
@@ -65,7 +69,8 @@ class NodeContext:
     statement, or the last one. `name` returns the node's name in the namespace, or its id, and takes no time within
     `named`; `knows` whether a node is
     the board's. `admit` raises NodeChangeError, with the name of the call, if the current thread may not change nodes.
-    `glob` returns the files that a text matches, or raises ValueError.
+    `glob` returns the files that a text matches, or raises ValueError. `edited` returns the number of the last
+    statement that wrote the file at an absolute path, 0 for none.
     """
 
     mint: Callable[[str], ObjId]
@@ -79,10 +84,11 @@ class NodeContext:
     knows: Callable[[NodeBase], bool]
     admit: Callable[[str], None]
     glob: Callable[[str], Glob]
+    edited: Callable[[str], int]
 
 
 def checked_freq(freq: object) -> Frequency:
-    """Validate a frequency; an interval becomes a float.
+    """Validate a frequency; an interval becomes a float, and a bare "Periodic" has the default one.
 
     Raises:
         ValueError: nodes cannot be ticked so.
@@ -92,10 +98,27 @@ def checked_freq(freq: object) -> Frequency:
             return "Sync"
         case "Async":
             return "Async"
+        case "Periodic":
+            return "Periodic", DEFAULT_PERIOD
         case ("Periodic", float() | int() as seconds) if not isinstance(seconds, bool) and _is_interval(seconds):
             return "Periodic", float(seconds)
         case _:
             raise ValueError(f"freq={cut_line(repr(freq), _LONGEST_REPR)}: give {_FREQUENCIES}")
+
+
+def schedule(mode: object, freq: object) -> Frequency | None:
+    """Return the frequency of a new node, None for a paused one.
+
+    A frequency implies that the node runs, and "paused" for one that it does not.
+
+    Raises:
+        ValueError: the mode or frequency does not exist, or they contradict each other.
+    """
+    if mode not in {None, "paused", "running"}:
+        raise ValueError(f'mode={mode!r}: "paused" or "running"')
+    if (mode, freq) == ("running", PAUSED) or (mode == PAUSED and freq not in {None, PAUSED}):
+        raise ValueError(f"mode={mode!r} with freq={freq!r}: a frequency makes a handle run; leave one of them out")
+    return None if freq == PAUSED or (freq is None and mode != "running") else checked_freq(freq or "Sync")
 
 
 def _is_interval(seconds: float) -> bool:
@@ -153,6 +176,12 @@ class NodeBase(ABC):
     )
 
     obj_type: ClassVar[str]
+    _PUBLIC: ClassVar[tuple[str, ...]] = (
+        *("obj_id", "obj_type", "title", "path", "mode", "running", "freq", "min_turn_interval", "lod", "tokens"),
+        *("dirty", "changed", "pinned", "rendered", "last_tick_turn", "last_tick_time", "last_touched"),
+        *("GetDigest", "Render", "SetTokens", "SetLod", "Run", "Pause", "Refresh"),
+    )
+    """The names that statements use."""
 
     def __init__(self, context: NodeContext, *, tokens: Budget, lod: int) -> None:
         self._tokens = checked_budget(tokens)
@@ -202,7 +231,7 @@ class NodeBase(ABC):
     @min_turn_interval.setter
     def min_turn_interval(self, rounds: int) -> None:
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - set by user code
-            raise ValueError(f"min_turn_interval={rounds!r}: give a number of ticks from 1 on")
+            raise ValueError(f"min_turn_interval={rounds!r}: give a number of Rounds from 1 on")
         self.admit("min_turn_interval")
         before = self.digest()
         self._min_turn_interval = rounds
@@ -224,6 +253,12 @@ class NodeBase(ABC):
     def tokens(self) -> Budget:
         return self._tokens
 
+    @tokens.setter
+    def tokens(self, value: object) -> NoReturn:
+        raise AttributeError(
+            f"tokens is changed by a call: {self.called}.SetTokens({cut_line(repr(value), _LONGEST_REPR)})"
+        )
+
     @property
     def sparing(self) -> bool:
         """Whether nobody chose the budget, so that levels 1 and 2 keep to their shares of a text."""
@@ -240,6 +275,10 @@ class NodeBase(ABC):
     @property
     def lod(self) -> int:
         return self._lod
+
+    @lod.setter
+    def lod(self, value: object) -> NoReturn:
+        raise AttributeError(f"lod is changed by a call: {self.called}.SetLod({cut_line(repr(value), _LONGEST_REPR)})")
 
     @property
     def changed(self) -> bool:
@@ -345,7 +384,10 @@ class NodeBase(ABC):
 
     def salience(self) -> Salience:
         """Return the facts that decide the node's share of a group's budget."""
-        return Salience(pinned=self._pinned is not None, changed=self._changed, touched=self._last_touched)
+        edited = 0 if self.path is None else self._context.edited(self.path)
+        return Salience(
+            pinned=self._pinned is not None, changed=self._changed, touched=self._last_touched, edited=edited
+        )
 
     # --- the DSL -----------------------------------------------------------------------------------------------------
 
@@ -426,8 +468,10 @@ class NodeBase(ABC):
 
     @mutating
     def Refresh(self) -> None:
-        """Adopt the current content."""
+        """Adopt the current content, and render it."""
         self._adopt()
+        self.measure()
+        self._clean()
 
     # --- members, holders, pins ----------------------------------------------------------------------------------
 
@@ -535,4 +579,15 @@ class NodeBase(ABC):
         self.__copy__()
 
     def __repr__(self) -> str:
-        return f"<{self.obj_type} {self.title} {self.mode} tokens={self._tokens!r}>"
+        when = f"{self.mode} {shown_frequency(self)}".strip()
+        return f"<{self.obj_type} {self.title} {when} lod={self._lod} tokens={self._tokens!r}>"
+
+    def __dir__(self) -> list[str]:
+        """List what statements use: completion and `dir(handle)` show no internals."""
+        return sorted(self._PUBLIC)
+
+
+def shown_frequency(node: NodeBase) -> str:
+    """How the node follows its source: "Sync", "Periodic 5s"; empty for a paused one."""
+    freq = node.freq if node.running else None
+    return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, NoReturn
 
 import msgspec
 import xxhash
 
 from ..core.ids import ObjId
+from ..core.text import cut_line
 from ..log.events.nodes import DropReason, PayloadBasis, PayloadKind, RevisionState, TickKind
 from ..log.statements import UpdatePayload, Want
 from .changes import content_of, report
@@ -178,6 +179,7 @@ def text_of(revision: Revision) -> str | None:
 # --- the handle ------------------------------------------------------------------------------------------------------
 
 
+_LONGEST_POS: Final = 80
 _LINE_TOKENS: Final = 4
 """At least the tokens of a line number; every byte of a line is at most one token."""
 
@@ -204,6 +206,10 @@ class ViewHandle(NodeBase):
     )
 
     obj_type: ClassVar[str] = "view"
+    _PUBLIC: ClassVar[tuple[str, ...]] = (
+        *NodeBase._PUBLIC,
+        *("pos", "place", "window_spec", "source_fingerprint", "dirty_flags", "revision", "SetPos", "Scroll"),
+    )
 
     def __init__(
         self,
@@ -243,6 +249,10 @@ class ViewHandle(NodeBase):
     @property
     def pos(self) -> Pos:
         return self._position.pos
+
+    @pos.setter
+    def pos(self, value: object) -> NoReturn:
+        raise AttributeError(f"pos is changed by a call: {self.called}.SetPos({cut_line(repr(value), _LONGEST_POS)})")
 
     @property
     def source_fingerprint(self) -> str:
@@ -303,7 +313,7 @@ class ViewHandle(NodeBase):
     def title(self) -> str:
         number = self.place.line + self._revision.first_line
         where = f"{self._document.title}:{number}" if number > 1 else self._document.title
-        where += self._position.note
+        where += self._position.note_in(self._revision)
         return f"{where} (outside the workspace)" if self._document.outside else where
 
     def measure(self) -> RenderedView:
@@ -423,17 +433,33 @@ class ViewHandle(NodeBase):
         self._move(position_at(pos, self._revision, self._outline_now, self._document.title))
 
     @mutating
-    def Scroll(self, n: int | None = None, *, tokens: int | None = None) -> None:
-        """Move by `n` lines, or by the lines that `tokens` tokens hold (at least one); negative is up.
+    def Scroll(
+        self,
+        delta_lines: int | None = None,
+        *,
+        delta_tokens: int | None = None,
+        n: int | None = None,
+        tokens: int | None = None,
+    ) -> None:
+        """Move by `delta_lines` lines, or by the lines that `delta_tokens` tokens hold (at least one).
+
+        Negative is up. `n` and `tokens` are their former names.
 
         Raises:
-            ValueError: neither or both were given, or not an int.
+            ValueError: none or several were given, or not an int.
         """
-        steps = [step for step in (n, tokens) if step is not None]
+        lines, by_tokens = (
+            (n if delta_lines is None else delta_lines),
+            (tokens if delta_tokens is None else delta_tokens),
+        )
+        steps = [step for step in (delta_lines, delta_tokens, n, tokens) if step is not None]
         if len(steps) != 1 or not isinstance(steps[0], int) or isinstance(steps[0], bool):  # pyright: ignore[reportUnnecessaryIsInstance] - user code
-            raise ValueError("Scroll(n) moves by n lines, Scroll(tokens=n) by n tokens; give one of them, as an int")
+            raise ValueError(
+                "Scroll(delta_lines=n) moves by n lines, Scroll(delta_tokens=n) by n tokens;"
+                " give one of them, as an int"
+            )
         line = self.place.line
-        target = line + steps[0] if tokens is None else self._line_after(line, tokens)
+        target = self._line_after(line, by_tokens) if by_tokens is not None else line + (lines or 0)
         last = max(len(self._revision.lines) - 1, 0)
         self._move(Position(f"{min(max(target, 0), last) + self._revision.first_line}:0"))
 
@@ -642,7 +668,7 @@ class ViewHandle(NodeBase):
     def _line_after(self, line: int, tokens: int) -> int:
         if self._revision.state == "paged" and abs(tokens) > LARGEST_WINDOW:
             raise ValueError(
-                f"Scroll(tokens=n) goes up to {LARGEST_WINDOW:,} in a file of that size; Scroll(n) by n lines"
+                f"Scroll(delta_tokens=n) goes up to {LARGEST_WINDOW:,} in a file of that size; Scroll(n) by n lines"
             )
         _, ruler = measured(self._revision, self._context.count)
         if tokens > 0:

@@ -33,6 +33,8 @@ _SHOWN_NAMES: Final = 8
 _OTHER_CONTENT: Final = "(of another content)"
 _MODULE: Final = "module"
 _HANDLES: Final = ("ViewHandle", "GroupHandle")
+_SCHEDULE: Final = re.compile(r"(?<= running) (?:Sync|Async|Periodic \S+)(?= lod=)|(?<=[a-z\d]) lod=[0-3](?= tokens=)")
+"""What the repr of a handle has and earlier versions left out: its frequency and level of detail."""
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _OWN_FRAME: Final = re.compile(
     r'^  File "[^"\n]*/engine/(?:worker|environment)/[^"\n]*", line \d+.*\n(?: {4}.*\n)*', re.M
@@ -135,10 +137,15 @@ def _described(finished: Ending, message: str) -> str:
 
 
 def _value(before: str | None, after: str | None) -> Iterable[Divergence]:
-    if before == after or (before and after and without_addresses(before) == without_addresses(after)):
+    if before == after or (before and after and _is_alike(before, after)):
         return
     was, now = _shown(_one_line(before), _one_line(after))
     yield Divergence("value", was, now, f"displayed {_instead(was, now)}")
+
+
+def _is_alike(before: str, after: str) -> bool:
+    was, now = without_addresses(before), without_addresses(after)
+    return was == now or was == _SCHEDULE.sub("", now)
 
 
 def _one_line(text: str | None) -> str | None:
@@ -261,7 +268,7 @@ def _listed(names: list[str], detail: Callable[[str], str] = lambda _: "") -> st
 
 def _differs(was: _Bound, now: _Bound) -> bool:
     if was.info.type_name == now.info.type_name and now.info.type_name in _HANDLES:
-        return _comparable(was, now) and _policy(was) != _policy(now)
+        return _comparable(was, now) and _policy(was) not in (_policy(now), _SCHEDULE.sub("", _policy(now)))
     if was.digest is not None and was.digest == now.digest:
         return False
     if was.info.type_name == now.info.type_name == _MODULE:

@@ -238,3 +238,35 @@ def test_a_group_is_idle_while_nothing_below_it_runs(desk: Desk, made: str, idle
     (row,) = (row for row in desk.board.ls().rows if row.obj_id == _group(desk).obj_id)
     assert (row.idle, row.freq) == (idle, "Sync" if _group(desk).running else "")
     assert report.displays[-1].freq == ("" if idle else row.freq)
+
+
+def test_a_summary_names_its_members_as_they_are_called_now(desk: Desk) -> None:
+    desk.run("va = view(text='first', title='first'); inner = group(va); outer = group(inner, mode='paused')")
+    desk.run("vb = va; va = view(text='second', title='second')")
+    assert _group(desk, "inner").rendered.text.startswith("# vb: first")
+    assert _group(desk, "outer").rendered.text.startswith("# inner: group of vb\n# vb: first")
+
+
+@pytest.mark.parametrize(
+    ("rules", "first"),
+    [({}, "b"), ({"size": 1_000.0}, "b"), ({"edited": 0, "name": 1_000}, "a"), ({"edited": 0, "pinned": 100}, "c")],
+)
+def test_rules_decide_which_member_gets_most(desk: Desk, rules: dict[str, float], first: str) -> None:
+    lines = "".join(f"line {number} of a file\n" for number in range(40))
+    for name in "abc":
+        desk.write(name, lines)
+    desk.run("a, b, c = view('a'), view('b'), view('c'); pin(c); unpin(c); g = group(a, b, c, tokens=120, lod=0)")
+    desk.board.note_edit(str(desk.root / "b"))
+    desk.run(f"g.SetSalience(**{rules!r}).Refresh(); pin(c, 'why') if {first!r} == 'c' else None; a.Run(); b.Run()")
+    desk.run("a.Pause(); b.Pause(); c.Run().Pause(); g.Refresh()")
+    shares = {part[:1]: part.count("\n") for part in _group(desk).rendered.text.split("# ")[1:]}
+    assert max(shares, key=lambda name: shares[name]) == first
+
+
+@pytest.mark.parametrize("rule", ["age=1", "size=-1", "size='much'", "name=True", "pinned=1e9"])
+def test_an_impossible_rule_is_refused_and_changes_nothing(desk: Desk, rule: str) -> None:
+    desk.run("g = group('*')")
+    before = _group(desk).summary_policy
+    with pytest.raises(ValueError, match=rule.partition("=")[0]):
+        desk.run(f"g.SetSalience({rule})")
+    assert _group(desk).summary_policy == before

@@ -104,7 +104,7 @@ def test_levels_that_need_the_whole_text_say_alternatives(desk: Desk) -> None:
     assert _shown(desk, "show(v, lod=3)") == "(unchanged since statement 1)\n"
     said = "(2,000 lines, 68,000 bytes, too large to be shown whole; SetTokens(2000) shows a part)\n"
     assert _shown(desk, "show(v, tokens=All)") == said
-    with pytest.raises(ValueError, match=r"Scroll\(tokens=n\) goes up to 1,000,000 in a file of that size"):
+    with pytest.raises(ValueError, match=r"Scroll\(delta_tokens=n\) goes up to 1,000,000 in a file of that size"):
         desk.run("v.Scroll(tokens=2_000_000)")
     assert _shown(desk, "w = view('big.log', lod=3)").startswith("(not shown before")
     for budget in range(1, 30):

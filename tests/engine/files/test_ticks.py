@@ -195,7 +195,7 @@ def test_the_same_contents_and_clock_give_the_same_events(tmp_path: Path) -> Non
 
 
 _REFUSED: list[object] = [
-    "sync", "Periodic", None, 5, ("Periodic",), ("Periodic", 0), ("Periodic", -1.0), ("Periodic", float("nan")),
+    "sync", "paused", None, 5, ("Periodic",), ("Periodic", 0), ("Periodic", -1.0), ("Periodic", float("nan")),
     ("Periodic", float("inf")), ("Periodic", True), ("Periodic", "5"), ("Periodic", 10**400), ("Sync", 5),
     ("Periodic", 5, 5), {"Periodic": 5}, [["Periodic", 5]],
 ]  # fmt: skip

@@ -100,7 +100,7 @@ def test_arguments_on_record_are_bounded(desk: Desk) -> None:
         "a.Render(lod=99)",
         "view('a.py', lod=99)",
         "view('a.py', mode='walking')",
-        "view('a.py', freq='Periodic')",
+        "view('a.py', freq='Daily')",
         "setattr(a, 'min_turn_interval', 0)",
     ],
 )
@@ -235,10 +235,64 @@ def test_the_digest_says_encoding_and_line_ends(desk: Desk) -> None:
     assert (digest["encoding"], digest["line_ends"], digest["lines"]) == ("Latin-1 (not valid UTF-8)", "CRLF", 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "mode", "freq"),
+    [
+        ("freq='paused'", "paused", None),
+        ("mode='paused', freq='paused'", "paused", None),
+        ("mode='running'", "running", "Sync"),
+        ("freq='Periodic'", "running", ("Periodic", 10.0)),
+    ],
+)
+def test_a_schedule_is_what_its_words_say(desk: Desk, words: str, mode: str, freq: object) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run(f"a = view('a.py', {words}); g = group('a.py', {words})")
+    for name in ("a", "g"):
+        handle = desk.get(name)
+        assert isinstance(handle, NodeBase)
+        assert (handle.mode, handle.freq) == (mode, freq)
+
+
+@pytest.mark.parametrize("words", ["mode='paused', freq='Sync'", "mode='running', freq='paused'"])
+@pytest.mark.parametrize("call", ["view", "group"])
+def test_a_mode_against_its_frequency_is_refused(desk: Desk, call: str, words: str) -> None:
+    with pytest.raises(ValueError, match="a frequency makes a handle run; leave one of them out"):
+        desk.run(f"{call}('a.py', {words})")
+
+
+def test_a_handle_lists_public_names_and_tells_how_to_change_them(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py'); g = group(a)")
+    for name in ("a", "g"):
+        handle = desk.get(name)
+        assert isinstance(handle, NodeBase)
+        listed = dir(handle)
+        assert {"Refresh", "SetTokens", "tokens"} <= set(listed)
+        assert not [each for each in listed if each.startswith("_") or not hasattr(handle, each)]
+    for name, method in (("tokens", "SetTokens"), ("lod", "SetLod"), ("pos", "SetPos")):
+        with pytest.raises(AttributeError, match=rf"{name} is changed by a call: a\.{method}\(5\)$"):
+            desk.run(f"a.{name} = 5")
+
+
+@pytest.mark.parametrize(("pos", "said"), [("9999", True), ("1", False), (10**9, True), (0, False)])
+def test_a_position_past_the_end_is_said(desk: Desk, pos: object, said: bool) -> None:
+    desk.write("a.py", _TEXT)
+    (display,) = desk.run(f"a = view('a.py', {pos!r})").displays
+    assert display.title.endswith(" (past the end)") == said
+
+
+def test_a_refresh_renders_what_it_takes(desk: Desk) -> None:
+    desk.write("a.py", _TEXT)
+    desk.run("a = view('a.py')")
+    desk.write("a.py", "other\n")
+    desk.run("a.Refresh(); seen = a.dirty")
+    assert desk.namespace["seen"] is False
+
+
 def test_the_repr_is_one_short_line_without_a_name(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py', pos='31', tokens=All).Run()")
-    assert repr(desk.get("a")) == "<view a.py:31 running tokens=All>"
+    assert repr(desk.get("a")) == "<view a.py:31 running Sync lod=0 tokens=All>"
 
 
 def test_files_outside_the_workspace_say_so(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ....files.document import Document, Documents, Pos
 from ....files.globs import Globbing
 from ....files.group import GroupHandle
 from ....files.looks import Looks
-from ....files.node import NodeBase, checked_freq
+from ....files.node import NodeBase, schedule
 from ....files.outline.model import Outliner
 from ....files.outlines import Outlines
 from ....files.rendered import All, Budget, DefaultTokens, checked_budget
@@ -102,8 +102,10 @@ class Board:
         self._documents = Documents(self.looks)
         self._ticks = Ticks(self.looks, now, self._followed)
         self.outlines = Outlines(outliner)
-        globs = Globs(Globbing(self.looks, self.outlines.of, count), (cwd, *directories))
-        self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks)
+        self._edited: dict[str, int] = {}
+        """The last statement that wrote each file, by its real path."""
+        globs = Globs(Globbing(self.looks, self.outlines.of, count, self._last_edit), (cwd, *directories))
+        self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks, self._last_edit)
         self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
         self._shown: dict[str, Shown] = {}
         self._smaller = Smaller()
@@ -118,6 +120,13 @@ class Board:
     def content(self, path: str) -> Revision:
         """The current revision of an absolute path."""
         return self._documents.at(path, document.title_of(path, self.cwd), outside=False).current
+
+    def note_edit(self, *paths: str) -> None:
+        """Note that the running statement wrote a file, at its absolute paths."""
+        self._edited |= dict.fromkeys(paths, self._nodes.statement)
+
+    def _last_edit(self, path: str) -> int:
+        return self._edited.get(path, 0)
 
     # --- names and handles -------------------------------------------------------------------------------------------
 
@@ -279,7 +288,9 @@ class LastShown:
         def asking(operation: str, arguments: dict[str, object], _: str | None = None) -> object:
             shown = self.revision(arguments.get("path"))
             try:
-                return ask(operation, arguments, shown.digest if shown else None)
+                answer = ask(operation, arguments, shown.digest if shown else None)
+                self._note_edit(arguments.get("path"))
+                return answer
             except OSError as error:
                 if shown is None or STALE not in str(error) or "\n" in str(error):
                     raise
@@ -287,6 +298,12 @@ class LastShown:
                 raise type(error)(f"{error}. {difference}" if difference else str(error)) from None
 
         return asking
+
+    def _note_edit(self, path: object) -> None:
+        place = self._place(path)
+        if place is not None and isinstance(path, str):
+            named = os.path.normpath(os.path.join(self._board.cwd, os.path.expanduser(path)))
+            self._board.note_edit(place, named)
 
     def revision(self, path: object) -> Revision | None:
         """The revision that a view of that path shows: the current one if a view has it, else the newest view's."""
@@ -365,8 +382,8 @@ class NodeNames:
         pos: Pos = "0:0",
         tokens: Budget = _VIEW_TOKENS,
         lod: int = 0,
-        mode: Mode = "paused",
-        freq: Frequency | None = None,
+        mode: Mode | None = None,
+        freq: Frequency | Literal["Periodic", "paused"] | None = None,
         *,
         text: str | None = None,
         title: str = "text",
@@ -375,12 +392,17 @@ class NodeNames:
     ) -> ViewHandle:
         """A handle on a file (path, Path, open file, file:// URI), or on `text=`; its content is in the result.
 
+            view("src/app.py", pos="120", tokens=800)
+            view("src/app.py", "App.run", lod=1)
+            view("build.log", freq="Sync")
+
         With both it shows the text as that file's (from `first_line` on), until Refresh() or Run() takes what is on
         disk. `freq` follows the file: "Sync" before each call of the model, ("Periodic", 5) every 5 seconds, "Async"
-        when its new content has been prepared. A file that cannot be read gives a handle that says why. With `instead=`
-        it takes that handle's place in groups and pins, and raises OSError for a file that cannot be read.
+        when its new content has been prepared; without one, or with "paused", it changes by its methods alone. A file
+        that cannot be read gives a handle that says why. With `instead=` it takes that handle's place in groups and
+        pins, and raises OSError for a file that cannot be read.
         """
-        follow = _schedule(mode, freq)
+        follow = schedule(mode, freq)
         if path is None and text is None:
             raise TypeError("view() takes a path or an open file, or text=...")
         if not isinstance(text, str | None) or not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
@@ -404,18 +426,24 @@ class NodeNames:
         *members: NodeBase | str,
         tokens: Budget = _GROUP_TOKENS,
         lod: int = 1,
-        mode: Mode = "running",
-        freq: Frequency | None = None,
+        mode: Mode | None = None,
+        freq: Frequency | Literal["Periodic", "paused"] | None = None,
     ) -> GroupHandle:
         """A summary of handles, and of files by path or glob, within one budget; it follows what it is made of.
 
+            group("src/*.py", tokens=2000)
+            group(app, tests, lod=2)
+
         `lod` is the finest level a member may get. Pause() freezes it, Add() and Remove() change what it holds.
         """
-        follow = _schedule(mode, freq)
+        follow = schedule(mode or ("running" if freq is None else None), freq)
         return self._made(GroupHandle(self._nodes.context, members, tokens=tokens, lod=lod, follow=follow))
 
     def _tick(self) -> list[NodeBase]:
-        """Has running handles catch up with their sources now; those that changed."""
+        """Has running handles catch up with their sources now; those that changed.
+
+        changed = tick()
+        """
         changed: set[ObjId] = set()
         for event in self._ticks.asked(self._nodes.tick_context):
             self._nodes.emit(event)
@@ -424,14 +452,21 @@ class NodeNames:
         return [node for node in self._nodes.all() if node.obj_id in changed]
 
     def _show(self, obj: object, lod: int | None = None, tokens: Budget | None = None) -> None:
-        """Puts a handle's content into this statement's result, at its own policy or the given one."""
+        """Puts a handle's content into this statement's result, at its own policy or the given one.
+
+        show(app)
+        show(app, lod=1, tokens=300)
+        """
         node = self._node("show", obj)
         lod = None if lod is None else checked_lod(lod)
         tokens = None if tokens is None else checked_budget(tokens)
         self._shown(Shown(node, lod, tokens))
 
     def _pin(self, obj: _N, reason: str = "") -> _N:
-        """Keeps a handle in the tail of every prompt, whatever else there is, until unpin(obj)."""
+        """Keeps a handle in the tail of every prompt, whatever else there is, until unpin(obj).
+
+        pin(app, "the file that is being mended")
+        """
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"reason= is a string, not {type(reason).__name__}")
         node = self._changed("pin", obj)
@@ -454,8 +489,8 @@ class NodeNames:
         return obj
 
     for _call in (_view, _group, _show, _pin, _unpin, _tick):
-        # Python's errors about wrong arguments contain this name.
-        _call.__qualname__ = _call.__name__.removeprefix("_")
+        # Python's errors about wrong arguments contain this name, and so does help().
+        _call.__qualname__ = _call.__name__ = _call.__name__.removeprefix("_")
     del _call
 
     def _changed(self, name: str, obj: object) -> NodeBase:
@@ -477,17 +512,6 @@ def _check_readable(document: Document) -> None:
     revision = document.current
     if not revision.has_content:
         raise OSError(revision.notice.strip("()").partition(";")[0])
-
-
-def _schedule(mode: object, freq: object) -> Frequency | None:
-    """The frequency of a new node; None for a paused one.
-
-    Raises:
-        ValueError: the mode or frequency does not exist.
-    """
-    if mode not in {"paused", "running"}:
-        raise ValueError(f'mode={mode!r}: "paused" or "running"')
-    return None if freq is None and mode == "paused" else checked_freq(freq or "Sync")
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class LiveNodes:
         outline: OutlineOf,
         glob: Callable[[str], Glob],
         ticks: Ticks,
+        edited: Callable[[str], int],
     ) -> None:
         self.namespace: Mapping[str, object] = {}
         self.context = NodeContext(
@@ -68,6 +69,7 @@ class LiveNodes:
             knows=lambda node: self.get(node.obj_id) is node,
             admit=ticks.admit,
             glob=glob,
+            edited=edited,
         )
         self.statement = 0
         self._minted = 0

@@ -26,7 +26,7 @@ from ....files.document import Document, Documents
 from ....files.globs import Glob
 from ....files.group import GroupHandle, glob_state, glob_state_from, group_state
 from ....files.looks import Looks
-from ....files.node import NodeBase, NodeContext
+from ....files.node import NodeBase, NodeContext, shown_frequency
 from ....files.rendered import All, Budget, RenderedView, ShownRevision, ShownRevisions, limit_of
 from ....files.revision import Revision, from_text
 from ....files.tails import Expansion, FeedItem, HandleRow, News, StandingRender
@@ -186,12 +186,6 @@ def row(node: NodeBase, name: str) -> HandleRow:
         idle=node.idle,
         children=tuple(child.obj_id for child in node.children()),
     )
-
-
-def shown_frequency(node: NodeBase) -> str:
-    """How the node follows its source: "Sync", "Periodic 5s"; empty for a paused one."""
-    freq = node.freq if node.running else None
-    return f"{freq[0]} {freq[1]:g}s" if isinstance(freq, tuple) else freq or ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -216,7 +216,11 @@ def test_a_part_of_a_file_keeps_the_numbers_of_its_lines(desk: Desk) -> None:
     assert display.title == "a.py:41"
     assert display.text == "(lines 40 to 42 alone)\n40\tforty\n41\tforty-one\n42\tforty-two\n"
     assert report.locations == (Location(path=str(path), line=40),)
-    for source, title in (("a.Scroll(1)", "a.py:42"), ("a.SetPos('1')", "a.py:40"), ("a.SetPos('99')", "a.py:42")):
+    for source, title in (
+        ("a.Scroll(1)", "a.py:42"),
+        ("a.SetPos('1')", "a.py:40"),
+        ("a.SetPos('99')", "a.py:42 (past the end)"),
+    ):
         desk.run(source)
         handle = desk.get("a")
         assert isinstance(handle, ViewHandle)
