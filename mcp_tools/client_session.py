@@ -1,8 +1,8 @@
 """One engine session as the tools use it: runs statements, reads handles, counts tokens. Also the names of handles.
 
 Owns two rules: a call is one statement, and a failed statement becomes a sentence for the client. `Handles` decides
-what a client may call a handle. It follows the session's events and never asks the worker, so invalid calls are
-refused at once. Loaded after the client has its first response. Never knows MCP. Created by `sessions`.
+which names clients may give to handles. It uses the names that the log has as bound, not the worker, so invalid calls
+are refused at once. Loaded after the client has its first response. Never knows MCP. Created by `sessions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import keyword
 import os
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
@@ -27,10 +27,7 @@ from engine.context.tail.results import result_text
 from engine.core.ids import StatementId
 from engine.core.text import cut_line, cut_middle, legible_line
 from engine.core.toolbox import INJECTED, original
-from engine.log.events import Event
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.going_back import HeadMoved
-from engine.log.events.session import EnvironmentRestored
 from engine.log.file_history import rewound_lines
 from mcp_tools.replies import ArgumentError, CallError
 
@@ -83,7 +80,6 @@ class ClientSession:
         self.engine_session = engine_session
         self._sandboxed = sandboxed
         self._handles = Handles()
-        self._position = 0
         self._waiting = 0
         self._looks_position = 0
         self._looks: dict[tuple[tuple[str, ...], int | None], Looked] = {}
@@ -96,12 +92,7 @@ class ClientSession:
     @property
     def handles(self) -> Handles:
         """The current handles, on the active branch."""
-        new = events = self.engine_session.since(self._position)
-        if any(isinstance(event, HeadMoved) for event in new):
-            self._handles, events = Handles(), self.engine_session.path
-        for event in events:
-            self._handles.apply(event)
-        self._position += len(new)
+        self._handles.update(self.engine_session.bound)
         return self._handles
 
     @property
@@ -255,50 +246,24 @@ def _failure(finished: ExecutionFinished) -> str:
 # --- handles ----------------------------------------------------------------------------------------------------------
 
 _KINDS: Final[Mapping[str, HandleKind]] = {"ViewHandle": "view", "GroupHandle": "group"}
-"""Kinds by type name, as namespace diffs have it."""
+"""Kinds by the type name of a bound value."""
 _OPENING_ARGUMENT: Final[Mapping[HandleKind, str]] = {"view": "path", "group": "add"}
-_FOLLOWED: Final = frozenset((ExecutionFinished, EnvironmentRestored))
 
 
 class Handles:
-    """The handles of one session by name, in the order in which the names were bound: a fold over events."""
+    """The handles of one session by name, in the order in which the names were bound."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, HandleKind] = {}
-        self._variables: set[str] = set()
+        self._kinds: Mapping[str, HandleKind] = {}
+        self._variables: Collection[str] = ()
         self._aliases: dict[str, str] = {}
         """The first name that a client used for each handle, as far as this process knows."""
 
-    def apply(self, event: Event) -> None:
-        if type(event) in _FOLLOWED:
-            self._follow(event)
-
-    def _follow(self, event: Event) -> None:
-        match event:
-            case ExecutionFinished() if event.counts:
-                self._finish(event)
-            case EnvironmentRestored(absent=absent):
-                self._unbind(absent)
-            case _:
-                pass
-
-    def _finish(self, event: ExecutionFinished) -> None:
-        diff = event.diff
-        self._unbind(diff.deleted)
-        for name, bound in (*diff.added.items(), *((name, change.after) for name, change in diff.changed.items())):
-            kind = _KINDS.get(bound.type_name)
-            if kind is None:
-                self._unbind([name])
-                self._variables.add(name)
-            else:
-                self._variables.discard(name)
-                self._kinds[name] = kind
-
-    def _unbind(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._kinds.pop(name, None)
-            self._aliases.pop(name, None)
-            self._variables.discard(name)
+    def update(self, bound: Mapping[str, str]) -> None:
+        """Take the names that are bound now, with their type names."""
+        self._kinds = {name: kind for name, each in bound.items() if (kind := _KINDS.get(each)) is not None}
+        self._variables = bound.keys() - self._kinds.keys()
+        self._aliases = {name: alias for name, alias in self._aliases.items() if name in self._kinds}
 
     # --- lookup -------------------------------------------------------------------------------------------------------
 

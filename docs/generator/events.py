@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
-from typing import cast
+from typing import Any, Final, cast
 
 import engine.core.execution
 import engine.log.events.base
@@ -16,7 +16,19 @@ import engine.log.events.execution
 import engine.log.events.going_back
 import engine.log.events.nodes
 import engine.log.events.session
+from engine.context.tail.feed import LogNews
+from engine.context.tail.prompt import Account
+from engine.context.tail.sent_prompts import SentProjections
+from engine.context.view import ViewFold
+from engine.log.cycles import CycleFold
 from engine.log.events import EVENTS, Event
+from engine.log.facts import READING, Payloads, Readings, SessionFacts
+from engine.log.rights import Domains
+from engine.log.timeline import Timeline
+from engine.session.guidance import KnownGuidance
+from engine.session.policy import Policy
+from engine.session.saved_state import Revisions
+from engine.session.tools.read import SeenFiles
 
 from .source import Field, definitions, fields, meaning, prose
 
@@ -29,6 +41,23 @@ GROUPS = (
 )
 """The modules of the groups, in reading order."""
 _VALUES = (*GROUPS, engine.core.execution)
+_READ_MODELS: Final[tuple[type[Any], ...]] = (
+    Timeline,
+    SessionFacts,
+    Policy,
+    ViewFold,
+    CycleFold,
+    Domains,
+    SeenFiles,
+    Revisions,
+    Payloads,
+    Readings,
+    KnownGuidance,
+    SentProjections,
+    Account,
+    LogNews,
+)
+"""The folds that follow a session's log. One with `reset` follows the active path, any other the whole log."""
 _HEAD = """\
 # Events
 
@@ -49,7 +78,7 @@ marks the kinds that it may report.
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *_stamp(), *_index(), *_groups(), *_values(), *_words()])
+    return "\n".join([_HEAD, *_stamp(), *_index(), *_read_models(), *_groups(), *_values(), *_words()])
 
 
 def _stamp() -> Iterator[str]:
@@ -64,6 +93,19 @@ def _index() -> Iterator[str]:
         group = kind.__module__.rpartition(".")[2]
         worker = "yes" if kind.from_worker else ""
         yield f"| [`{kind.kind}`](#{kind.kind}) | `{kind.__name__}` | {group} | {kind.v} | {worker} |"
+    yield ""
+
+
+def _read_models() -> Iterator[str]:
+    yield "## Read models\n\nThe folds over a session's log, with the kinds that each one follows, and its contents.\n"
+    yield "| class | module | follows | of these kinds | contents |\n| --- | --- | --- | --- | --- |"
+    for model in _READ_MODELS:
+        wanted = READING if model is Readings else getattr(model, "FOLLOWS", None)
+        kinds = "all" if wanted is None else ", ".join(f"`{kind.kind}`" for kind in EVENTS if kind in wanted)
+        scope = "the active path" if hasattr(model, "reset") else "the whole log"
+        contents = re.split(r"\.\s", f"{model.__doc__} ", maxsplit=1)[0]
+        module = model.__module__.removeprefix("engine.").replace(".", "/")
+        yield f"| `{model.__name__}` | `{module}` | {scope} | {kinds} | {' '.join(contents.split())} |"
     yield ""
 
 

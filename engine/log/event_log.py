@@ -1,10 +1,10 @@
 """A session's log: append-only, the single source of everything that a session knows about itself.
 
-`EventLog.append` is the only writer. It checks, redacts, stamps and keeps an event, hands it to the journal, which
-makes it durable, and tells the read models; all in memory. Read models are folds over the whole log or over the active
-path, and no one else can change them. A read model that follows for good keeps positions, because events would make it
-grow with the session. It asks `at` only when it is asked itself, never inside `apply`: reading an old event can fail,
-and the model would then miss the event that it was being told.
+`EventLog.append` is the only writer. It checks, redacts, stamps and keeps an event, passes it to the journal, which
+makes it durable, and to the read models; all in memory. Read models are folds over the whole log or over the active
+path, and nothing else can change them; docs/events.md lists them with the kinds that they follow. A read model that
+follows for good keeps positions, because events would make it grow with the session. It calls `at` only when it is read
+itself, never inside `apply`: reading an old event can fail, and the model would then miss the new event.
 
 `EventList` keeps the newest events in memory. It takes them in blocks, drops a full block once all of it is durable and
 no longer among the newest, and reads it again on demand. The last blocks read stay in memory, so reading in order, in

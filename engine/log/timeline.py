@@ -9,7 +9,7 @@ rebuild needs.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, overload
 
@@ -19,6 +19,7 @@ from .events import Event
 from .events.conversation import ToolCall, ToolResult
 from .events.execution import ExecutionFinished, ExecutionStarted, NamesRebound, StatementOmitted, StatementRecorded
 from .events.going_back import Diverged, ReplayBegun, ReplayEnded
+from .events.session import EnvironmentRestored
 
 NONE: Final = -1
 """Stands in a column for no position or number."""
@@ -222,6 +223,7 @@ class Timeline:
             ExecutionFinished,
             StatementOmitted,
             NamesRebound,
+            EnvironmentRestored,
             ReplayBegun,
             Diverged,
             ReplayEnded,
@@ -248,6 +250,7 @@ class Timeline:
         """The execution that counted before the live replay, for each statement it has re-run."""
         self._last_before: ExecutionId | None = None
         self._names: set[str] = set()
+        self._bound: dict[str, str] = {}
         self._rebound: set[str] = set()
 
     def apply(self, event: Event) -> None:
@@ -267,6 +270,8 @@ class Timeline:
                     (self._columns.omitted.add if omitted else self._columns.omitted.discard)(place)
             case NamesRebound(names=names):
                 self._rebound.update(names)
+            case EnvironmentRestored(absent=absent):
+                self._unbind(absent)
             case _:
                 self._apply_to_replay(event)
 
@@ -307,8 +312,18 @@ class Timeline:
         if place == NONE:
             return
         self._columns.ended[number] = event.seq
-        if event.counts and self._columns.is_python[place]:
-            self._names.update(event.diff.added, event.diff.changed)
+        if not event.counts:
+            return
+        diff = event.diff
+        self._unbind(diff.deleted)
+        self._bound |= {name: info.type_name for name, info in diff.added.items()}
+        self._bound |= {name: change.after.type_name for name, change in diff.changed.items()}
+        if self._columns.is_python[place]:
+            self._names.update(diff.added, diff.changed)
+
+    def _unbind(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._bound.pop(name, None)
 
     def _end_replay(self, event: ReplayEnded) -> None:
         if event.outcome != "completed":
@@ -342,6 +357,11 @@ class Timeline:
     def names(self) -> Collection[str]:
         """Every name that a statement of the user or a model has bound so far."""
         return frozenset(self._names)
+
+    @property
+    def bound(self) -> Mapping[str, str]:
+        """The type name of each name that is bound now, in the order of binding."""
+        return self._bound
 
     @property
     def rebound(self) -> Collection[str]:

@@ -1,4 +1,8 @@
-"""The checkpoints of one session: paused copies of its worker, and the state that each one has.
+"""The checkpoints of one session: paused copies of its worker, and their states.
+
+A checkpoint is the state after a sequence of executions and ticks, its *trail*. It serves every plan that begins with
+the same trail, on any branch: an omitted or changed statement is a different execution, or none, and so gives another
+trail.
 
 `Checkpoints` decides which are kept, and which one a restore starts from. `PausedWorker` is the host's end of one copy
 (`worker.forking.checkpoint`). It owns two sockets: the control channel, on which the zygote reports its end, and the
@@ -12,21 +16,38 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 from typing import Final
 
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..core.execution import ExecutionStatus
 from ..core.ids import ExecutionId
-from ..log.checkpoints import given, surplus
-from ..log.past import CheckpointNews, PastStep
+from ..log.comparison import bound_names
+from ..log.past import (
+    CheckpointNews,
+    PastExecution,
+    PastLooks,
+    PastRebuild,
+    PastRevision,
+    PastStep,
+    PastTick,
+    RestorePlan,
+)
+from ..log.statements import RunOutcome
 from .control_channel import ControlChannel, MessageReader, Parent, record_pair, socket_pair
 from .worker.framing import FrameBuffer, ProtocolError
 from .worker.processes.memory import bound_of, held_by
 from .worker.protocol import Adopt, NotTaken, Paused
 
+NO_STEPS: Final = 0
+"""The trail of an empty namespace."""
+NEWEST: Final = 16
+"""How many of the newest checkpoints are always kept."""
 _RECORD: Final = 1 << 16
 _MAKING_SECONDS: Final = 5.0
 """Time for a worker to make a checkpoint. After it, the checkpoint counts as failed."""
@@ -232,3 +253,90 @@ def adoption_pair(theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.s
     theirs.callback(copys.close)
     zygotes.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return zygotes, copys
+
+
+# --- trails, and which checkpoints to keep ----------------------------------------------------------------------------
+
+
+def after_outcome(trail: int, execution_id: ExecutionId, outcome: RunOutcome) -> int:
+    """Return the trail after an execution."""
+    return _after_execution(trail, execution_id, outcome.status, bound_names(outcome.diff), outcome.diff.deleted)
+
+
+def _after_execution(
+    trail: int, execution_id: ExecutionId, status: ExecutionStatus, bound: Collection[str], unbound: Collection[str]
+) -> int:
+    # A stopped execution that left nothing counts as not begun, because the log cannot always tell the two apart.
+    has_passed = status in ("ok", "error") or bound or unbound
+    return hash((trail, execution_id)) if has_passed else trail
+
+
+def after_tick(trail: int, round_id: int, now: float) -> int:
+    """Return the trail after a tick that found running nodes."""
+    return hash((trail, round_id, now))
+
+
+def after_rebuild(trail: int, anew: Sequence[str], absent: Sequence[str]) -> int:
+    """Return the trail after a rebuild. One that had copies of all names does not change it."""
+    return hash((trail, tuple(anew), tuple(absent))) if anew or absent else trail
+
+
+def trails(steps: Sequence[PastStep]) -> Sequence[int]:
+    """Return the trail before the first step and after each step. O(steps)."""
+    return list(accumulate(steps, _after, initial=NO_STEPS))
+
+
+def _after(trail: int, step: PastStep) -> int:
+    match step:
+        case PastExecution(request=request, status=status, bound=bound, unbound=unbound):
+            return _after_execution(trail, request.execution_id, status, bound, unbound)
+        case PastTick(round_id=round_id, now=now):
+            return after_tick(trail, round_id, now)
+        case PastRebuild(anew=anew, absent=absent):
+            return after_rebuild(trail, anew, absent)
+        case PastLooks():
+            return trail
+
+
+def given(steps: Sequence[PastStep]) -> int:
+    """Return how many steps may come from a checkpoint: those before the first whose outcome will be compared."""
+    asked = (
+        position
+        for position, step in enumerate(steps)
+        if isinstance(step, PastExecution) and step.again and step.record is None
+    )
+    return next(asked, len(steps))
+
+
+def rest_of(plan: RestorePlan, over: int) -> RestorePlan:
+    """Return the plan that is left after the first `over` steps, which come from a checkpoint.
+
+    A look that finds nothing new is not recorded with its step, so the rest begins with what was seen last.
+    """
+    rest = plan.steps[over:]
+    newest = {look.path: look for step in plan.steps[:over] for look in _seen(step)} if rest else {}
+    told = (PastLooks(revisions=tuple(newest.values())),) if newest else ()
+    whole_from = None if plan.whole_from is None else plan.whole_from - over + len(told)
+    return replace(plan, steps=(*told, *rest), behind=plan.steps[:over], whole_from=whole_from)
+
+
+def _seen(step: PastStep) -> Sequence[PastRevision]:
+    return () if isinstance(step, PastRebuild) else step.revisions or ()
+
+
+def surplus(taken: Sequence[int]) -> Sequence[int]:
+    """Return the checkpoints to drop, of those taken, by their ascending numbers.
+
+    The newest stay. Distances from the newest are divided into ranges, each twice as long as the one before, and each
+    range keeps its oldest checkpoint, which thereby grows old enough for the next range.
+    """
+    if not taken:
+        return ()
+    places = set[int]()
+    dropped = list[int]()
+    for number in taken[:-NEWEST]:
+        place = (taken[-1] - number).bit_length()
+        if place in places:
+            dropped.append(number)
+        places.add(place)
+    return dropped

@@ -1,8 +1,8 @@
-"""The values that tools return to statements: small classes of plain data whose repr a person or model reads.
+"""The values that tools return to statements: small classes over plain data, with a readable repr.
 
-The plain data travels between processes, is kept on the log, and answers a replay; a class only adds its text.
-`value_of` makes the value of an answer, `shown_value` its text, and `places_of` the places in files that it names.
-Pure. Used by the worker's functions, and by the host to show answers.
+The plain data travels between processes, is stored on the log, and answers replays; a class only adds text. `value_of`
+makes the value of an answer, `shown_value` its text, and `places_of` the places in files that it names. Pure. Used by
+the worker's functions, and by the host to show answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..core.mcp_servers import called, explained
 from ..core.text import cut_line, cut_middle, more, plural, printable, visible
 
 SHOWN_CHARS: Final = 4_000
-"""Of the output, in the repr: half from the beginning, half from the end."""
+"""The output in the repr: half from the beginning, half from the end."""
 MATCHES_CHARS: Final = 4_000
 LINE_CHARS: Final = 200
 PATHS_CHARS: Final = 2_000
@@ -30,7 +30,7 @@ WARNING: Final = (
 
 
 def value_of(tool: str, answer: object) -> object:
-    """What a statement gets for an answer."""
+    """The value of an answer for a statement."""
     make = VALUES.get(tool)
     if make is not None:
         return make(answer)
@@ -40,7 +40,7 @@ def value_of(tool: str, answer: object) -> object:
 
 
 def shown_value(tool: str, answer: object) -> str:
-    """The answer as a person reads it: texts as they are, lists line by line."""
+    """The answer as text: strings unchanged, lists line by line."""
     value = value_of(tool, answer)
     if isinstance(value, str | ServerAnswer | ServerHelp):
         return value if isinstance(value, str) else value.text
@@ -48,7 +48,7 @@ def shown_value(tool: str, answer: object) -> str:
 
 
 def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int | None]]:
-    """The first places that an answer speaks of; of a file the first one alone, because it is opened once."""
+    """The first places that an answer names; one for each file, because it is opened once."""
     value = value_of(tool, answer)
     if not isinstance(value, Placed):
         return []
@@ -62,11 +62,11 @@ def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int 
 
 @runtime_checkable
 class Placed(Protocol):
-    """A value that speaks of places in files."""
+    """A value that names places in files."""
 
     @property
     def places(self) -> Sequence[tuple[str, int | None]]:
-        """Paths as the answer has them, with lines counted from 1."""
+        """The paths of the answer, with lines counted from 1."""
         ...
 
 
@@ -75,12 +75,12 @@ class Completed:
     """A command that has ended.
 
     Args:
-        code: its exit code; None where it has none, because it was killed or ended by us.
-        output: what it printed, stdout and stderr in order; `truncated` where a line in the middle stands for more.
-        timed_out: whether it took longer than it might.
-        signal: the name of the signal that killed it, if one did.
-        reason: why we ended it, where that was not for its time.
-        seconds: how long it ran, which makes no difference between two of them.
+        code: its exit code; None if it was killed or stopped.
+        output: stdout and stderr in order; if `truncated`, a line in the middle replaces the rest.
+        timed_out: it reached its time limit.
+        signal: the name of the signal that killed it, if any.
+        reason: why the host stopped it, if not for its time limit.
+        seconds: how long it ran; ignored by `==`.
     """
 
     code: int | None
@@ -98,7 +98,7 @@ class Completed:
         return f"{output.removesuffix(chr(10))}\n({end})" if end else output.removesuffix("\n")
 
     def _end(self) -> str:
-        """How it ended, where that is not well."""
+        """How it ended, if it failed."""
         if self.timed_out:
             return f"timed out: ended after {self.seconds:.3g} s with all that it had started"
         if self.signal:
@@ -110,7 +110,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that matched: its number, counted from 1, and its text, cut where it is long; and lines beside it."""
+    """A matching line: number, counted from 1, text, cut if it is long, and context lines."""
 
     path: str
     line: int
@@ -123,10 +123,9 @@ class Match:
 
 
 class Matches(list[Match]):
-    """The matches in the order of their paths and lines.
+    """The matches in the order of paths and lines.
 
-    `more` counts those that were found beyond what the list holds, in `more_files` files. `notes` say what was not
-    searched.
+    `more` counts matches that are not in the list, in `more_files` files. `notes` say what was not searched.
     """
 
     def __init__(self, matches: list[Match], more: int = 0, more_files: int = 0, notes: tuple[str, ...] = ()) -> None:
@@ -164,7 +163,7 @@ class Matches(list[Match]):
         return "\n".join((*(rows or ["no matches"]), *(f"({note})" for note in self.notes)))
 
     def _blocks(self) -> Iterator[list[str]]:
-        """The rows of each match that are not yet shown with the one before it, or will be with the one after it."""
+        """The rows of each match, without rows that the matches before and after it show."""
         path, last = "", 0
         following: list[Match | None] = [*self, None]
         for match, after in zip(self, following[1:], strict=True):
@@ -184,9 +183,9 @@ class Matches(list[Match]):
 
 
 class Paths(list[str]):
-    """Paths in the order of their text, as `read` takes them.
+    """Paths, sorted as text, as `read` accepts them.
 
-    `more` counts those that were found beyond what the list holds. `notes` say what was not searched.
+    `more` counts paths that are not in the list. `notes` say what was not searched.
     """
 
     def __init__(self, paths: list[str], more: int = 0, notes: tuple[str, ...] = ()) -> None:
@@ -226,10 +225,10 @@ class Written:
     """A file that was written.
 
     Args:
-        path: relative to the working directory where it is in there.
-        created: whether there was none before.
-        added, removed: lines; both 0 where the content is binary.
-        line: the first that differs, counted from 1; None where none does or the content is binary.
+        path: relative to the working directory if it is inside.
+        created: there was no file before.
+        added, removed: lines; both 0 if the content is binary.
+        line: the first that differs, counted from 1; None if none does or the content is binary.
         size: bytes.
     """
 
@@ -257,8 +256,8 @@ class ServerAnswer:
     """The answer of an MCP server.
 
     Args:
-        content: its blocks, as MCP has them: dicts with a `type` such as `text`, `image`, `resource`.
-        data: the structured content of the answer; None where there is none.
+        content: its blocks as in MCP: dicts with a `type` such as `text`, `image`, `resource`.
+        data: its structured content, or None.
     """
 
     content: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -266,7 +265,7 @@ class ServerAnswer:
 
     @property
     def text(self) -> str:
-        """Its texts, a line for each block that is none; the data as JSON where it has nothing else."""
+        """Its texts, and a line for each other block; the data as JSON if there is nothing else."""
         if not self.content and self.data is not None:
             return json.dumps(self.data, ensure_ascii=False, indent=1)
         return "\n".join(map(_text_of, self.content))
@@ -279,7 +278,7 @@ class ServerAnswer:
 
 
 class ToolHelp(Struct, frozen=True):
-    """A tool: its name as an attribute, its arguments as a signature shows them, and what the server says of it."""
+    """A tool: attribute name, signature, and the server's description."""
 
     name: str
     signature: str
@@ -292,7 +291,7 @@ class ToolHelp(Struct, frozen=True):
 
 
 class ResourceHelp(Struct, frozen=True):
-    """A resource, by the address that `view` takes."""
+    """A resource, with the address for `view`."""
 
     address: str
     description: str = ""
@@ -303,9 +302,9 @@ class ResourceHelp(Struct, frozen=True):
 
 
 class ServerHelp(Struct, frozen=True, kw_only=True):
-    """What the server called `server` offers under the name `module`.
+    """The tools and resources of the server `server`, which statements call `module`.
 
-    `notes` are sentences of ours; `instructions` is what the server says of itself.
+    `notes` are our own sentences; `instructions` is the server's text.
     """
 
     server: str
@@ -316,7 +315,7 @@ class ServerHelp(Struct, frozen=True, kw_only=True):
     resources: tuple[ResourceHelp, ...] = ()
 
     def text_of(self, name: str) -> str:
-        """What there is to say of one tool."""
+        """The text on one tool."""
         found = next((tool for tool in self.tools if tool.name == name), None)
         if found is None:
             return f"The MCP server {self.server!r} has no tool {name!r}; help({self.module}) lists those it has."
@@ -360,7 +359,7 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
     "edit": lambda data: Written(**data),
     "bash": lambda data: Completed(**data),
 }
-"""By the names of their tools, what makes the value of plain data; the others' answers are plain."""
+"""The functions that make values of plain data, by tool; the answers of other tools stay plain."""
 
 
 def _text_of(block: dict[str, Any]) -> str:

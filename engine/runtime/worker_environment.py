@@ -25,7 +25,6 @@ from ..core.ids import ExecutionId
 from ..core.programs import CommandOutcome, CommandRequest
 from ..files.sources import Buffers
 from ..files.tails import FeedItem, Looked, News, ProjectionPart
-from ..log.checkpoints import NO_STEPS, after_outcome, after_rebuild, after_tick, rest_of, trails
 from ..log.past import CheckpointNews, Comparison, Contents, PastExecution, Preserved, Restored, RestorePlan
 from ..log.statements import (
     EffectHandler,
@@ -38,7 +37,16 @@ from ..log.statements import (
     ignore_touched,
 )
 from . import realm
-from .checkpoints import Checkpoints, PausedWorker
+from .checkpoints import (
+    NO_STEPS,
+    Checkpoints,
+    PausedWorker,
+    after_outcome,
+    after_rebuild,
+    after_tick,
+    rest_of,
+    trails,
+)
 from .connection import Connection, Received, WorkerConnection
 from .control_channel import Death, Parent
 from .environment import EnvironmentSpec, Limits

@@ -275,7 +275,9 @@ def find_project_environment(cwd: str, variables: Mapping[str, str], chosen: str
     """
     if chosen:
         root = _root_of(chosen, cwd)
-        return _examine(root) if root else ProjectEnvironment(note=f"--python {chosen} is in no virtual environment.")
+        return (
+            _examine(root) if root else ProjectEnvironment(note=f"--python {chosen} is not in a virtual environment.")
+        )
     active = Path(variables["VIRTUAL_ENV"]) if variables.get("VIRTUAL_ENV") else None
     if active is not None and str(active) != sys.prefix:
         return _examine(active)
@@ -318,7 +320,7 @@ def _exists(path: Path) -> bool:
 def _examine(root: Path) -> ProjectEnvironment:
     version = _version(root)
     if version is None:
-        return ProjectEnvironment(note=f"{root} is no virtual environment that can be read; its packages are not used.")
+        return ProjectEnvironment(note=f"{root} is not a readable virtual environment; its packages are not used.")
     if version.split(".")[:2] != _OURS.split("."):
         return ProjectEnvironment(
             note=f"{root} is for Python {version} but statements run under {_OURS}; its packages are not used."

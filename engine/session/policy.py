@@ -123,7 +123,7 @@ _DEFAULTS: Final = OptionValues(values={name: next(iter(values)) for name, (_, _
 
 
 class Policy:
-    """The decisions so far. Only the log calls `apply`."""
+    """The mode, the options, the title, and the remembered answers. Only the log calls `apply`."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset(
         (ModeChanged, ConfigChanged, OthersWrote, PermissionAnswered, TitleChanged)
@@ -214,10 +214,6 @@ def _shown(text: str) -> str:
     return cut_line(repr(text), _SHOWN_CHARS)
 
 
-# asking:
-# Ask the user about what a model wants to do, and record question and answer.
-
-
 # --- questions --------------------------------------------------------------------------------------------------------
 
 _NAMES: dict[type[PermissionSubject], str] = {
@@ -235,8 +231,8 @@ _NOBODY: Final = "This {} needs permission, and nobody can be asked for it here,
 
 
 class Verdict(Struct, frozen=True):
-    """A decision. `reason` is a sentence for the model on what was not allowed. With `rest` the statement's further
-    file changes are allowed, too."""
+    """A decision. `reason` tells the model why it was not allowed. `rest` also allows the statement's later file
+    changes."""
 
     outcome: PermissionOutcome
     reason: str = ""
@@ -325,8 +321,8 @@ def _size(subject: PermissionSubject) -> int:
 
 def _too_long(name: str, size: int) -> str:
     return (
-        f"The user was not asked about this {name}: it has {size:,} characters, and whoever decides about it "
-        f"can be shown at most {ASKED_CHARS:,}. Split it up."
+        f"The user was not asked about this {name}: it has {size:,} characters, and a question shows at most "
+        f"{ASKED_CHARS:,}. Split it up."
     )
 
 

@@ -57,7 +57,7 @@ def session_named(name: str) -> SessionId:
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidRequestError(
-            f"{cut_line(repr(name), _SHOWN_CHARS)} is no name of a session: take 1 to 64 ASCII letters, digits, - and _"
+            f"{cut_line(repr(name), _SHOWN_CHARS)} is not a session name: use 1 to 64 ASCII letters, digits, - and _"
         )
     return SessionId(f"named_{name}")
 
@@ -85,7 +85,7 @@ class OpenRequest:
 logger = logging.getLogger(__name__)
 SHOWN_IN_SESSION: Final = {"is_said_in_session": True}
 """Marks a log record whose message the session shows, too."""
-WARNING: Final = "Nothing of this session is kept: it ends with this process. The reason: {reason}."
+WARNING: Final = "This session is not saved: it ends with this process. The reason: {reason}."
 
 
 class SessionStores:

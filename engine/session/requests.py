@@ -111,9 +111,9 @@ class MoveResult(Struct, frozen=True):
 
 
 _HOW: Final[dict[ReplayMode, str]] = {
-    "recorded": "with the recorded answers to what they ask for",
+    "recorded": "with their recorded answers",
     "live": "with their effects",
-    "dry": "as far as the first that asks for an effect",
+    "dry": "up to the first that would act",
 }
 _DIVERGENCES_LISTED: Final = 50
 

@@ -20,7 +20,6 @@ from ..core.errors import EngineError, EnvironmentUnavailableError, StoreError
 from ..core.execution import KeptGroup
 from ..core.ids import BlobDigest, ExecutionId, Seq, SessionId
 from ..files.paging import is_page
-from ..log.checkpoints import is_due
 from ..log.event_log import EventLog
 from ..log.events import Event
 from ..log.events.execution import CheckpointDropped, CheckpointTaken, ValuesDropped, ValuesKept
@@ -215,6 +214,8 @@ class ValueSaver:
         return KeptGroup(names=group.names, content=self._store.blob_put(data), size=size)
 
 
+_TIMES_COST: Final = 10
+"""A checkpoint is due when statements have run this many times as long as it takes."""
 _COST: Final = 0.005
 """Seconds that a checkpoint takes, until one was measured."""
 
@@ -242,7 +243,7 @@ class CheckpointSaver:
             return
         if self._requested:
             self.record_outcomes(environment)
-        if not is_due(anyio.current_time() - self._latest, self._cost, acted=acted):
+        if not _is_due(anyio.current_time() - self._latest, self._cost, acted=acted):
             return
         if environment.alive and await environment.snapshot(execution_id):
             self._latest = anyio.current_time()
@@ -275,6 +276,17 @@ class CheckpointSaver:
 
 _SPARED_TENTHS: Final = 9
 """Of the limit: the target size after a drop."""
+
+
+def _is_due(elapsed: float, cost: float, *, acted: bool) -> bool:
+    """Return whether to take a checkpoint after a statement.
+
+    Args:
+        elapsed: seconds that statements have run since the last checkpoint.
+        cost: estimated seconds that a checkpoint takes.
+        acted: the statement did something outside, so a re-run may not restore its state.
+    """
+    return acted or elapsed >= _TIMES_COST * cost
 
 
 class Drop(Struct, frozen=True):

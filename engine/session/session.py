@@ -6,7 +6,7 @@ It has three parts: the log with its folds (`parts`), the queue of requests (`qu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
@@ -146,6 +146,11 @@ class Session:
     def names(self) -> Collection[str]:
         """Every name that a statement of the user or a model has bound so far."""
         return self._parts.timeline.names
+
+    @property
+    def bound(self) -> Mapping[str, str]:
+        """The type name of each name that is bound now, in the order of binding."""
+        return self._parts.timeline.bound
 
     @property
     def rebound(self) -> Collection[str]:

@@ -79,7 +79,7 @@ SHOWN_PLACES: Final = 20
 SHOWN_CHANGES_CHARS: Final = 100_000
 """Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
-_NOT_STILL: Final = "it is protected, and the programs of the session could not be held still; nothing was changed"
+_NOT_STILL: Final = "it is protected, and the programs of the session could not be stopped; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
@@ -584,5 +584,5 @@ def _shown(act: TreeAct, before: Mapping[str, FileState]) -> bytes:
     """Return the content that the user was shown for the last name of an act."""
     data = before[act.source].data
     if data is None:
-        raise OSError(errno.EFBIG, f"it is protected, and what it is to hold was not read: {before[act.source].reason}")
+        raise OSError(errno.EFBIG, f"it is protected, and its new content was not read: {before[act.source].reason}")
     return data

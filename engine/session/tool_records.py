@@ -227,12 +227,12 @@ def states_after(act: TreeAct, before: Mapping[str, FileState]) -> Iterator[tupl
     for path, source in act.becomes:
         new = _GONE if source is None else before[source]
         if new.digest and new.data is None:
-            new = file_state(path, 0)  # because what stands for a content that is not read is another one by now
+            new = file_state(path, 0)  # because the mark of an unread content has changed
         yield path, before[path], new
 
 
 def _title_of(request: EffectRequest, act: TreeAct, workspace: Workspace) -> str:
-    """The act in words, with the names where they really are: those of the request may lead elsewhere by links."""
+    """The act in words, with real paths, because those of the request may contain links."""
     real = {"path": workspace.shown(act.paths[-1])} | ({"source": workspace.shown(act.source)} if act.source else {})
     return call_title(request.operation, {**request.arguments, **real})
 
@@ -244,7 +244,7 @@ def subject_of(
     tool = ROUTED.get(request.operation)
     title, kind = _title_of(request, act, workspace), tool.kind if tool else "edit"
     files = dict(act.becomes)
-    # A link gives the whole source file away, so the source counts, too.
+    # A link exposes the whole source file, so the source counts too.
     paths = tuple(map(name_text, dict.fromkeys(filter(None, (act.source, *act.paths)))))
     said = protected_line(act.protected)
     if act.paths[-1] not in files:
@@ -255,7 +255,7 @@ def subject_of(
     source = files[act.paths[-1]]
     old, new = before[act.paths[-1]], _GONE if source is None else before[source]
     changes, note = changes_of(old.data, new.data or b"") if old.data or new.data else ((), "")
-    if source is None:  # what becomes of it is said below; no text, or another encoding, does
+    if source is None:  # a line below says that it is removed
         changes, note = tuple(each for each in changes if each.old), note.partition(" -> ")[0]
     notes = "\n".join(
         filter(None, (said, note, old.reason, new.reason, "the file is removed" if source is None else ""))

@@ -318,9 +318,9 @@ class Touches:
         changes, note = shown_part(self._records.redactor, changes, note, min(room, SHOWN_CHANGES_CHARS))
         notes = [note]
         if before.note:
-            notes.append(f"what it held before is not kept: {before.note}")
+            notes.append(f"its earlier content is not stored: {before.note}")
         if after.reason:
-            notes.append(f"what it holds now is not kept: {after.reason}")
+            notes.append(f"its new content is not stored: {after.reason}")
         elif not after.digest:
             notes.append("the file was removed")
         elif why := self._records.why(before.path):
@@ -350,7 +350,7 @@ class Touches:
             try:
                 old = self._records.store.blob_get(before.before)
             except (KeyError, StoreError):
-                return (), "what it held before cannot be read from the store"
+                return (), "its earlier content cannot be read from the store"
         return changes_of(old, after.data or b"")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.log.checkpoints import NEWEST
+from engine.runtime.checkpoints import NEWEST
 from tests.support.agents import Agent
 from tests.support.scripts import assert_at_rest, assert_cancelled, family, last_value, load, logged, update_in
 

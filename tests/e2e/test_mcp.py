@@ -65,7 +65,7 @@ async def test_a_name_that_is_no_text_ends_nothing(project: Path) -> None:
 def test_what_cannot_be_used_is_one_line_and_a_two(project: Path) -> None:
     for options, sentence in (
         (("--root", "nowhere"), "rewindow-mcp: nowhere is not a directory; name a project with --root DIR\n"),
-        (("--session", "a b"), "rewindow-mcp: 'a b' is no name of a session"),
+        (("--session", "a b"), "rewindow-mcp: 'a b' is not a session name"),
     ):
         done = start(project, *options)
         assert (done.returncode, done.stdout) == (2, "")

@@ -112,7 +112,7 @@ def test_command_answers_fit_the_terminal_and_name_typable_things(tmp_path: Path
         terminal.type("/help" + ENTER)
         terminal.until("- /run STATEMENT: ", "- /exit: Leave")
         terminal.type("/context" + ENTER)
-        seen = terminal.until("/context 2 shows what model call 2, the last one, was sent.")
+        seen = terminal.until("/context 2 shows the prompt of model call 2, the last one.")
         command = re.search(r"\n +(/run config\.SetTokens\(\d+\))\n", seen)
         assert command, seen
         assert "```" not in seen
@@ -562,5 +562,5 @@ def test_unusable_state_directory_is_reported_and_the_session_works(tmp_path: Pa
     with on_terminal(home) as terminal:
         terminal.until("\n1>")
         terminal.type("20 + 22" + ENTER)
-        terminal.until("Nothing of this session is kept", "\n42\n2>")
+        terminal.until("This session is not saved", "\n42\n2>")
         assert "is in memory only" not in terminal.text

@@ -63,7 +63,7 @@ def works_in_memory(agent: Agent, work: Path, reason: str) -> str:
     session = agent.new_session(work)
     assert agent.prompt(session, "6 * 7") == "end_turn"
     assert last_value(agent) == "42"
-    assert "Nothing of this session is kept: it ends with this process." in said(agent)
+    assert "This session is not saved: it ends with this process." in said(agent)
     assert reason in said(agent)
     assert f"session {session} is in memory only" in agent.stderr.decode()
     assert "Traceback" not in agent.stderr.decode()
@@ -153,7 +153,7 @@ def test_agent_started_during_a_lock_uses_the_store_later(tmp_path: Path, work: 
         assert "another process kept it locked; end the one that hangs" in response["error"]["message"]
         response = agent.response(agent.begin("session/new", {"cwd": str(work), "mcpServers": []}), 40)
         assert agent.prompt(response["result"]["sessionId"], "1") == "end_turn"
-        assert "Nothing of this session is kept" in said(agent)
+        assert "This session is not saved" in said(agent)
         holding.close()
         load(agent, session, work)
         assert agent.prompt(session, "x") == "end_turn"

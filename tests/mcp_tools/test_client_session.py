@@ -8,14 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 
 from engine import Looked
-from engine.core.execution import NamespaceDiff, TypeInfo
-from engine.core.ids import BranchId, ExecutionId, Seq, StatementId
-from engine.log.events import Event
-from engine.log.events.execution import ExecutionFinished
-from engine.log.events.going_back import HeadMoved
 from mcp_tools.client_session import ClientSession
 from tests.support.mcp_clients import served
 
@@ -88,39 +82,6 @@ async def test_token_counts_are_cached() -> None:
         assert await session.cached_counts([str(number)]) == [len(str(number))]
     assert await session.cached_counts(["a"]) == [1]
     assert engine_session.asked[-1] == ("a",)
-
-
-def stamped(*events: Event) -> list[Event]:
-    return [replace(event, seq=Seq(seq)) for seq, event in enumerate(events)]
-
-
-def test_handles_follow_the_active_branch() -> None:
-    def bound(name: str) -> ExecutionFinished:
-        diff = NamespaceDiff(added={name: TypeInfo(type_name="ViewHandle", short_repr="")})
-        return ExecutionFinished(
-            execution_id=ExecutionId(name),
-            statement_id=StatementId(name),
-            status="ok",
-            started_at=1,
-            ended_at=1,
-            diff=diff,
-        )
-
-    class Log:
-        events = stamped(bound("a"), bound("b"))
-        path = events
-
-        def since(self, position: int) -> Sequence[Event]:
-            return self.events[position:]
-
-    log = Log()
-    session = ClientSession(cast("Any", log))
-    assert session.handles.names() == ["a", "b"]
-    log.events = stamped(*log.events, HeadMoved(branch=BranchId("b1"), left=BranchId("main"), statement=1), bound("c"))
-    log.path = [log.events[0], *log.events[2:]]
-    assert session.handles.names() == ["a", "c"]
-    log.events = log.path = [*log.events, bound("d")]
-    assert session.handles.names() == ["a", "c", "d"]
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ async def test_invalid_session_path_is_not_found(project: Path) -> None:
         for path in ("/a%20b", "/..%2f..", "/-x", "/" + "n" * 65, "/caf%C3%A9", "/%00"):
             answer = await server.post(path=path)
             assert answer.status_code == 404, path
-            assert path == "/..%2f.." or "is no name of a session: take 1 to 64 ASCII letters" in answer.text
+            assert path == "/..%2f.." or "is not a session name: use 1 to 64 ASCII letters" in answer.text
         for path in ("/", "/a/b", "/a/"):
             assert (await server.post(path=path)).status_code == 404, path
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client:

@@ -331,10 +331,10 @@ async def test_replay_reports_differences(project: Path, era: Era) -> None:
         await caller.text("run", code="import os; n = 1")
         await caller.text("run", code="token = os.urandom(4).hex(); w = write('new.txt', token); token")
         again = (await caller.text("replay", **{"from": 1})).split("\n")
-        assert again[0].startswith("2 statements ran again, with the recorded answers to what they ask for: 1 differs")
+        assert again[0].startswith("2 statements ran again, with their recorded answers: 1 differs")
         assert again[1].startswith("- statement 2: `value: ")
         dry = await caller.text("replay", **{"from": 1, "mode": "dry"})
-        assert "as far as the first that asks for an effect" in dry
+        assert "up to the first that would act" in dry
         assert "There is no statement 9" in await caller.error("replay", **{"from": 9})
         edited = await caller.text("replay", **{"from": 1, "code": "import os; n = 2"})
         assert "- statement 1: `diff: n = 2 instead of n = 1`" in edited

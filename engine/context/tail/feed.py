@@ -366,7 +366,7 @@ def _failure(statement: StatementRecorded, finished: ExecutionFinished) -> str:
 
 
 class LogNews:
-    """All that the next call has to carry.
+    """The news that the next model call must contain.
 
     Only the log calls `apply` and `reset`; the parts get their events here.
 

@@ -27,7 +27,7 @@ _NUMBER_DIGITS: Final = 9
 
 
 class SentProjections:
-    """The calls so far, numbered from 1, with their results as far as known."""
+    """The model calls so far, numbered from 1, with their results as far as known."""
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((ProjectionSent, ModelCallEnded))
 

@@ -68,7 +68,7 @@ def make_private(path: str) -> None:
     except FileExistsError:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EEXIST, "there is something that is no file") from None
+            raise OSError(errno.EEXIST, "there is something that is not a file") from None
         if stat.S_IMODE(mode) & ~_FILE_MODE:
             with contextlib.suppress(PermissionError):  # the file may be another user's
                 os.chmod(path, _FILE_MODE)
@@ -310,7 +310,7 @@ class Database:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         found = self.check_version(connection)
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID and not _is_new(connection):
-            raise StoreError(f"{printable(self.path)} is no rewindow store; move it away or choose another path")
+            raise StoreError(f"{printable(self.path)} is not a rewindow store; move it away or choose another path")
         if found == len(self._migrations):
             return
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # works only while the file is empty

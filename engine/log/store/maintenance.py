@@ -169,7 +169,7 @@ def faults(path: Path, seconds: float) -> list[str] | None:
     At most ten lines of each. An unreadable database is one fault. None if the check did not end within `seconds`.
     """
     if not path.is_file():  # opening a pipe would block for ever
-        return [f"{printable(str(path))}: it is no regular file; move it away"]
+        return [f"{printable(str(path))}: it is not a regular file; move it away"]
     try:
         with _looking(path, seconds) as connection:
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check(10)")]

@@ -27,28 +27,28 @@ SYS_PTRACE: Final = 19
 SYS_ADMIN: Final = 21
 PERFMON: Final = 38
 _LAST: Final = 63
-"""There is no room for more in the kernel's sets."""
+"""The size of the kernel's capability sets."""
 _VERSION: Final = 0x20080522
 _HEADER: Final = Struct("=Ii")
-"""The version, and whose they are: 0 for the caller's own."""
+"""The version, and the process: 0 for the caller."""
 _SETS: Final = Struct("=6I")
-"""Effective, permitted and inheritable of the lower 32, then of the upper 32."""
+"""Effective, permitted and inheritable: the lower 32 bits, then the upper 32."""
 _HALF: Final = 32
 MISSING: Final[Mapping[Layer, Callable[[], str]]] = {
     "landlock": landlock.missing,
     "seccomp": seccomp.missing,
     "mounts": mounts.missing,
 }
-"""Why a layer is not to be had here, in a phrase; empty where it is."""
+"""Why each layer is unavailable, as a phrase; empty if it is available."""
 
 
 def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
-    """Holds this process to the domain, for good, and ends what gains privileges by being started (`sudo`).
+    """Enter the domain for good; programs that gain privileges when started (`sudo`) no longer do.
 
-    Returns the layers that hold it, and the parts of them. Raises OSError where the process is of no use any more.
+    Returns the active layers and their parts. Raises OSError if the process cannot be used any more.
 
     Args:
-        shared_bytes: what the memory may hold that its processes share by name, where that is their own.
+        shared_bytes: the limit of `/dev/shm`, if its processes get their own.
     """
     writable = (domain.scratch, *domain.writable)
     entered = set[Layer]()
@@ -65,13 +65,13 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
         with suppress(OSError):
             seccomp.enter(network=domain.network)
             entered.add("seccomp")
-    # Its memory is counted from outside, as that of all workers.
+    # Its memory is counted from outside, like that of all workers.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     return tuple(layer for layer in (*LAYERS, *PARTS) if layer in entered)
 
 
 def prepare(domain: Domain) -> None:
-    """Finds out what takes time, once; for the parent of those that enter."""
+    """Do the slow checks once, in the parent of processes that enter domains."""
     if "mounts" not in domain.without:
         mounts.missing()
     seccomp.prepare(network=domain.network)
@@ -81,17 +81,16 @@ def prepare(domain: Domain) -> None:
 
 
 def keep_only(kept: Collection[int]) -> None:
-    """Gives up all capabilities but these."""
+    """Drop all capabilities except these."""
     drop([number for number in range(_LAST + 1) if number not in kept])
 
 
 def drop(dropped: Sequence[int]) -> None:
-    """Gives up these, also for programs that it starts: root gets all of the bounding set again with each.
+    """Drop these, in ascending order, also for programs that it starts: a program of root gets the whole bounding set.
 
-    In ascending order. Without CAP_SETPCAP that set stays, and only what gains privileges by being started could have
-    them back.
+    Without CAP_SETPCAP the bounding set stays; then only programs that gain privileges could get them back.
     """
-    with suppress(OSError):  # the rest has no meaning yet
+    with suppress(OSError):  # because higher numbers do not exist yet
         for number in dropped:
             kernel.prctl(kernel.PR_CAPBSET_DROP, number)
     header, held = _HEADER.pack(_VERSION, 0), ctypes.create_string_buffer(_SETS.size)
@@ -106,5 +105,5 @@ def drop(dropped: Sequence[int]) -> None:
 
 
 def of_root() -> Collection[int]:
-    """What root keeps in a domain: other users' files are as its own, where Landlock lets it write."""
+    """The capabilities that root keeps in a domain: it may use other users' files wherever Landlock lets it write."""
     return (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER) if os.geteuid() == 0 else ()

@@ -1,6 +1,6 @@
-"""Calls of the kernel that neither Python nor every C library offers, with their errors as OSError.
+"""System calls that neither Python nor every C library offers, with their errors as OSError.
 
-The numbers are those of every architecture: system calls since Linux 5.1 have the same everywhere. Must not know what
+The numbers are valid on every architecture: system calls since Linux 5.1 have the same everywhere. Must not know what
 the calls are for. Used by the layers.
 """
 
@@ -28,19 +28,19 @@ Argument = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 
 def system_call(number: int, *arguments: Argument) -> int:
-    """What the call returns. Integers are passed as 64 bits. Raises OSError."""
+    """Make the call; return its result. Integers are passed as 64 bits. Raises OSError."""
     passed = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return checked(_LIBC.syscall(ctypes.c_long(number), *passed))
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """`prctl`, with zeros for what is left out. Raises OSError."""
+    """`prctl`, with zeros for missing arguments. Raises OSError."""
     passed = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return checked(_LIBC.prctl(option, *passed))
 
 
 def unshare(flags: int) -> None:
-    """Leaves these namespaces for new ones. Raises OSError."""
+    """Leave these namespaces for new ones. Raises OSError."""
     checked(_LIBC.unshare(flags))
 
 
@@ -50,7 +50,7 @@ def enter_namespace(descriptor: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str) -> None:
-    """Mounts a new file system. Raises OSError."""
+    """Mount a new file system. Raises OSError."""
     checked(_LIBC.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode()))
 
 

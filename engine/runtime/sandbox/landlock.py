@@ -1,12 +1,12 @@
-"""The layer of Landlock: files are changed below what is writable and nowhere else; and what goes by no path.
+"""The Landlock layer: files can be changed only below writable paths; it also restricts acts without a path.
 
-A ruleset handles rights, and allows some of them below paths; what is handled and not allowed is denied. Reading is not
-handled: rules only add, so there is no way to allow all but one folder, and files that are created or replaced later
-would be missing. What each version of Landlock brought is in `RIGHTS` and below it; without version 3 a file could be
-emptied, so older ones are not taken for this layer.
+A ruleset handles rights, and allows some of them below paths; handled rights are otherwise denied. Reading is not
+handled, because rules only add: it is impossible to allow everything except one directory, and files that are created
+or replaced later would be missing. `RIGHTS` and the tables below it have the rights by version of Landlock. Before
+version 3 a file could be emptied, so this layer needs version 3.
 
-Where a mount namespace could not be had, `/dev/shm` and `/dev/pts` are the user's, with the shared memory and the
-terminals of other programs. Called by `entering`, and by `privileges` for a domain that restricts next to nothing.
+Without a mount namespace, `/dev/shm` and `/dev/pts` are the user's, with the shared memory and terminals of other
+programs. Called by `entering`, and by `system` for a domain that restricts almost nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from . import kernel
 
-if TYPE_CHECKING:  # whoever starts loads this module, and not what domains are made of
+if TYPE_CHECKING:  # because this module is loaded at start-up, and domains are not
     from ...core.domain import Layer
 
 _VERSION: Final = 1
-"""Asks `landlock_create_ruleset` which version there is."""
+"""Makes `landlock_create_ruleset` return the version."""
 _PATH_BENEATH: Final = 1
 
 WRITE_FILE: Final = 1 << 1
@@ -64,15 +64,15 @@ RIGHTS: Final[tuple[tuple[int, int], ...]] = (
     (5, IOCTL_DEV),
     (9, RESOLVE_UNIX),
 )
-"""The rights on paths that are handled, by the version that brought them."""
+"""The handled rights on paths, by the version that introduced them."""
 _NETWORK_VERSION: Final = 4
-"""TCP is refused by the filter too, so its lack leaves nothing open."""
+"""The seccomp filter refuses TCP too, so nothing is open without it."""
 OLDEST: Final = 3
-"""The first version with which nothing outside changes its content. Linux 6.2."""
+"""The first version that protects all contents outside. Linux 6.2."""
 SINCE: Final[Mapping[Layer, int]] = {"devices": 5, "processes": 6, "sockets": 9}
-"""The versions that brought the parts without which something is open."""
+"""The versions of the parts without which something is open."""
 _PART_RIGHTS: Final[Mapping[Layer, int]] = {"devices": IOCTL_DEV, "processes": 0, "sockets": RESOLVE_UNIX}
-"""Those on paths that are of a part."""
+"""The rights on paths that belong to a part."""
 
 _WRITABLE: Final = (
     WRITE_FILE
@@ -88,26 +88,26 @@ _WRITABLE: Final = (
     | RESOLVE_UNIX
 )
 _ON_FILES: Final = WRITE_FILE | TRUNCATE | IOCTL_DEV | RESOLVE_UNIX
-"""Those of the handled rights that a rule on something else than a directory may have."""
+"""The handled rights that a rule on a file may have."""
 _DEVICE: Final = WRITE_FILE | TRUNCATE | IOCTL_DEV
 DEVICES: Final[Mapping[str, int]] = {
     **dict.fromkeys((f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "ptmx", "tty")), _DEVICE),
     "/dev/pts": _DEVICE,
-    "/dev/shm": _WRITABLE,  # noqa: S108 -- where every lock, pool and shared memory is
+    "/dev/shm": _WRITABLE,  # noqa: S108 -- which locks, pools and shared memory use
 }
-"""What ordinary programs write to beside files. `tty` is the caller's own terminal, where it has made itself one."""
+"""Devices that ordinary programs write to. `tty` is the caller's own terminal, if it has made one."""
 
 _RULESET: Final = Struct("=QQQ")
-"""The rights on paths and on ports that are handled, and what is scoped; older versions take the beginning."""
+"""The handled rights on paths and on ports, and the scopes. Older versions accept a prefix of it."""
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
-"""How much of it, by the version that brought a part."""
+"""The length of the prefix, by version."""
 _RULE: Final = Struct("=Qi")
-"""The rights that are allowed, and the directory below which they are."""
+"""The allowed rights, and the directory that they apply to."""
 
 
 @cache
 def version() -> int:
-    """The version of Landlock that the kernel has; 0 where it has none, or it is turned off."""
+    """The kernel's version of Landlock; 0 if it has none, or it is turned off."""
     try:
         return kernel.system_call(kernel.LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
     except OSError:
@@ -115,19 +115,19 @@ def version() -> int:
 
 
 def missing() -> str:
-    """Why there is no such layer here, in a phrase; empty where there can be one."""
+    """Why this layer is unavailable, as a phrase; empty if it is available."""
     found = version()
     if found >= OLDEST:
         return ""
-    what = f"version {found} of Landlock, which cannot keep a file from being emptied" if found else "no Landlock"
+    what = f"version {found} of Landlock, which lets files be emptied" if found else "no Landlock"
     return f"this kernel has {what} (Linux 6.2 or later)"
 
 
 def enter(writable: Iterable[str], *, network: bool, without: Collection[Layer] = ()) -> tuple[Layer, ...]:
-    """Enters a domain in which what is below these paths can be changed, and the devices used; the parts that it has.
+    """Enter a domain in which files below these paths can be changed, and devices used; return its parts.
 
-    Left out are paths that do not exist, or lead elsewhere by a link, which may have been put there since somebody
-    decided; and the parts `without`. Raises OSError, also where the kernel's version is too old.
+    Leaves out the parts `without`, and paths that do not exist or contain links, because a link may be newer than the
+    decision. Raises OSError, also if the kernel's version is too old.
     """
     if lack := missing():
         raise OSError(lack)
@@ -143,20 +143,19 @@ def enter(writable: Iterable[str], *, network: bool, without: Collection[Layer] 
 
 
 def enter_unrestricted() -> None:
-    """Enters a domain that restricts nothing but the sight of other processes. Raises OSError.
+    """Enter a domain that only hides other processes. Raises OSError.
 
-    A ruleset has to handle something. Moving files between directories is what every ruleset over files denies, unless
-    it is allowed; so that is handled, and allowed everywhere. All other access is not handled and stays as it was.
-    What it costs: a domain over files may not mount, not even in a namespace of its own.
+    A ruleset must handle a right. Every ruleset over files denies moving files between directories unless it is
+    allowed, so this right is handled, and allowed everywhere. All other access is not handled, and unchanged. The cost:
+    a domain over files cannot mount, even in its own namespace.
     """
     restrict(REFER.to_bytes(8, "little"), [("/", REFER)])
 
 
 def restrict(ruleset: bytes, rules: Iterable[tuple[str, int]]) -> None:
-    """Enters a domain of that ruleset, with these rights below these paths. Raises OSError.
+    """Enter a domain with that ruleset, and these rights below these paths. Raises OSError.
 
-    The kernel asks for no new privileges or CAP_SYS_ADMIN, so that no program that gains rights is confined by who
-    starts it.
+    The kernel requires `no_new_privs` or CAP_SYS_ADMIN, so that no caller can confine a program that gains rights.
     """
     created = kernel.system_call(kernel.LANDLOCK_CREATE_RULESET, ruleset, len(ruleset), 0)
     try:

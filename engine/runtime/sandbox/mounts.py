@@ -1,20 +1,20 @@
-"""The layer of mounts: a file tree of this process's own, which is read-only but for what is writable.
+"""The mount layer: the process gets its own file tree, which is read-only except for the writable paths.
 
-Landlock has no right for metadata, so without this layer the owner, mode, times and attributes of files outside can be
-changed; here the kernel answers that the file system is read-only. What is hidden is covered by an empty directory.
-Memory and terminals that programs share by name in `/dev` are new ones, and end with the last process that uses them.
+Landlock has no right for metadata, so without this layer the owner, mode, times and attributes of files outside could
+be changed; with it, the kernel reports a read-only file system. Hidden paths are covered by an empty directory. Shared
+memory and terminals in `/dev` are new, and end with the last process that uses them.
 
-Only root may do that, and whoever is root in a user namespace of its own. Such a namespace knows one user and one
-group: files of others belong to `nobody` there. To enter one cannot be undone, and systems forbid what comes next
-(Ubuntu's AppArmor) rather than the entering, so a process that is thrown away tries it first, once (`missing`).
+Mounting needs root, or root in a user namespace. Such a namespace has one user and one group; files of others belong to
+`nobody` there. Entering one cannot be undone, and some systems (Ubuntu's AppArmor) forbid the next steps instead of the
+entering. So a disposable process tries everything first, once (`missing`).
 
-The order: what is writable is cloned while it is as it was; then everything becomes read-only; then clones and covers
-are attached, the outermost first, because a cover may be inside of what is writable and the scratch directory inside of
-a cover. What is to be read-only within is bound to itself, with all directories on the way: a directory that is no
-mount could be moved away with what is in it, and another put in its place.
+The order: the writable paths are cloned before any change. Then everything becomes read-only. Then clones and covers
+are attached, the outermost first, because a cover may be inside a writable path, and the scratch directory inside a
+cover. A read-only path inside a writable one is bound to itself, with all directories above it, because a directory
+that is not a mount could be moved away with its contents, and replaced.
 
-A rename from one mount to another is an EXDEV error, as between two disks. Called by `entering` before Landlock,
-because a domain may not mount.
+A rename between mounts is an EXDEV error, as between two disks. Called by `entering` before Landlock, because a domain
+cannot mount.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 @cache
 def missing() -> str:
-    """Why there can be no file tree of one's own here, in a phrase; empty where there can be.
+    """Why this layer is unavailable, as a phrase; empty if it is available.
 
-    Tries it in a forked process, which takes milliseconds, and remembers: the parent of workers asks first.
+    Tries it in a forked process, which takes milliseconds, and caches the result: the parent of workers calls it first.
     """
     reader, writer = os.pipe()
     pid = os.fork()
@@ -72,7 +72,7 @@ def missing() -> str:
             enter((), (), (), _SUFFICES)
             reason = ""
         except OSError as error:
-            reason = f"this system does not let {_who()} have a file tree of its own ({error.strerror})"
+            reason = f"this system does not let {_who()} have its own file tree ({error.strerror})"
         finally:
             os.write(writer, reason.encode()[:_REASON_BYTES])
             os._exit(0)
@@ -84,12 +84,12 @@ def missing() -> str:
 
 
 def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[str], shared_bytes: int) -> None:
-    """Enters a mount namespace, and a user namespace where that takes one. The paths are absolute.
+    """Enter a mount namespace, and a user namespace if necessary. The paths are absolute.
 
-    Left out are paths that do not exist, or lead elsewhere by a link. Raises OSError; then the process is of no use.
+    Leaves out paths that do not exist or contain links. Raises OSError; then the process cannot be used any more.
 
     Args:
-        shared_bytes: what `/dev/shm` may hold.
+        shared_bytes: the limit of `/dev/shm`.
     """
     leave()
     _set("/", _RECURSIVE, propagation=_MS_PRIVATE)
@@ -97,7 +97,7 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     covers = [path for path in hidden if _leads_there(path)]
     _set("/", _RECURSIVE, attributes=_ATTR_RDONLY)
     for path in sorted({*clones, *covers}, key=_depth):
-        # What is writable and hidden is writable: it is said of fewer.
+        # A path that is both writable and hidden is writable, because fewer paths are.
         if path in clones:
             _attach(clones[path], path)
         else:
@@ -113,11 +113,10 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
 
 
 def hold(pid: int, writable: Sequence[str], read_only: Iterable[str]) -> None:
-    """Makes more places read-only in the file tree that the process `pid` has entered, with all that share it.
+    """Make more paths read-only in the file tree of the process `pid`, and of all processes that share it.
 
-    A file that another one was renamed over is no mount any more, and what was made later never was. This process goes
-    over into that tree for good, so it has to be one that is thrown away, of a single thread. Arguments as `enter`.
-    Raises OSError.
+    A file that another one was renamed over is no longer a mount, and a newer file never was. The calling process
+    enters that tree for good, so it must be disposable, with a single thread. Arguments as in `enter`. Raises OSError.
     """
     mounts = dict(_mounts_of(pid))
     descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt")]
@@ -131,7 +130,7 @@ def hold(pid: int, writable: Sequence[str], read_only: Iterable[str]) -> None:
 
 
 def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
-    """The mount points of a process, and whether each is read-only; the uppermost of a place comes last."""
+    """The mount points of a process, and whether each is read-only; the topmost at a path comes last."""
     with open(f"/proc/{pid}/mountinfo", "rb") as lines:
         for line in lines:
             fields = line.split()
@@ -140,12 +139,12 @@ def _mounts_of(pid: int) -> Iterator[tuple[str, bool]]:
 
 
 def follow_outside() -> None:
-    """Keeps what is mounted from now on from those outside, and takes in what is mounted there. Raises OSError."""
+    """Hide later mounts from other namespaces, but receive theirs. Raises OSError."""
     _set("/", _RECURSIVE, propagation=_MS_SLAVE)
 
 
 def leave(more: int = 0) -> None:
-    """Enters a file tree of its own, which is a copy yet, and `more` namespaces; in a user namespace if that takes one.
+    """Enter a private copy of the file tree and the namespaces `more`, in a user namespace if necessary.
 
     Raises OSError.
     """
@@ -153,7 +152,7 @@ def leave(more: int = 0) -> None:
         kernel.unshare(_NEWNS | more)
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
-        # What is not dumpable does not own its files in /proc.
+        # Because a process that is not dumpable does not own its files in /proc.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
         kernel.unshare(_NEWUSER | _NEWNS | more)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -167,9 +166,10 @@ def _bind_read_only(path: str, roots: Collection[str], bound: set[str]) -> None:
 
 
 def _bind_above(path: str, roots: Collection[str], bound: set[str]) -> bool:
-    """Binds the directories between a root and the path to themselves, so that none is moved away with what is in it.
+    """Bind the directories between a root and the path to themselves, so that none can be moved away.
 
-    `bound` are those that are by now: once more would copy all that is bound below. Whether the path is in a root.
+    `bound` are those that are bound already: binding them again would copy all mounts below. Returns whether the path
+    is in a root.
     """
     root = next((each for each in roots if PurePath(path).is_relative_to(each)), None)
     if root is None:
@@ -192,7 +192,7 @@ def _renew_devices(shared_bytes: int) -> None:
 
 
 def _clone(path: str) -> int:
-    """A descriptor of a mount of what is at the path, with all that is mounted below it."""
+    """A descriptor of a cloned mount of the path, with all mounts below it."""
     return kernel.system_call(kernel.OPEN_TREE, _HERE, os.fsencode(path), _CLONE | os.O_CLOEXEC | _RECURSIVE)
 
 

@@ -127,7 +127,7 @@ AARCH64: Final[Mapping[str, int]] = {
 _SET_MODE_FILTER: Final = 1
 _GET_ACTION_AVAIL: Final = 2
 _SPEC_ALLOW: Final = 1 << 2
-"""Or kernels before 5.16 slow down all that the process does, against an attack that is not this filter's concern."""
+"""Without it, kernels before 5.16 slow the whole process down, against an attack that does not concern this filter."""
 ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
@@ -141,12 +141,12 @@ _ARCHITECTURE: Final = 4
 _ARGUMENTS: Final = 16
 _WORD: Final = 4
 _X32: Final = 0x40000000
-"""In the number of a call: pointers of 32 bits, with other numbers for some calls."""
+"""A bit in the number of a call: 32-bit pointers, with other numbers for some calls."""
 _STEP: Final = Struct("=HBBI")
-"""What to do, how many steps to jump if the comparison holds and if not, and with which value."""
+"""The operation, the steps to jump if the comparison is true and if it is false, and the value."""
 _PROGRAM: Final = Struct("@HP")
 _NEW_NAMESPACES: Final = 0x7E020000
-"""Of mounts, cgroups, names of the host, IPC, users, process ids and networks."""
+"""The flags of namespaces: mounts, cgroups, host names, IPC, users, process ids and networks."""
 _NEW_TIME: Final = 0x80
 """For `unshare` alone; `clone` has a signal in these bits."""
 _TIOCSTI: Final = 0x5412
@@ -162,15 +162,16 @@ REFUSED: Final = (
     *("mq_open", "mq_unlink", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
     *("shmget", "shmat", "shmctl"),
 )
-"""With EPERM, whatever the arguments: mounts and namespaces; files by handle; keys; what looks into the kernel; and
-what processes share by number, with whoever has the same user."""
+"""Refused with EPERM for any arguments: mounts and namespaces, files by handle, keys, inspection of the kernel, and
+objects that processes of one user share by number."""
 ABSENT: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""As if the kernel lacked them (ENOSYS), because programs then do without: the flags of clone3 are behind a pointer."""
+"""Refused with ENOSYS, as if the kernel lacked them, because programs have a fallback then. (The flags of clone3 are
+behind a pointer.)"""
 Step = tuple[int, int, int, int]
 
 
 class Architecture(NamedTuple):
-    """What the filter has to know of one. `mark` is the kernel's AUDIT_ARCH_*."""
+    """The facts about an architecture that the filter needs. `mark` is the kernel's AUDIT_ARCH_*."""
 
     mark: int
     numbers: Mapping[str, int]
@@ -180,12 +181,12 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "x86_64": Architecture(0xC000003E, X86_64),
     "aarch64": Architecture(0xC00000B7, AARCH64),
 }
-"""By the name that `os.uname` has for it."""
+"""By their names in `os.uname`."""
 
 
 @cache
 def missing() -> str:
-    """Why there is no filter here, in a phrase; empty where there can be one."""
+    """Why this layer is unavailable, as a phrase; empty if it is available."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         return f"there is no filter for {machine}, only for {' and '.join(ARCHITECTURES)}"
@@ -198,7 +199,7 @@ def missing() -> str:
 
 
 def enter(*, network: bool) -> None:
-    """Has the kernel filter the calls of this process and of all that it starts. Raises OSError."""
+    """Let the kernel filter the calls of this process and its descendants. Raises OSError."""
     if lack := missing():
         raise OSError(lack)
     code = _code(network=network)
@@ -209,7 +210,7 @@ def enter(*, network: bool) -> None:
 
 
 def prepare(*, network: bool) -> None:
-    """Makes the filter, so that those who are forked find it made."""
+    """Make the filter in advance, for forked processes."""
     if not missing():
         _code(network=network)
 
@@ -235,7 +236,7 @@ def program(architecture: Architecture, *, network: bool) -> list[Step]:
 
 
 def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
-    """What is decided about a call, by its name."""
+    """The steps that decide about each call, by its name."""
     families = (socket.AF_UNIX, *((socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if network else ()))
     for name in ("socket", "socketpair"):
         yield name, _if_argument(0, *families, otherwise=errno.EACCES)
@@ -247,7 +248,7 @@ def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
     yield "unshare", _unless_bits(0, _NEW_NAMESPACES | _NEW_TIME)
     for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield name, _if_argument(0, 0)
-    # To read the limits of others changes nothing: then there are no new ones.
+    # Reading the limits of others is harmless; then the argument with new limits is null.
     yield "prlimit64", [*_allow_if(0, 0), *_if_zero(2)]
     yield "setpriority", [*_refuse_unless(0, _OF_PROCESS, _OF_GROUP), *_if_argument(1, 0)]
     yield "ioprio_set", [*_refuse_unless(0, _OF_PROCESS + 1, _OF_GROUP + 1), *_if_argument(1, 0)]
@@ -259,7 +260,7 @@ def _refuse(number: int) -> Step:
 
 
 def _load(argument: int, *, high: bool = False) -> Step:
-    """Half of an argument; families, ids and commands are 32 bits, and the kernel looks at no more of them."""
+    """Load half of an argument. Families, ids and commands have 32 bits, and the kernel ignores the rest."""
     return _LOAD, 0, 0, _ARGUMENTS + 2 * _WORD * argument + _WORD * high
 
 
@@ -281,7 +282,7 @@ def _if_argument(argument: int, *values: int, otherwise: int = errno.EPERM) -> l
 
 
 def _if_zero(argument: int) -> list[Step]:
-    """Allowed if all 64 bits are 0, as those of a pointer to nothing."""
+    """Allow the call if all 64 bits are 0, as in a null pointer."""
     low = [_load(argument), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM)]
     return [*low, _load(argument, high=True), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), (_RETURN, 0, 0, ALLOW)]
 

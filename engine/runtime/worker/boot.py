@@ -1,7 +1,7 @@
-"""The script file that the zygote process is started with: `python -s -P boot.py SOCKET BRAND BRAND THREAD`.
+"""The script that starts the zygote process: `python -s -P boot.py SOCKET BRAND BRAND THREAD`.
 
-Loads the package directory this file lies in under the private name `_rewindow`, so that a project's own `engine` stays
-importable in statements, and starts the zygote. Must import nothing but what that takes.
+Loads this file's package under the private name `_rewindow`, so that statements can import a project's own `engine`.
+Must import only what it needs for that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 PRIVATE_NAME = "_rewindow"
 IDLE_SECONDS = 1.0
-"""Without a record, before what dead hosts left behind is ended: nobody waits then."""
+"""After this time without a record, leftovers of dead hosts are ended, because nobody waits then."""
 
 
 def load_package(directory: Path) -> None:
-    """Makes the package at `directory` importable as `_rewindow`, whatever its folder is called."""
+    """Make the package in `directory` importable as `_rewindow`, whatever the directory's name."""
     spec = importlib.util.spec_from_file_location(
         PRIVATE_NAME, directory / "__init__.py", submodule_search_locations=[str(directory)]
     )
@@ -30,13 +30,13 @@ def load_package(directory: Path) -> None:
 
 
 def main() -> None:
-    """Becomes the zygote. Arguments: fork socket, both values of the brand, 1 where the host's thread outlives us."""
+    """Become the zygote. Arguments: fork socket, both values of the brand, 1 if the host's thread outlives this."""
     forks, soft, hard, with_thread = map(int, sys.argv[1:])
-    # Waits for the host's first record, because the host needs the processors for its own start, or for its end.
+    # Wait for the host's first record, because the host needs the processors for its own start, or for its end.
     is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]
-    gc.disable()  # because what is loaded stays, and to look through it again and again takes a tenth of the time
+    gc.disable()  # because loaded modules stay, and collections would take a tenth of the time
     load_package(Path(__file__).resolve().parent.parent.parent)
-    # Ahead of all that might bind what it replaces.
+    # Before any module that could bind the replaced functions.
     importlib.import_module(f"{PRIVATE_NAME}.runtime.worker.guarding.routes").install()
     if is_idle:
         importlib.import_module(f"{PRIVATE_NAME}.runtime.worker.processes.ending").end_left_behind()

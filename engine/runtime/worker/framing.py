@@ -1,8 +1,8 @@
 """Messages as bytes and back: a 4-byte little-endian length, then msgpack.
 
-Nothing is ever pickled: the worker runs untrusted code, so what comes from it is decoded with types, and whatever does
-not fit is a `ProtocolError`, never another exception. Used on both ends of every channel of `protocol`; the host
-decodes messages of a worker in `control_channel.MessageReader` alone.
+Nothing is ever unpickled. The worker runs untrusted code, so its bytes are decoded with types, and anything else is a
+`ProtocolError`, never another exception. Used on both ends of every channel of `protocol`; the host decodes a worker's
+messages only in `control_channel.MessageReader`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...log.events.codec import encode as encode_event
 from .protocol import FromCheckpoint, FromKeeper, FromWorker, FromZygote, ReplayStep, ToWorker, ToZygote
 
 MAX_FRAME: Final = 80 << 20
-"""Bytes of one frame's body, at most, in either direction: 64 MiB of content with what is said of it."""
+"""The largest body of a frame in bytes, in either direction: 64 MiB of content and its metadata."""
 _PREFIX: Final = 4
 
 
 class ProtocolError(ValueError):
-    """Raised for bytes that are no message of the expected direction."""
+    """Raised for bytes that are not a message of the expected direction."""
 
 
 class FrameTooLargeError(ProtocolError):
@@ -33,14 +33,14 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def frame(message: ToZygote | FromZygote | FromKeeper | FromCheckpoint | ToWorker | FromWorker) -> bytes:
-    """The message as bytes to send, cleaned where it has to be.
+    """The message as bytes to send, with invalid text cleaned.
 
     Raises:
         FrameTooLargeError: its encoding exceeds `MAX_FRAME`.
     """
     body = _packed(message)
     if len(body) > MAX_FRAME:
-        raise FrameTooLargeError(f"a message of {len(body)} bytes; at most {MAX_FRAME} are sent")
+        raise FrameTooLargeError(f"the message has {len(body)} bytes; at most {MAX_FRAME} are sent")
     return len(body).to_bytes(_PREFIX, "little") + body
 
 
@@ -52,12 +52,12 @@ def _packed(message: object) -> bytes:
 
 
 def pack_step(step: ReplayStep) -> msgspec.Raw:
-    """A step as `Replay` has it. Raises TypeError for an answer that is no plain data."""
+    """A step in the form of `Replay`. Raises TypeError for an answer that is not plain data."""
     return msgspec.Raw(_packed(step))
 
 
 class FrameBuffer:
-    """Bytes in, bodies of frames out, whatever the pieces are in which the bytes come."""
+    """Takes bytes in any pieces, and returns the bodies of frames."""
 
     __slots__ = ("_bytes",)
 
@@ -69,19 +69,19 @@ class FrameBuffer:
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything that `next` has not taken."""
+        """Whether there are bytes that `next` has not returned."""
         return bool(self._bytes)
 
     @property
     def complete(self) -> bool:
-        """Whether `next` has something to say without further bytes."""
+        """Whether `next` returns a frame, or raises, without further bytes."""
         return len(self._bytes) >= _PREFIX and len(self._bytes) >= _PREFIX + self._size()
 
     def _size(self) -> int:
         return int.from_bytes(self._bytes[:_PREFIX], "little")
 
     def next(self) -> bytes | None:
-        """The body of the next complete frame, or None. Raises ProtocolError for one that says it is too large."""
+        """The body of the next complete frame, or None. Raises ProtocolError if its announced size is too large."""
         if len(self._bytes) >= _PREFIX and (size := self._size()) > MAX_FRAME:
             raise ProtocolError(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are read")
         if not self.complete:
@@ -97,7 +97,7 @@ def _refuse_extension(code: int, data: memoryview) -> object:
 
 
 def decoder_of(messages: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Decodes messages of one direction, by their union."""
+    """The decoder of one direction's messages, given their union."""
     return msgspec.msgpack.Decoder(messages, ext_hook=_refuse_extension)
 
 
@@ -117,7 +117,7 @@ def decode(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
 
 
 def to_zygote(body: bytes) -> ToZygote:
-    """Raises ProtocolError, as its siblings do."""
+    """Decode a message to the zygote. Raises ProtocolError, like the next functions."""
     return decode(_TO_ZYGOTE, body)
 
 
@@ -138,7 +138,7 @@ def to_step(packed: msgspec.Raw) -> ReplayStep:
 
 
 def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
-    """Events as JSON, cleaned where they have to be."""
+    """Events as JSON, with invalid text cleaned."""
     packed: list[bytes] = []
     for event in events:
         try:
@@ -149,6 +149,6 @@ def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
 
 
 def events_of(packed: tuple[bytes, ...], *kinds: type[Event]) -> tuple[bytes, ...]:
-    """Those of the packed events that are of one of these kinds."""
+    """The packed events of these kinds."""
     heads = tuple(f'{{"kind":"{kind.kind}",'.encode() for kind in kinds)
     return tuple(data for data in packed if data.startswith(heads))

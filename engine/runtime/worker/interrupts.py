@@ -1,10 +1,10 @@
-"""What an interrupt is to a statement: KeyboardInterrupt, raised once, and only while a flag says that user code runs.
+"""Interrupts of statements: KeyboardInterrupt, raised once, and only while a flag says that user code runs.
 
-An interrupt outside user code is remembered and raised when the next piece of it begins, so one that arrives between
-the receipt of a request and its first bytecode is not lost. The host repeats an interrupt that seems to do nothing,
-because one that comes just before a system call does not end that call; what follows the first that was raised is
-ignored. `SignalInterrupts` is a worker's; the in-process environment has its own, for a thread. Must not know who sends
-them. Used by `executor` and `effects`.
+An interrupt outside user code is remembered, and raised when user code begins. So one between the receipt of a request
+and its first bytecode is not lost. The host repeats an interrupt that seems to have no effect, because one just before
+a system call does not end that call; later ones are ignored after the first was raised. Workers use `SignalInterrupts`;
+the in-process environment has its own, for a thread. Must not know who sends interrupts. Used by `executor` and
+`effects`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from typing import Protocol
 
 
 class Interrupts(Protocol):
-    """When user code runs, and when it must not be interrupted."""
+    """Marks when user code runs, and when it must not be interrupted."""
 
     def install(self) -> None:
-        """A new statement begins, in the calling thread."""
+        """Begin a statement in the calling thread."""
         ...
 
     @property
     def came(self) -> bool:
-        """Whether there was an interrupt since `install`, raised or too late to be."""
+        """Whether an interrupt came since `install`, even too late to be raised."""
         ...
 
     def forget(self) -> None:
-        """The statement that was interrupted has ended: drops an interrupt that came too late for it."""
+        """Drop an interrupt that came too late for its statement."""
         ...
 
     def armed(self) -> AbstractContextManager[None]:
-        """While user code runs. Raises KeyboardInterrupt at once where one is remembered."""
+        """A block of user code. Raises KeyboardInterrupt at once if an interrupt is remembered."""
         ...
 
     def held(self) -> AbstractContextManager[None]:
-        """A pause within `armed`, for what must not be interrupted half-way. Does nothing in other threads."""
+        """A block inside `armed` that must not be interrupted. Does nothing in other threads."""
         ...
 
 
 class _Arming(AbstractContextManager[None]):
-    """The same object for every time: a statement is armed several times, and waits for what is done for that.
+    """The context manager of `armed`, reused because each statement needs it several times, and entering must be fast.
 
-    An interrupt that comes while it begins or ends disarms before it raises.
+    An interrupt during entry or exit disarms before it raises.
     """
 
     __slots__ = ("_interrupts",)
@@ -72,12 +72,12 @@ class SignalInterrupts:
         self._raised = False
 
     def install(self) -> None:
-        """Takes SIGINT over, also after the last statement set a handler of its own."""
+        """Install the SIGINT handler, even if the last statement set its own."""
         self._raised = False
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        # A second one must not hit what cleans up after the first.
+        # Because a second one must not interrupt the cleanup after the first.
         if self._raised:
             return
         self._pending = True
@@ -90,7 +90,7 @@ class SignalInterrupts:
 
     def forget(self) -> None:
         self._pending = False
-        # One for the next statement may come before that begins, and is to be remembered.
+        # Because an interrupt for the next statement may come before that begins, and must be remembered.
         self._raised = False
 
     def armed(self) -> AbstractContextManager[None]:

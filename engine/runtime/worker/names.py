@@ -31,7 +31,7 @@ _KIND: Final = Argument.POSITIONAL_OR_KEYWORD
 
 
 class InjectedNames:
-    """What is injected, and into which namespace. `servers` are the names of MCP servers, by those of their modules."""
+    """The injected objects of one namespace. `servers` has the names of MCP servers by module."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class InjectedNames:
         entries = proxies["ls"]
 
         def ls(path: str | None = None) -> object:
-            """Without a path: the handles there are. With one: the entries of that directory."""
+            """Without a path: the handles. With one: the entries of that directory."""
             return board.ls() if path is None else entries(path)
 
         def restore_names() -> None:
-            """Gives injected names that were rebound or deleted their meaning back."""
+            """Restores injected names that were rebound or deleted."""
             self.restore()
 
         modules = {name: ServerModule(name, server, ask, lambda: board.statement) for name, server in servers.items()}
@@ -70,7 +70,7 @@ class InjectedNames:
         self.restore()
 
     def begin(self) -> None:
-        """A statement is about to run."""
+        """Prepare for a statement."""
         self._namespace[ORIGINALS] = self._held
 
     def restore(self) -> None:
@@ -78,7 +78,7 @@ class InjectedNames:
         self._rebound.clear()
 
     def newly_rebound(self) -> tuple[str, ...]:
-        """Names that were rebound or deleted since the last time this was asked, sorted."""
+        """The names that were rebound or deleted since the last call, sorted."""
         now = {name for name, value in self.originals.items() if self._namespace.get(name, self) is not value}
         fresh = tuple(sorted(now - self._rebound))
         self._rebound = now
@@ -86,7 +86,7 @@ class InjectedNames:
 
 
 def _held(originals: Mapping[str, object]) -> object:
-    """An object that has these as attributes, to which nothing can be assigned."""
+    """An object with these read-only attributes."""
     methods = {name: staticmethod(cast("Callable[..., object]", value)) for name, value in originals.items()}
     return type(
         ORIGINALS, (), {"__slots__": (), "__doc__": "The names that every session has, as they were.", **methods}
@@ -96,7 +96,7 @@ def _held(originals: Mapping[str, object]) -> object:
 def proxy(tool: Tool, ask: Ask) -> Callable[..., object]:
     """The function that statements call: it has the row's signature and docstring, and asks the host.
 
-    It raises TypeError for arguments that do not go with the signature; the host says what else is wrong with them.
+    It raises TypeError for arguments that do not match the signature; the host checks the rest.
     """
     signature = Signature(
         [Argument(each.name, _KIND, default=_default(each.default), annotation=each.type) for each in tool.parameters]
@@ -130,13 +130,15 @@ def _names_plain(tool: Tool, name: str, value: object) -> object:
         try:
             plain.encode()
         except UnicodeEncodeError:
-            # On its way it would become another text, and so another file's name or content.
-            raise ValueError(f"{tool.name}(): {name} holds half a surrogate pair, which is no character") from None
+            # Encoding would change the text, and so a file's name or content.
+            raise ValueError(
+                f"{tool.name}(): {name} contains half of a surrogate pair, which is not a character"
+            ) from None
     return plain
 
 
 class _State:
-    """What is behind a module. `statement` gives the number of the statement that runs."""
+    """The state of a module. `statement` returns the number of the running statement."""
 
     __slots__ = ("ask", "asked_in", "found", "server", "statement")
 
@@ -152,7 +154,7 @@ class _State:
 
 
 class ServerTool:
-    """What `module.tool` is: calling it calls the tool."""
+    """The object `module.tool`: calling it calls the tool."""
 
     __slots__ = ("__name__", "_module")
 
@@ -182,9 +184,9 @@ class ServerTool:
 
 
 class ServerModule(ModuleType):
-    """What stands under the name of a server. Every attribute is a tool; a call says whether there is such a one.
+    """The module of a server. Every attribute is a tool; the call fails if there is none of that name.
 
-    `server` is the name that the editor gave it.
+    `server` is its name in the editor.
     """
 
     def __init__(self, name: str, server: str, ask: AskServer, statement: Callable[[], int]) -> None:
@@ -204,18 +206,18 @@ class ServerModule(ModuleType):
 
     __doc__ = cast("str", property(_said))
     __all__ = ()
-    """Nothing beside the text, where `help` lists what a module has."""
+    """Empty, so that `help` shows only the text."""
 
     def __repr__(self) -> str:
         name = self.__name__
-        return f"<module {name!r} of the MCP server {_state(self).server!r}; help({name}) says what it has>"
+        return f"<module {name!r} of the MCP server {_state(self).server!r}; help({name}) lists its tools>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         _refuse()
 
 
 def viewing(view: Callable[..., object], modules: Mapping[str, ServerModule]) -> Callable[..., object]:
-    """`view` that takes the addresses of resources, too: it shows the text as it was read."""
+    """A `view` that also accepts addresses of resources, and shows their text."""
 
     @wraps(view)
     def seen(path: object = None, *args: object, **kwargs: object) -> object:
@@ -240,7 +242,7 @@ def _state(module: ServerModule) -> _State:
 
 
 def _help(module: ServerModule) -> ServerHelp:
-    """What there is, asked for once in a statement."""
+    """The server's tools and resources, requested once in a statement."""
     state = _state(module)
     if state.asked_in != (number := state.statement()):
         operation = help_of(module.__name__)
@@ -251,7 +253,7 @@ def _help(module: ServerModule) -> ServerHelp:
 
 
 def _refuse() -> NoReturn:
-    raise TypeError("what belongs to an MCP server is not copied")
+    raise TypeError("objects of an MCP server cannot be copied")
 
 
 class Ask(Protocol):

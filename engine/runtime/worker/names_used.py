@@ -25,7 +25,7 @@ _READERS: Final = frozenset((
     "abs", "bool", "complex", "dir", "divmod", "float", "format", "hasattr", "hash", "hex", "id", "int", "isinstance",
     "issubclass", "len", "print", "repr", "round", "str", "type",
 ))  # fmt: skip
-"""Builtins that change no argument, and whose result shares nothing with the arguments."""
+"""Builtins that do not change arguments, and whose result shares nothing with them."""
 _COUNTERS: Final = frozenset(("all", "any", "bytes", "sum"))
 """The same, but they iterate over an argument."""
 _TAKERS: Final = frozenset((
@@ -36,14 +36,14 @@ _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "l
 """Builtins that reach values by their names as text."""
 _LOOKED_UP: Final = _READERS | _COUNTERS | _TAKERS
 _LONGEST_CODE: Final = 4096
-"""Characters of a text that is searched for names."""
+"""The longest text that is searched for names."""
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 
 def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
-    """How the statements use the names in them: all that they bind, delete or take the value of.
+    """How the statements use their names: all that they bind, delete or read.
 
-    A builtin of the names above that is in `replaced` is any function.
+    A builtin above that is in `replaced` counts as any other function.
     """
     if names & _BY_NAME:
         return Uses(names, frozenset(), frozenset(), names)
@@ -55,13 +55,13 @@ def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Con
 
 
 class Uses(Struct, frozen=True):
-    """What the statement may do with names.
+    """How a statement may use names.
 
     Attributes:
         changed: it may change any part of the value.
-        stored: it changes the value itself, by setting an attribute or an item, and no part of it.
+        stored: it changes only the value itself, by setting an attribute or an item.
         read: it does neither.
-        consumed: it goes through the value, whatever else.
+        consumed: it iterates over the value, in addition to the other uses.
     """
 
     changed: frozenset[str]
@@ -71,12 +71,12 @@ class Uses(Struct, frozen=True):
 
 
 class LateUses:
-    """How a statement uses the names in it, found when somebody asks: of few statements anybody does.
+    """The uses of a statement's names, computed on demand, because few statements need them.
 
     Args:
         tree: the statement; it may be changed afterwards.
-        names: all that it binds, deletes or takes the value of.
-        namespace: where a builtin of the names above counts as replaced, as it is before the statement runs.
+        names: all names that it binds, deletes or reads.
+        namespace: the namespace before the statement, which may have replaced the builtins above.
     """
 
     def __init__(self, tree: ast.Module, names: frozenset[str], namespace: Container[object]) -> None:
@@ -101,7 +101,7 @@ class _Reading:
         self.consumed: set[str] = set()
 
     def closed(self, names: set[str]) -> frozenset[str]:
-        """`names`, and those of which one of them may be a part."""
+        """`names`, and the names of values that may contain them."""
         found = set(names)
         waiting = list(found)
         while waiting:
@@ -170,7 +170,7 @@ class _Reading:
             self.used |= self.parts(target)
 
     def parts(self, node: ast.expr | None) -> set[str]:
-        """Names of which the expression's value may be, or hold, a part."""
+        """The names whose parts the expression's value may be, or contain."""
         return _EXPRESSIONS.get(type(node), _Reading.use)(self, node) if node else set()
 
     def name(self, node: ast.Name) -> set[str]:
@@ -286,10 +286,10 @@ def _expressions(node: ast.expr) -> list[ast.expr]:
 
 
 def reachable(names: Iterable[str], uses: Callable[[str], Iterable[str]], namespace: Container[object]) -> set[str]:
-    """`names` that are bound, and whatever bound names the user's code behind them uses.
+    """The bound ones of `names`, and all bound names that user code in their values uses, directly or not.
 
     Args:
-        uses: the global names that code in the value of a name uses.
+        uses: returns the global names that code in the value of a name uses.
     """
     found: set[str] = set()
     waiting = [name for name in names if name in namespace]
@@ -302,7 +302,7 @@ def reachable(names: Iterable[str], uses: Callable[[str], Iterable[str]], namesp
 
 
 def names_in(tree: ast.AST) -> TreeNames:
-    """The names in the tree, found on one way through it."""
+    """The names in the tree, found in one pass."""
     bound: set[str] = set()
     loaded: set[str] = set()
     quoted: set[str] = set()
@@ -318,10 +318,10 @@ def names_in(tree: ast.AST) -> TreeNames:
 
 
 class TreeNames(Struct, frozen=True):
-    """Names in a tree: `used` are those that it binds, deletes or takes the value of somewhere.
+    """Names in a tree: `used` are all names that it binds, deletes or reads.
 
-    `bound` are those that it assigns or deletes, `loaded` those whose value it takes, also to change it in place, as
-    `x += y` may. `quoted` are words in its shorter texts, which may be for `globals()`, `getattr` or `exec`.
+    `bound` are those that it assigns or deletes, `loaded` those that it reads, perhaps to change them in place, as in
+    `x += y`. `quoted` are words in its shorter texts, which may be meant for `globals()`, `getattr` or `exec`.
     """
 
     used: frozenset[str]
@@ -332,7 +332,7 @@ class TreeNames(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def names_of_code(code: CodeType) -> frozenset[str]:
-    """Names that code and what is defined in it use: globals, attributes, and modules to import."""
+    """The names that code and its inner definitions use: globals, attributes, and modules to import."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,20 +1,18 @@
-"""What a statement changed in the namespace: added, rebound, mutated and deleted names, and those nobody can tell of.
+"""The changes of a statement in the namespace: added, rebound, mutated and deleted names, and unknown ones.
 
-An identity scan over all names finds what was bound anew. What was changed in place is found by walking over the values
-that the statement may have touched, and over those that share mutable parts with one that came out differently. The
-cost is a pointer comparison per name plus the touched content. Used by `executor`; `preserve` asks it for groups.
+An identity scan over all names finds new bindings. Changes in place are found by walking the values that the statement
+may have touched, and the values that share mutable parts with a changed one. The cost is a pointer comparison per name
+plus the touched content. Used by `executor`; the keeper asks it for groups.
 
-Why every change is found: a statement reaches an object that was there before only through a name that it touches
-(`touched`), because what it does not name it cannot follow. Of each touched value the parts are known from before. If
-none of them has changed, and none has come or gone, no part of another name has changed by way of it. Else every name
-that has one of these parts is walked too, so one round is enough. What a statement reaches by other ways (a thread of
-an earlier one, a library's own state) shows with the next statement that touches the name.
+Every change is found, because a statement reaches an older object only through a name that it touches (`names_used`).
+The parts of each touched value are known from before. If none of them changed, was added or was removed, then no part
+of another name changed through it. Otherwise every name that has one of these parts is walked too, so one round is
+enough. Changes made in other ways (by a thread of an earlier statement, or a library's own state) show with the next
+statement that touches the name.
 
-Where content cannot be told (an open file, a value too large), a name whose known part is unchanged is "unknown" if the
-statement may have changed the rest: it used the name otherwise than to read (`reading`), or the name shares such a part
-with one that it did. Modules, builtins and the classes of libraries are what they are called, and never unknown.
-
-A little over 300 lines, because what is known of names is changed in this one place.
+If a value's content is partly unknown (an open file, a value too large) and its known part is unchanged, the name is
+"unknown" if the statement may have changed the rest: it used the name other than for reading, or the name shares an
+unknown part with one that it used. Modules, builtins and library classes are identified by name, and never unknown.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ _UNSEEN: Final = object()
 class NamespaceWatch:
     """Follows one namespace from statement to statement.
 
-    `diff` is the difference that the last one made, as far as it is known where `after` was interrupted.
+    `diff` is the difference of the last statement; incomplete if `after` was interrupted.
     """
 
     def __init__(self, namespace: dict[str, object], injected: Collection[str]) -> None:
@@ -69,30 +67,30 @@ class NamespaceWatch:
         self._moved: set[str] = set()
         self._uses = LateUses(ast.Module([], []), frozenset(), ())
         self.holding = Holding(self._shares)
-        self._apart: set[str] = set()  # those that may be kept with other parts than `_shares` has
+        self._apart: set[str] = set()  # names whose copies may have other parts than `_shares` says
         self._unknowable: set[str] = set()
         self._neighbours = Neighbours()
         self._interrupted = False
         self._is_open = False
-        """Whether a statement has begun of which the difference is not known."""
+        """Whether a statement has begun whose difference is not known yet."""
         self.diff = NamespaceDiff()
 
     def changed(self, still: Iterable[str] = ()) -> frozenset[str]:
-        """Names that were added, bound again or changed in place since the last call, or may have been.
+        """The names that were, or may have been, added, rebound or changed in place since the last call.
 
-        Also those of which only the parts are other objects now, with the same content. `still` are in the next, too.
+        Also names whose parts are other objects now with equal content. `still` are reported by the next call again.
         """
         moved, self._moved = self._moved & self._known.keys(), set(still)
         return frozenset(moved)
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        """`names`, and all further ones that share mutable objects with them, in groups that share nothing; sorted."""
+        """Group `names`, and all names that share mutable objects with them; sorted. The groups share nothing."""
         known = self._known.keys() & names
         apart = {name: self._known[name] for name in self._apart & self._shares.keys()}
         return kept_groups(known, self._known, self._shares, apart, self._neighbours, self._namespace)
 
     def before(self, tree: ast.Module) -> None:
-        """Notes what the statement about to run may touch, and lets go of values it may rebind or delete."""
+        """Note the names that the next statement may touch, and release the values that it may rebind or delete."""
         self.diff, self._is_open = NamespaceDiff(), True
         names = names_in(tree)
         self._named = names.used | names.quoted
@@ -103,12 +101,12 @@ class NamespaceWatch:
         self._let_go(names.bound)
 
     def before_setting(self, names: Iterable[str]) -> None:
-        """Notes that these are about to be set without a statement, be it by filling what they are bound to."""
+        """Note that these names are about to be set without a statement, perhaps by filling their values."""
         self._bound_only = frozenset[str]()
         self._let_go(names)
 
     def _let_go(self, names: Iterable[str]) -> None:
-        # A reference of ours would keep alive what `del x` is meant to free.
+        # Because our reference would keep alive an object that `del x` should free.
         for name in names:
             known = self._known.get(name)
             if known is not None and type(known.reference) not in FIXED:
@@ -120,7 +118,7 @@ class NamespaceWatch:
         return known.contents.uses if known else ()
 
     def _look_at_handles(self) -> None:
-        """A tick between the statements may have changed nodes: that is no change of the statement's."""
+        """Examine nodes again, because a tick between statements may have changed them."""
         if not self.holding.names:
             return
         parts = frozenset[int]().union(*(self._shares[name] for name in self._touched if name in self._shares))
@@ -130,16 +128,16 @@ class NamespaceWatch:
                 self._keep(name, looked_again(known, allowance))
 
     def after(self) -> NamespaceDiff:
-        """The difference to the end of the statement before. Runs code of the user's and of libraries: reprs, pickling.
+        """The difference to the end of the previous statement. Runs user and library code: reprs, pickling.
 
         Raises:
-            KeyboardInterrupt: it was interrupted; `diff` holds all names, unknown where they were not examined.
+            KeyboardInterrupt: it was interrupted; `diff` has all names, as unknown if they were not examined.
         """
         found = Found()
         try:
             self._finish(found)
         except KeyboardInterrupt:
-            # It comes once, so this time nothing ends what is left. No code of the user's runs in it.
+            # There is only one interrupt, so nothing ends the rest, which runs no user code.
             self._interrupted = True
             self._finish(found)
         if not self._interrupted:
@@ -148,7 +146,7 @@ class NamespaceWatch:
         raise KeyboardInterrupt
 
     def ended(self) -> NamespaceDiff:
-        """The difference, also where an interrupt came before `after` could begin. Must not be interrupted itself."""
+        """The difference, even if an interrupt came before `after` began. Must not be interrupted itself."""
         if self._is_open:
             self._interrupted = True
             self._finish(Found())
@@ -163,13 +161,13 @@ class NamespaceWatch:
         self._is_open = False
 
     def _compare(self, found: Found) -> None:
-        """Goes on with what is not in `found` yet.
+        """Examine the names that are not in `found` yet.
 
-        An interrupt may come between any two steps, and then this is done again. So of each name it is noted last that
-        it was seen, or examined, and `found` has what was known of it before all this.
+        An interrupt may come between any two steps, and then this runs again. So a name is marked as examined in the
+        last step, and `found` keeps the knowledge from before the first run.
         """
         fresh, rebound, deleted = self._scan()
-        # What was there before comes first, because only that can be found to have changed.
+        # Older names come first, because only they can have changed.
         self._neighbours.begin(name for name in self._touched if name in self._shares)
         for name in sorted(self._touched - found.examined.union(fresh, rebound, deleted)):
             self._note_mutated(name, found, spreads=True)
@@ -187,9 +185,9 @@ class NamespaceWatch:
             self._note_mutated(name, found, spreads=False)
 
     def _scan(self) -> tuple[list[str], list[str], list[str]]:
-        """Names that are new, bound to another object, and gone. Loops over all names run in C: there may be many."""
+        """The names that are new, rebound, and gone. Loops over all names run in C, because there may be many."""
         seen = self._seen
-        # A copy, because threads of the user's may bind names meanwhile.
+        # A copy, because the user's threads may bind names during the scan.
         present = self._namespace.copy()
         bound = map(seen.get, present, repeat(_UNSEEN))
         moved = list(compress(present, map(is_not, bound, present.values())))
@@ -203,7 +201,7 @@ class NamespaceWatch:
     def _shown(self, name: object) -> bool:
         return type(name) is str and name[:2] != "__" and name not in self._injected
 
-    # --- one name after the other ------------------------------------------------------------------------------------
+    # --- one name -----------------------------------------------------------------------------------------------------
 
     def _note_fresh(self, name: str, found: Found) -> None:
         known = self._learn(name, found)
@@ -252,7 +250,7 @@ class NamespaceWatch:
             self._note_loose(name, after, found)
 
     def _note_same(self, name: str, before: Known, after: Known, found: Found, *, touched: bool) -> None:
-        """The content that can be told is the same. The parts may be others, and what cannot be told may be another."""
+        """Note a name whose known content is unchanged. Its parts and its unknown content may have changed."""
         if before.contents.order != after.contents.order or before.contents.parts != after.contents.parts:
             self._moved.add(name)
         gap = after.contents.gap or before.contents.gap
@@ -265,7 +263,7 @@ class NamespaceWatch:
             found.unknown[name] = gap
 
     def _note_loose(self, name: str, known: Known, found: Found) -> None:
-        """What cannot be told of the name may have changed, and so may what other names share of that."""
+        """Note that the unknown content of a name may have changed, and so that of names that share it."""
         if known.contents.gap and known.may_be_changed(name, self._uses.found):
             found.loose |= known.contents.gaps
             found.dirty |= known.contents.gaps
@@ -280,7 +278,7 @@ class NamespaceWatch:
             found.unknown[name] = gap
 
     def _is_reached(self, name: str, known: Known, found: Found) -> bool:
-        """Whether what cannot be told of a name that the statement did not touch belongs to one that it did."""
+        """Whether a touched name shares the unknown content of this untouched one."""
         if not found.loose.isdisjoint(known.contents.gaps):
             return True
         return known.contents.cut and not self._neighbours.of(name).isdisjoint(found.spread)
@@ -292,7 +290,7 @@ class NamespaceWatch:
             found.spread.add(name)
 
     def _sharing(self, found: Found) -> set[str]:
-        """Names that may have changed by way of those that the statement touched."""
+        """The names that may have changed through the touched ones."""
         names = set(sharing_with(frozenset(found.dirty), self._shares)) if found.dirty else set[str]()
         return names | self._neighbours.around(found.spread)
 
@@ -310,7 +308,7 @@ class NamespaceWatch:
 
     def _learn(self, name: str, found: Found) -> Known:
         value = self._namespace.get(name, _MISSING)
-        # Should an interrupt end this, the value is not looked at again: it would hang every later statement too.
+        # If an interrupt ends this, the value is not examined again, because it would hang every later statement too.
         self._unknowable.add(name)
         known = unexamined(value)
         self._keep(name, known)
@@ -337,7 +335,7 @@ class NamespaceWatch:
 
     def _keep(self, name: str, known: Known) -> None:
         self.holding.note(name, self._shares.get(name, frozenset()), known.contents)
-        # In this order, because an interrupt may come between: too many parts are harmless.
+        # In this order, because an interrupt may come in between, and too many parts are harmless.
         if known.contents.parts:
             self._shares[name] = known.contents.parts
         self._known[name] = known

@@ -153,10 +153,11 @@ FromCheckpoint = Paused | NotTaken
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """In a recording `question` is its operation and the digest of its arguments, None where that is not known.
+    """The answer to an `Ask`; also one of a recording.
 
-    `title` is the question in words, empty where they are not known. One that is not to be had there has the reason as
-    `lost`, a phrase that follows "the answer".
+    In a recording, `question` is the operation and the digest of its arguments, None if unknown; `title` is the
+    question in words, "" if unknown. `lost` is the reason why the answer is missing, a phrase that follows "the
+    answer".
     """
 
     ordinal: int
@@ -168,10 +169,10 @@ class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """In a recording: what the look number `look` at `path` brought, as in `RevisionAdopted`.
+    """In a recording: the result of the look number `look` at `path`, as in `RevisionAdopted`.
 
-    What it has of content was sent as `Content`, once to each worker; where that is not to be had, `lost` says why, in
-    a phrase that follows "the content".
+    Its content was sent as `Content`, once to each worker. `lost` is the reason why it is missing, a phrase that
+    follows "the content".
     """
 
     path: str
@@ -184,7 +185,7 @@ class Look(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class BuffersMoved(msgspec.Struct, frozen=True, tag=True):
-    """The user's editor may hold another text of these files, or of all; the first one says that there is an editor.
+    """The editor's texts of these files, or of all, may have changed. The first one announces an editor.
 
     Has no answer.
     """
@@ -193,27 +194,27 @@ class BuffersMoved(msgspec.Struct, frozen=True, tag=True):
 
 
 class BufferTexts(msgspec.Struct, frozen=True, tag=True):
-    """The answer to the `AskBuffers` of that number. A path is missing where nothing is known of it."""
+    """The answer to the `AskBuffers` of that number. Unknown paths are missing."""
 
     number: int
     texts: dict[str, str | None]
 
 
 class Noted(msgspec.Struct, frozen=True, tag=True):
-    """The host has looked at the file of the `Touching` with that number, or will not look: it may be written now."""
+    """The host has read the file of the `Touching` with that number, or will not: it may be written now."""
 
     number: int
 
 
 class Content(msgspec.Struct, frozen=True, tag=True):
-    """The content of a revision, by its xxh3 hex: in a replay to the worker, otherwise to the host. Has no answer."""
+    """The content of a revision, by its xxh3 hex: to the worker in a replay, otherwise to the host. Has no answer."""
 
     digest: Exact
     data: bytes
 
 
 class Known(msgspec.Struct, frozen=True, tag=True):
-    """In a replay: what was seen in a step that does not run again, and whether a model had read the handles before it.
+    """In a replay: the looks of a step that does not run again, and whether a model had read the handles before it.
 
     Has no answer.
     """
@@ -223,7 +224,7 @@ class Known(msgspec.Struct, frozen=True, tag=True):
 
 
 class Outlined(msgspec.Struct, frozen=True, tag=True):
-    """In a replay, ahead of its steps: what outlined the contents that were outlined, by digest. Has no answer."""
+    """In a replay, before its steps: what made the outline of each content, by digest. Has no answer."""
 
     tiers: dict[str, OutlineTier]
 
@@ -231,11 +232,10 @@ class Outlined(msgspec.Struct, frozen=True, tag=True):
 class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Execute the statement number `index`.
 
-    In a replay, during which nothing outside is touched, `recorded` answers its effects and `revisions` the looks of
-    its nodes, None where those were not recorded. With `plan` nothing outside is changed either, and what would is
-    refused with PermissionError; with `answered` too, but for what the host is asked for. `after_reading`: a model has
-    read the handles since the message before, as they were then. `ticks` are the times of the ticks that it asked for,
-    where it runs again. With `keeps` a `Kept` follows.
+    In a replay, which touches nothing outside, `recorded` answers its effects, and `revisions` the looks of its nodes;
+    None if they were not recorded. With `plan`, changes outside are refused with PermissionError. So they are with
+    `answered`, except requests to the host. `after_reading`: a model has read the handles since the last message.
+    `ticks` are the recorded times of the ticks that it requested. With `keeps` a `Kept` follows.
     """
 
     execution_id: str
@@ -253,9 +253,9 @@ class Run(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):
-    """Applies `payloads`, oldest first, and lets running nodes catch up at `now`. `after_reading` as in `Run`.
+    """Apply `payloads`, oldest first, and let running nodes catch up at `now`. `after_reading` as in `Run`.
 
-    With `replay` their looks are answered from `revisions`, and nobody is told of what changed.
+    With `replay`, `revisions` answer their looks, and changes are not reported.
     """
 
     round_id: int
@@ -267,7 +267,7 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):
-    """Count `texts` and, where there is a `budget`, render the tail. `after_reading` as in `Run`."""
+    """Count `texts`, and render the tail if there is a `budget`. `after_reading` as in `Run`."""
 
     texts: tuple[str, ...]
     budget: int
@@ -276,9 +276,9 @@ class Project(msgspec.Struct, frozen=True, tag=True):
 
 
 class LookAt(msgspec.Struct, frozen=True, tag=True):
-    """Say which handles there are, and render those of `names`, each within `tokens` where that is given.
+    """Report the handles, and render those of `names`, each within `tokens` if given.
 
-    With `at_sources` say also which of those that run are stale.
+    With `at_sources`, also report the running ones that are stale.
     """
 
     names: tuple[str, ...]
@@ -287,14 +287,14 @@ class LookAt(msgspec.Struct, frozen=True, tag=True):
 
 
 class Foresee(msgspec.Struct, frozen=True, tag=True):
-    """Say what a tick in that Round would find at `now`, and change nothing."""
+    """Report what a tick in that Round would find at `now`, and change nothing."""
 
     round_id: int
     now: float
 
 
 class CleanUp(msgspec.Struct, frozen=True, tag=True):
-    """The statement was stopped: end what it has started, and forget an interrupt that came too late for it."""
+    """After a stopped statement: end what it started, and forget an interrupt that came too late."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag=True):
@@ -308,20 +308,20 @@ class Preserve(msgspec.Struct, frozen=True, tag=True):
 
 
 class Collect(msgspec.Struct, frozen=True, tag=True):
-    """Say which values the children have pickled by now."""
+    """Report the values that the children have pickled so far."""
 
 
 class SetValues(msgspec.Struct, frozen=True, tag=True):
-    """In a replay: bind these names to what was kept of them, and delete those."""
+    """In a replay: bind some names to their saved values, and delete others."""
 
     groups: tuple[ValueGroup, ...]
     delete: tuple[str, ...] = ()
 
 
 class Settle(msgspec.Struct, frozen=True, tag=True):
-    """The history has run again: live statements follow. `after_reading` as in `Run`.
+    """End a rebuild: live statements follow. `after_reading` as in `Run`.
 
-    The next `Preserve` pickles the names in `anew`, too, as far as they are bound.
+    The next `Preserve` also pickles the names in `anew` that are bound.
     """
 
     after_reading: bool = False
@@ -329,10 +329,10 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
 
 
 class Repeat(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement of a batch: it runs again, and what it comes to is compared with `record` where it runs.
+    """A statement of a batch: it runs again, and the worker compares its result with `record`.
 
-    `copies` are what is kept of the names that it had bound, for a statement that is likely to be kept from an act:
-    where it is, the worker binds them. None where that is left to the host.
+    `copies` are the saved values of the names that it had bound, if an act of it is likely to be prevented: then the
+    worker binds them. None leaves that to the host.
     """
 
     run: Run
@@ -344,10 +344,10 @@ ReplayStep = Repeat | Tick | Known
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
-    """Steps of a history, one after the other, each the msgpack of a `ReplayStep`; `contents` are what they see.
+    """Run steps of a history in order, each the msgpack of a `ReplayStep`; `contents` are the contents that they see.
 
-    The worker says `Began` and, of what it brought back by itself, `BroughtBack`. The answer is `Replayed` where it
-    needs nobody, or the `Ran` of the first statement that came out differently; no step after that has begun.
+    The worker reports `Began`, and `BroughtBack` for names that it restored by itself. The answer is `Replayed` if the
+    host has nothing to decide, else the `Ran` of the first statement with a difference; no later step has begun then.
     """
 
     steps: tuple[msgspec.Raw, ...]
@@ -355,7 +355,7 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
 
 
 class OutputTaken(msgspec.Struct, frozen=True, tag=True):
-    """The host is about to read what was written while a `Replay` goes on, so that it is not seen to be there."""
+    """The host is about to read the output during a `Replay`, so the worker cannot see it any more."""
 
 
 ToWorker = (
@@ -385,15 +385,15 @@ ToWorker = (
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The namespace is there and requests may come. `layers` hold it to its domain, where it has one."""
+    """The namespace is ready for requests. `layers` enforce its domain, if it has one."""
 
     layers: tuple[Layer, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement wants an effect of the host, and waits for its `Answer`. `basis` as in `EffectRequest`.
+    """A statement requests an effect, and waits for the `Answer`. `basis` as in `EffectRequest`.
 
-    The `ordinal` of a question about the record (`toolbox.RECALLS`), which is no effect, is below 0.
+    A question about the record (`toolbox.RECALLS`) is not an effect, and its `ordinal` is below 0.
     """
 
     ordinal: int
@@ -403,26 +403,26 @@ class Ask(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class RecalledFile(msgspec.Struct, frozen=True):
-    """The value of an answer to `RECALL_FILE`: what there was of the file; None where there was none."""
+    """The value of an answer to `RECALL_FILE`: the recorded content; None if there was no file."""
 
     content: bytes | None
 
 
 class AskBuffers(msgspec.Struct, frozen=True, tag=True):
-    """A statement or a tick looks at these absolute paths: which texts does the user's editor hold of them?"""
+    """Request the editor's texts of these absolute paths, for a statement or a tick."""
 
     number: int
     paths: tuple[Exact, ...]
 
 
 TOUCHED_FILES: Final = 5_000
-"""So many files one statement tells of; further acts are counted."""
+"""The most files that one statement reports; further acts are counted."""
 
 
 class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A statement's own code is about to write a file, at any moment while a statement runs, and waits for `Noted`.
+    """A statement's own code is about to write a file, and waits for `Noted`. Can come at any time during a statement.
 
-    It says where and nothing else: what the file holds, the host reads itself, because a statement can send this too.
+    It has only the path: the host reads the content itself, because a statement can send this message too.
     """
 
     number: int
@@ -430,10 +430,10 @@ class Touching(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How a statement ended. `events` are event JSON; `stops` says what a replay kept from happening.
+    """The end of a statement. `events` are event JSON; `stops` has phrases on acts that a replay prevented.
 
-    `acted`: it asked for an effect, or did something outside that a replay would keep it from. `writing` and
-    `more` as in `RunOutcome`.
+    `acted`: it requested an effect, or did something outside that a replay would prevent. `writing` and `more` as in
+    `RunOutcome`.
     """
 
     execution_id: Exact
@@ -452,7 +452,10 @@ class Ran(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`nodes` is how many were running, `stops` and `wants` as in `TickOutcome`; of a replay no `wants` are told."""
+    """The answer to `Tick`. `nodes` counts the running ones; `stops` and `wants` as in `TickOutcome`.
+
+    A replay reports no `wants`.
+    """
 
     events: tuple[bytes, ...]
     time_ms: float
@@ -462,15 +465,15 @@ class Ticked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 KEPT_BYTES: Final = 1 << 20
-"""What the groups of one `Kept` come to at most."""
+"""The largest size of all groups of one `Kept`."""
 KEPT_GROUPS: Final = 32
-"""How many groups one `Kept` has at most."""
+"""The most groups of one `Kept`."""
 
 
 class Kept(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The names that an execution changed, as far as they are small and pickling them calls no code of the user's.
+    """The changed names of an execution that are small, and whose pickling calls no user code.
 
-    One-way, as soon as it is there after `Ran`. `left`: of others `Preserve` has to be asked.
+    Sent without a request, soon after `Ran`. `left`: other names remain, for `Preserve`.
     """
 
     execution_id: Exact
@@ -494,14 +497,14 @@ class ValuesSet(msgspec.Struct, frozen=True, tag=True):
 
 
 class Began(msgspec.Struct, frozen=True, tag=True):
-    """Of a `Replay` the statement begins that is the step of that number, from 0; or, `loading`, that of its copies."""
+    """In a `Replay`, the statement at that step, counted from 0, begins; or, if `loading`, its copies are loaded."""
 
     step: int
     loading: bool = False
 
 
 class BroughtBack(msgspec.Struct, frozen=True, tag=True):
-    """The step was kept from an act, and the names that came out differently were set from its copies.
+    """An act of the step was prevented, and the differing names were set from its copies.
 
     `failures` has the names that could not be set, each with the reason.
     """
@@ -511,7 +514,7 @@ class BroughtBack(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, tag=True):
-    """So many steps of a `Replay` are over, and the others have not begun."""
+    """The number of steps of a `Replay` that are over; the others have not begun."""
 
     steps: int
 
@@ -544,7 +547,7 @@ class CleanedUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True):
-    """The answer to `Settle`: a sentence on each thing that the history left at work, or was kept from by now.
+    """The answer to `Settle`: sentences on work that continues, and on prevented acts.
 
     `absent` are those of its names that are not bound.
     """
@@ -554,7 +557,7 @@ class Settled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The request could not be served; the worker lives on, unless it never said `Started`."""
+    """The request failed. The worker lives on, unless it never sent `Started`."""
 
     reason: str
 

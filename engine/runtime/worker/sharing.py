@@ -36,12 +36,12 @@ _DEPTH: Final = 3
 _TITLE: Final = 32
 _INTEGER_BITS: Final = 256
 _WHOLE: Final = 1_000
-"""Elements of a buffer or another container whose own repr is asked for; it would be made whole, only to be cut."""
+"""The largest container whose own repr is called, because that makes the whole text before it is cut."""
 _ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
 ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
-"""Immutable types whose equality is that of their content."""
+"""Immutable types whose equality compares their content."""
 FIXED: Final = frozenset((*ATOMS, BuiltinFunctionType, ModuleType))
-"""Types whose values a statement does not mutate in place."""
+"""Types whose values are not mutated in place."""
 _BRACKETS: Final[dict[type, str]] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
 _ENDLESS: Final = frozenset((
     ("builtins", "bytearray"), ("builtins", "dict_keys"), ("builtins", "dict_values"), ("builtins", "dict_items"),
@@ -49,21 +49,22 @@ _ENDLESS: Final = frozenset((
     ("collections", "defaultdict"), ("collections", "ChainMap"), ("collections", "UserDict"),
     ("collections", "UserList"), ("collections", "UserString"), ("builtins", "mappingproxy"),
 ))  # fmt: skip
-"""Module and name, because most of them are not imported: types whose repr is as long as what they hold."""
+"""Types whose repr is as long as their content; by module and name, because most of them are not imported."""
 INTERRUPTED: Final = "its examination was interrupted"
 ALLOWANCE: Final = 200_000
-"""Objects walked for one statement at most: about half a second."""
+"""The most objects to walk for one statement, in about half a second."""
 _REACHED: Final = 1_000_000
-"""Objects looked at to find out what a large value shares."""
+"""The most objects to examine to find out what a large value shares."""
 _FEW: Final = 16
-"""Names whose groups are found by looking at all names for each; the table of their parts costs more than that."""
+"""Up to this many names, comparing each with all names is faster than a table of their parts."""
 
 
 class Known(Struct, frozen=True):
-    """What was last seen under a name. `reference` is dropped before a statement that binds or deletes the name.
+    """The value of a name when it was last examined.
 
-    A digest that is empty is that of nothing: the value was not walked. `is_named`: it is a function or a class, which
-    copies of other values may hold by this name. `is_open`: it may have more parts than are known.
+    `reference` is dropped before a statement that binds or deletes the name. An empty digest means that the value was
+    not walked. `is_named`: it is a function or class, which copies of other values may contain by name. `is_open`: it
+    may have more parts than are known.
     """
 
     identity: int
@@ -75,11 +76,11 @@ class Known(Struct, frozen=True):
 
     @property
     def digest(self) -> str | None:
-        """What the log gets: None where it does not cover all."""
+        """The digest for the log; None if it does not cover the whole value."""
         return None if self.contents.gap else self.contents.digest
 
     def may_be_changed(self, name: str, uses: Uses) -> bool:
-        """Whether a statement that touched the name may have changed what cannot be told of it."""
+        """Whether a statement that touched the name may have changed a part that cannot be compared."""
         contents = self.contents
         if name not in uses.read and name not in uses.stored:
             return True
@@ -87,12 +88,12 @@ class Known(Struct, frozen=True):
             return True
         if name in uses.consumed and not contents.large:
             return True
-        # To read from an object of the user's may run any code of its class.
+        # Because reading from a user's object may run code of its class.
         return type(self.reference) in contents.classes
 
 
 class Found:
-    """The difference as far as it is known."""
+    """The known differences after a statement."""
 
     __slots__ = (
         "added",
@@ -112,7 +113,7 @@ class Found:
     def __init__(self) -> None:
         self.allowance = Allowance(ALLOWANCE)
         self.before: dict[str, Known] = {}
-        """What was known of names, first of all."""
+        """The earlier knowledge about names."""
         self.added: dict[str, TypeInfo] = {}
         self.changed: dict[str, ChangeInfo] = {}
         self.unknown: dict[str, str] = {}
@@ -120,14 +121,14 @@ class Found:
         self.digests: dict[str, str] = {}
         self.examined: set[str] = set()
         self.dirty: set[int] = set()
-        """Parts that have changed, or may have, or are no longer where they were."""
+        """Parts that changed, may have changed, or were removed from their place."""
         self.loose: set[int] = set()
-        """Parts that cannot be told, and may have changed."""
+        """Parts that cannot be compared, and may have changed."""
         self.spread: set[str] = set()
-        """Names of which that holds for some part."""
+        """Names with such a part."""
         self.unbound: frozenset[int] = frozenset()
-        """Functions and classes that names have let go, with what is in those: copies that hold them by such a name
-        would hold another one."""
+        """Functions and classes that names no longer bind, with their parts. Copies that contain them by name would get
+        another object."""
 
     def diff(self) -> NamespaceDiff:
         return NamespaceDiff(
@@ -141,25 +142,25 @@ class Found:
 
 
 def unexamined(value: object) -> Known:
-    """What is known of a value before, or without, looking at it."""
+    """The knowledge about a value that was not examined."""
     info = TypeInfo(type_name=type(value).__name__, short_repr=ELLIPSIS)
     parts = frozenset((id(value),))
     return Known(id(value), value, info, Contents(digest="", gap=INTERRUPTED, parts=parts, gaps=parts))
 
 
 def left_open(known: Known) -> Known:
-    """The same where an interrupt kept the value from being examined: `parts` is not all that it has."""
+    """The same if an interrupt prevented the examination: `parts` is incomplete."""
     contents = known.contents
     return replace(known, contents=replace(contents, gap=contents.gap or INTERRUPTED, digest=""), is_open=True)
 
 
 def learned(value: object, allowance: Allowance) -> Known:
-    """What is to be known of a value."""
+    """Examine a value."""
     return Known(id(value), value, describe(value), contents_of(value, allowance), is_named(value))
 
 
 def looked_again(known: Known, allowance: Allowance) -> Known:
-    """What is under the name now, described anew where it is not the same."""
+    """Examine the name's value again; it has a new description if it changed."""
     contents = contents_again(known.reference, known.contents, allowance)
     if contents == known.contents:
         return known
@@ -183,15 +184,15 @@ def change_of(before: Known, after: Known, mutated: bool) -> ChangeInfo:
 
 
 def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) -> list[str]:
-    """Names of which some part is one of `parts`. The loop over all names runs in C."""
+    """The names that have one of `parts`. The loop over all names runs in C."""
     return list(compress(shares, map(not_, map(parts.isdisjoint, shares.values()))))
 
 
 class Neighbours:
-    """Which names may share parts with a value too large to be walked whole.
+    """The names that may share parts with a value that is too large to walk.
 
-    Whatever became a part of it, or was taken from it, did so in a statement that touched both names, or the large one
-    and another that is a neighbour already. So who was never touched together with it shares nothing with it.
+    Every part was added to it, or taken from it, by a statement that touched both names, or the large value and one of
+    its neighbours. So a name that was never touched together with it shares nothing with it.
     """
 
     def __init__(self) -> None:
@@ -199,14 +200,14 @@ class Neighbours:
         self._together: set[str] = set()
 
     def begin(self, names: Iterable[str]) -> None:
-        """These names are touched by one statement."""
+        """Note that one statement touched these names."""
         self._together = set(names)
         for large, near in self._of.items():
             if large in self._together or not near.isdisjoint(self._together):
                 near.update(self._together)
 
     def note(self, name: str, *, cut: bool) -> None:
-        """Whether the value of the name is too large now."""
+        """Note whether the value of the name is too large now."""
         if cut and name not in self._of:
             self._of[name] = set(self._together)
         elif not cut and self._of:
@@ -219,20 +220,20 @@ class Neighbours:
         return self._of.get(name, set())
 
     def around(self, names: set[str]) -> set[str]:
-        """Large values near to `names`, and what is near to those of them that are large."""
+        """The large values that neighbour `names`, and the neighbours of those `names` that are large."""
         found = {large for large, near in self._of.items() if not near.isdisjoint(names)}
         return found.union(*(self._of[name] for name in names & self._of.keys()))
 
     def around_any(self, names: Collection[str]) -> list[str]:
-        """Large values that are among `names`, or near to one of them."""
+        """The large values that are among `names`, or neighbour one of them."""
         return [large for large, near in self._of.items() if large in names or not near.isdisjoint(names)]
 
 
 def groups_of(names: Iterable[str], shares: Mapping[str, frozenset[int]]) -> tuple[tuple[str, ...], ...]:
-    """`names` with all that share parts with them, over any number of steps, divided so that groups share nothing.
+    """Group `names`, and all names that share parts with them, directly or not. The groups share nothing.
 
     Args:
-        names: where to begin; each must be in `shares`, or is a group of its own.
+        names: the first names; one that is not in `shares` is a group by itself.
         shares: the parts of each name that has any.
     """
     wanted = sorted(set(names))
@@ -260,12 +261,12 @@ def _group(
 
 
 def _scanned(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
-    """Who has some of these parts, by looking at all names: quick for one group, and quadratic for all."""
+    """A function that finds the names with some of these parts, by comparing all names. Quadratic for all groups."""
     return lambda parts: sharing_with(parts, shares)
 
 
 def _indexed(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
-    """The same by a table of all parts, in which each part is looked up once."""
+    """The same with a table of all parts."""
     holders: dict[int, list[str]] = {}
     for name, parts in shares.items():
         for part in parts:
@@ -281,26 +282,26 @@ def kept_groups(
     neighbours: Neighbours,
     namespace: Mapping[str, object],
 ) -> tuple[tuple[str, ...], ...]:
-    """`names`, with all that must be kept together with them, in groups that share nothing.
+    """Group `names` with all names that must be saved together with them. The groups share nothing.
 
     Args:
-        known: what is known of every name.
-        shares: the parts of each that has any.
-        apart: those of which `may_be_apart` is true.
+        known: the knowledge about every name.
+        shares: the parts of each name that has any.
+        apart: the names for which `may_be_apart` is true.
     """
-    if not any(name in shares for name in names):  # which is said without a look at all other names
+    if not any(name in shares for name in names):  # which needs no look at the other names
         return tuple((name,) for name in sorted(set(names)))
     is_apart = _kept_apart(namespace)
     kept = {**shares, **{name: _kept_parts(each, is_apart) for name, each in apart.items()}}
     for name in neighbours.around_any(names):
-        # Quicker than a walk, but no more than ids. What is larger still is too large to be kept, with whatever.
+        # Faster than a walk, but it finds only ids. A larger value is too large to be saved.
         if name in kept:
             kept[name] |= behind(known[name].reference, _REACHED)
     return groups_of(names, kept)
 
 
 def may_be_apart(known: Known) -> bool:
-    """Whether the value may be kept with other parts than are known: some under a name of its own, or further ones."""
+    """Whether a copy of the value may have other parts: some are saved under their own names, or are unknown."""
     return (
         known.is_open
         or bool(known.contents.named or known.contents.classes)
@@ -309,7 +310,7 @@ def may_be_apart(known: Known) -> bool:
 
 
 def _kept_apart(namespace: Mapping[str, object]) -> Callable[[object], bool]:
-    """Whether a node, function or class is kept under a name of its own, and not with what holds it."""
+    """A test whether a node, function or class is saved under its own name, and not inside other values."""
     bound = BoundNames(namespace)
 
     def apart(value: object) -> bool:
@@ -332,7 +333,7 @@ def _kept_parts(known: Known, apart: Callable[[object], bool]) -> frozenset[int]
 
 
 def describe(value: object) -> TypeInfo:
-    """Type name, repr without addresses, and size: elements of a container, bytes of an array or buffer."""
+    """The type name, the repr without addresses, and the size: elements of a container, bytes of an array or buffer."""
     return TypeInfo(type_name=type(value).__name__, short_repr=short_repr(value), size=_size(value))
 
 
@@ -346,7 +347,7 @@ def _size(value: object) -> int | None:
 
 
 def short_repr(value: object) -> str:
-    """At most `REPR_LIMIT` characters; a failing repr says so."""
+    """A repr of at most `REPR_LIMIT` characters. If the object's repr fails, it says so."""
     try:
         text = _bounded(value, _DEPTH)
     except KeyboardInterrupt:
@@ -358,7 +359,7 @@ def short_repr(value: object) -> str:
 
 def _bounded(value: object, depth: int) -> str:
     kind = type(value)
-    # Not by `isinstance`, which asks the object for its class.
+    # Not with `isinstance`, which may call the object's code.
     if NodeBase in kind.__mro__:
         return _node(cast(NodeBase, value))
     if kind is str or kind is bytes:
@@ -377,7 +378,7 @@ def _bounded(value: object, depth: int) -> str:
 
 
 def _node(node: NodeBase) -> str:
-    """What of its state can change. The content shown is the beginning of its digest."""
+    """A node's state that can change. Its content is represented by the start of its digest."""
     shown = str(node.GetDigest().get("revision", ""))[:8]
     title = cut_line(node.title, _TITLE)
     return f"<{node.obj_type} {title} {node.mode} lod={node.lod} tokens={node.tokens!r} {shown}".rstrip() + ">"

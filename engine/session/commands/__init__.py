@@ -1,4 +1,4 @@
-"""What a slash command is, and what it works on. The commands themselves are rows of `commands`."""
+"""The type of slash commands, and the context that they work on. The commands are rows of `table`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..session_runtime import SessionRuntime
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """What a command works on: the session's runtime, and the request that the command itself is."""
+    """The session's runtime, and the request of the command itself."""
 
     runtime: SessionRuntime
     active: ActiveRequest
@@ -31,26 +31,29 @@ class CommandContext:
 
     @property
     def as_of(self) -> str:
-        """The heading of what is answered while a turn runs, from what is known already."""
+        """The heading of an answer during a turn, which uses only what is known already."""
         cells = reversed(self.cells)
         done = next((cell.statement.index for cell in cells if cell.finished is not None), None)
         return f"As of statement {done}; a turn is running." if done else "As of the beginning; a turn is running."
 
 
 CommandRun = Callable[[CommandContext, str], Awaitable[str]]
-"""Carries a command out on its argument; the answer."""
+"""Performs a command with its argument; returns the answer."""
 
 
 class Command(Struct, frozen=True):
-    """One slash command. `usage` is its argument as `/help` spells it and `hint` in words, empty where it takes none.
+    """One slash command.
 
-    `takes` says what may be completed: the numbers of statements, that of a model call, names of branches, Python, or
-    the numbers and on the next lines Python.
-    `glance` answers while a turn is running, from what is known already; None where it has to wait for its turn. Where
-    `run` is None the argument is a statement, which the session runs as the user's own. One that `moves_head` is on the
-    log where it leads: its message follows the move, or, where it made none, comes ahead of its answer. One
-    that is `torn` by a cancel may be ended at any await; another one hears of it by itself, and comes to its end. What
-    `is_said` is read by models, too: statements come of it that they are to know.
+    Args:
+        usage: its arguments as `/help` shows them; "" if it takes none.
+        hint: its arguments in words; "" if it takes none.
+        run: performs it; None if the argument is a statement, which runs as the user's own.
+        glance: answers during a turn from what is known already; None if the command waits for its turn.
+        takes: what to complete: numbers of statements (`edit`: then Python on the next lines), numbers of model calls,
+            branches, or Python.
+        moves_head: its message is on the log after the move, on the new branch; before the answer if nothing moved.
+        torn: a cancel may end it at any await. If not, it handles the cancel itself.
+        is_said: models read it too, because it makes statements that they must know.
     """
 
     name: str
@@ -68,7 +71,7 @@ class Command(Struct, frozen=True):
 def glancing(
     glance: Callable[[CommandContext, str], str],
 ) -> CommandRun:
-    """A command's `run` that is its glance, because all is known at any time."""
+    """A `run` that only calls the glance, because its answer never needs a wait."""
 
     async def run(context: CommandContext, argument: str) -> str:
         return glance(context, argument)

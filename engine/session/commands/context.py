@@ -1,4 +1,4 @@
-"""`/context`, `/views`, `/tick` and `/compact`: what a model would read, what it read, and what is done about that."""
+"""`/context`, `/views`, `/tick` and `/compact`: show and change what a model reads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..model_calls.projector import Projection
 from . import CommandContext
 
 TAIL: Final = "tail"
-"""The argument of `/context` that shows the whole of the last part."""
+"""The argument of `/context` that shows the whole tail."""
 _TAIL_LINES: Final = 16
 _FORESEEN: Final = 12
-_NO_TAIL: Final = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
-_NO_SUCH_VIEWS: Final = f"`/views` alone lists the newest handles, `/views {ALL}` each one."
-_NOT_YET: Final = "Nothing is known yet of what a model would be sent; ask again when the turn has ended."
+_NO_TAIL: Final = "The next prompt has no last part: there are no handles and no changes."
+_NO_SUCH_VIEWS: Final = f"`/views` lists the newest handles, `/views {ALL}` all of them."
+_NOT_YET: Final = "The next prompt is not known yet; ask again when the turn has ended."
 
 
 async def context(context: CommandContext, argument: str) -> str:
@@ -39,10 +39,10 @@ def context_glance(context: CommandContext, argument: str) -> str:
 
 
 def _present(context: CommandContext, projection: Projection, argument: str, foreseen: Sequence[str] = ()) -> str:
-    """What a model would read now, and how earlier calls can be asked for."""
+    """The next prompt, and how to show earlier ones."""
     tail = projection.prompt.tail
     if argument == TAIL:
-        return "\n\n".join(_last_part("The last part of what a model would now be sent:", tail)) or _NO_TAIL
+        return "\n\n".join(_last_part("The last part of the next prompt:", tail)) or _NO_TAIL
     number = len(context.runtime.sent.calls)
     first = next((f", from `{name}` on," for name in projection.tail_sections), "")
     return "\n\n".join(
@@ -50,11 +50,11 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
             breakdown_text("A model would now be sent", context.runtime.calls.breakdown(projection)),
             *foreseen,
             *_last_part(
-                f"The last part{first} is made anew for each call, and stands at the end of the newest message. Now:",
+                f"The last part{first} is new in each call, at the end of the newest message. Now:",
                 tail,
                 f"; `/context {TAIL}` shows them",
             ),
-            f"`/context {number}` shows what model call {number}, the last one, was sent."
+            f"`/context {number}` shows the prompt of model call {number}, the last one."
             if number
             else "No model has been called in this session.",
         )
@@ -62,15 +62,12 @@ def _present(context: CommandContext, projection: Projection, argument: str, for
 
 
 def _foreseen(changes: Sequence[tuple[str, str]]) -> Sequence[str]:
-    """What is not in the prompt yet, because a tick has not found it."""
+    """The changes that the next tick will find, which are not in the prompt yet."""
     if not changes:
         return ()
     lines = [f"- {code_span(name)}: {printable(line)}" for name, line in changes[:_FORESEEN]]
     rest = [more(len(changes) - _FORESEEN, "handle")] if len(changes) > _FORESEEN else []
-    heading = (
-        "Not in it yet is what has changed since handles looked at their files. Your next prompt adds it, and `/tick` "
-        "does so at once:"
-    )
+    heading = "Not included yet: changes since the last tick. Your next prompt adds them; `/tick` adds them now:"
     return (heading, "\n".join([*lines, *rest]))
 
 
@@ -78,8 +75,8 @@ def _past(context: CommandContext, argument: str) -> str:
     call = context.runtime.sent.numbered(argument)
     if call is None:
         return (
-            f"{context.runtime.sent.without(argument)} `/context` alone shows what a model would now be sent, and "
-            f"`/context {TAIL}` the last part of that."
+            f"{context.runtime.sent.without(argument)} `/context` shows the next prompt, `/context {TAIL}` its last "
+            "part."
         )
     number, session_id = context.runtime.sent.number_of(call), context.runtime.parts.session_id
     tail = context.runtime.calls.text(call.tail) if call.tail is not None else ""
@@ -89,9 +86,9 @@ def _past(context: CommandContext, argument: str) -> str:
                 f"Model call {number}, {_when(context, call)}, was sent", context.runtime.calls.breakdown_of(call)
             ),
             *_last_part(
-                "Its last part, at the end of the newest message, was:", tail, "; they are printed by the next"
+                "Its last part, at the end of the newest message, was:", tail, "; the command below prints them"
             ),
-            f"In a shell, `rewindow show {session_id} --projection {number}` prints every text of it.",
+            f"In a shell, `rewindow show {session_id} --projection {number}` prints the whole prompt.",
         )
     )
 
@@ -105,7 +102,7 @@ def _when(context: CommandContext, call: ProjectionSent) -> str:
 
 
 def _last_part(heading: str, tail: str, where: str | None = None) -> Sequence[str]:
-    """The tail below its heading; where it is cut, a line counts the lines that are missing and says `where`."""
+    """The tail below a heading. If it is cut, a line counts the missing lines and says `where` they are."""
     if not tail:
         return ()
     lines = tail.splitlines()
@@ -128,28 +125,26 @@ def views_glance(context: CommandContext, argument: str) -> str:
 
 
 async def tick(context: CommandContext, _: str) -> str:
-    """What changed, a line for each handle: the differences are shown with the files that have changed."""
+    """A line for each handle that changed. The events show the differences."""
     events = await context.runtime.tick()
     changed = [event for event in events if isinstance(event, TickApplied) and event.delta]
     if changed:
         names = await context.runtime.handle_names()
         lines = [f"- {code_span(names.get(event.obj_id, event.obj_id))}: {printable(event.delta)}" for event in changed]
-        return "\n".join(["These handles show what is there now; the model is told with its next call:", *lines])
+        return "\n".join(["These handles are up to date now; the model gets the changes with its next call:", *lines])
     running = sum(event.nodes for event in events if isinstance(event, NodesTicked))
     if not running:
-        return "No handle follows its file; `/run NAME.Run()` has one follow it."
-    return (
-        f"Nothing has changed in what {running} {plural(running, 'handle')} {'follows' if running == 1 else 'follow'}."
-    )
+        return "No handle follows its file; `/run NAME.Run()` makes one follow it."
+    return f"No changes: {running} {plural(running, 'handle')} {'is' if running == 1 else 'are'} up to date."
 
 
 async def compact(context: CommandContext, _: str) -> str:
     compacted = await context.runtime.compact()
     if compacted is None:
-        return "Nothing can be left out."
+        return "There is nothing to replace by a summary."
     cut, used = compacted
     number = len(cut.positions)
     return (
         f"{number:,} {plural(number, 'message')} ({cut.tokens:,} tokens) were replaced by a summary. "
-        f"A model would now be sent {used:,} tokens."
+        f"The next prompt has {used:,} tokens."
     )

@@ -1,7 +1,6 @@
-"""What a user can ask of the session itself, with a slash. All of it works without a model.
+"""The slash commands: a row for each, which adapters advertise. They all work without a model.
 
-One row per command; adapters advertise the table. A command works on its context alone and answers in Markdown. Called
-by `serving`.
+A command uses only its context, and answers in Markdown. Called by `serving`.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from .timeline import (
 )
 
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
-"""What a person types who means a command; a path has more slashes, or dots."""
+"""Text that is meant as a command. A path has more slashes, or dots."""
 _MOST_NEAR: Final = 3
-"""Commands that are spelled like one that there is not."""
+"""The most suggestions for an unknown command."""
 _SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
 _MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.join(f'`{mode}`' for mode in MODES)}."
 _OPTIONS: Final = (
@@ -56,7 +55,7 @@ _ELSEWHERE: Final = {
     for names, advice in (("mode modes", _MODES), ("option options", _OPTIONS), ("model models", _MODEL))
     for name in names.split()
 }
-"""What people look for here that is set somewhere else, and what to do."""
+"""Advice for names of settings that are not slash commands."""
 
 
 def _help(_context: CommandContext, _argument: str) -> str:
@@ -75,8 +74,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "context",
             "[N | tail]",
             "number of a model call, or tail",
-            "Show what a model would be sent now, where its tokens go, and what changes that; with N, what model "
-            "call N was sent; with tail, all of the last part",
+            "Show the next prompt: where its tokens go, and what changes that; with N, the prompt of model call N; "
+            "with tail, the whole last part",
             context,
             context_glance,
             "call",
@@ -85,8 +84,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "views",
             "[all]",
             "all, if there are many",
-            "List the handles: views of files, and groups with their members; if there are very many, the newest, "
-            "or with all every one",
+            "List the handles: views of files, and groups with their members; if there are many, the newest, or with "
+            "`all` every one",
             views,
             views_glance,
         ),
@@ -103,7 +102,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "run",
             "STATEMENT",
             "a Python statement",
-            "Run a Python statement of yours, such as `ls()` or `readme.SetTokens(500)`, without calling a model",
+            "Run a Python statement, such as `ls()` or `readme.SetTokens(500)`, without calling a model",
             None,
             takes="source",
         ),
@@ -111,7 +110,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "omit",
             "[N]",
             "number of a statement",
-            "Leave statement N out of the namespace, or put it back; alone, list those that are left out",
+            "Leave statement N out of the namespace, or put it back; without N, list the statements left out",
             omit,
             takes="statement",
         ),
@@ -119,8 +118,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "rewind",
             f"K [{KEEP_FILES}] [{KEEP_CONVERSATION}]",
             "the number of a statement, 0 for the beginning",
-            "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files "
-            "that statements have written since",
+            "Go back to the end of statement K, on a new branch: the conversation, the namespace, and the files that "
+            "statements have written since",
             rewind,
             takes="statement",
             moves_head=True,
@@ -129,8 +128,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "branch",
             f"[NAME [{KEEP_FILES}]]",
             "name of a branch",
-            "Switch to another branch, with its conversation, its namespace, and the files as they were when it was "
-            "left; alone, list the branches",
+            "Switch to another branch: its conversation, its namespace, and the files as they were when it was left; "
+            "without a name, list the branches",
             branch,
             takes="branch",
             moves_head=True,
@@ -148,8 +147,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "replay",
             "K [J] [--live | --dry]",
             "the number of a statement, and optionally of a later one",
-            "Run statements K to J again, with the recorded answers of their tools, and report what comes out "
-            "differently; with --live they act again, --dry stops at the first that would",
+            "Run statements K to J again with the recorded answers of their tools, and report differences; with "
+            "--live they act again, with --dry the replay stops at the first that would act",
             replay,
             takes="statement",
             torn=False,
@@ -158,8 +157,8 @@ COMMANDS: Final[dict[str, Command]] = {
             "edit",
             "K [J] [--live]",
             "the number of a statement, and on the next lines the statement to run in its place",
-            "Run another statement in place of K, on a new branch, then those after it, up to J or the last; with "
-            "the recorded answers of their tools, or with --live acting again",
+            "Run another statement in place of K, on a new branch, then the later ones up to J or the last, with the "
+            "recorded answers of their tools; with --live they act again",
             edit,
             takes="edit",
             moves_head=True,
@@ -167,15 +166,15 @@ COMMANDS: Final[dict[str, Command]] = {
             is_said=True,
         ),
         Command("compact", "", "", "Replace the conversation so far with a summary", compact),
-        Command("tick", "", "", "Bring handles that follow their files up to date now", tick),
+        Command("tick", "", "", "Update the handles that follow their files", tick),
         Command("help", "", "", "List these commands", glancing(_help), _help),
     )
 }
-"""The slash commands by name, in the order in which they are listed."""
+"""The slash commands by name, in the order of `/help`."""
 
 
 def command_for(request: PastRequest) -> tuple[Command, Callable[[CommandContext, Any], Awaitable[str]]]:
-    """The command that a request about the past is on the log, and what carries the request out."""
+    """The command that the log shows for a request about the past, and the function that performs the request."""
     match request:
         case RewindRequest():
             return COMMANDS["rewind"], rewind_to
@@ -188,7 +187,7 @@ def command_for(request: PastRequest) -> tuple[Command, Callable[[CommandContext
 
 
 def command_of(said: Composed) -> tuple[Command | None, str]:
-    """As `command_in`, of a prompt. A statement of which only the beginning is in the text is refused."""
+    """As `command_in`, for a prompt. Refuses a statement whose text is too long for a command."""
     command, argument = command_in(said.text)
     if command is not None and command.takes in ("source", "edit") and any(map(is_long_text, said.attachments)):
         return _saying(command.name, f"A statement may have at most {MAX_TEXT_CHARS:,} characters."), ""
@@ -196,10 +195,10 @@ def command_of(said: Composed) -> tuple[Command | None, str]:
 
 
 def command_in(text: str) -> tuple[Command | None, str]:
-    """The command that a prompt names, if it is one, and its argument.
+    """The command that a prompt names, or None, and its argument.
 
-    A name that there is not is a command too, whose answer says so: a model would make something up. So is one that is
-    given an argument and takes none, or needs one. What is a path on this machine is none.
+    An unknown name, and a wrong number of arguments, give a command whose answer is the error, because a model would
+    make something up. The path of a file is not a command.
     """
     first, *rest = text.split(maxsplit=1) or [""]
     argument = rest[0].strip() if rest else ""
@@ -224,7 +223,7 @@ def _unknown(name: str) -> Command:
     wanted = name.lower()
     if (advice := _ELSEWHERE.get(wanted)) is not None:
         return _saying(name, f"{said} {advice}")
-    # What a name begins with is no less near than what is spelled alike.
+    # Commands that begin with the name come before those that are spelled like it.
     begun = [each for each in COMMANDS if each.startswith(wanted)]
     near = dict.fromkeys([*begun, *difflib.get_close_matches(wanted, COMMANDS, _MOST_NEAR)])
     if near:
@@ -238,7 +237,7 @@ def _listed(names: Iterable[str], word: str) -> str:
 
 
 def _saying(name: str, answer: str) -> Command:
-    """A command that is refused with that answer."""
+    """A command that does nothing but answer with an error."""
 
     def glance(_context: CommandContext, _argument: str) -> str:
         return answer

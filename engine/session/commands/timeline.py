@@ -30,7 +30,7 @@ from ..requests import (
 )
 from . import CommandContext
 
-# `/branch` and `/rewind`: going over to another path through the session's log, and going back on a new one.
+# --- /branch and /rewind ----------------------------------------------------------------------------------------------
 
 _SHOWN_CHARS: Final = 20
 _REBUILT: Final = "the namespace is rebuilt when it is needed next"
@@ -77,7 +77,7 @@ async def rewind_to(context: CommandContext, request: RewindRequest) -> str:
 
 
 def _wrong(words: Collection[str], known: Collection[str] = ()) -> str:
-    """The first of the words that is not known, as an answer names it; empty where all are."""
+    """The first unknown word, as an answer shows it, or ""."""
     return next((code_span(printable(cut_line(word, _SHOWN_CHARS))) for word in words if word not in known), "")
 
 
@@ -87,7 +87,7 @@ def _where(context: CommandContext) -> str:
 
 
 def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """That statements ran again later, in a live replay, which is no part of the path that is active now."""
+    """A sentence if a live replay ran statements again after this place, because the active path no longer has it."""
     ran = [new.statement.index for old, new in zip(before, after, strict=False) if old.current != new.current]
     if not ran:
         return ""
@@ -104,7 +104,7 @@ def _left_out(statement: int, last: int) -> str:
 
 
 def _files(gone: MoveResult) -> str:
-    """What became of files, in numbers: their names are shown with what was done."""
+    """How many files were restored or kept. Their names are shown with the changes."""
     if gone.rewound is not None:
         back, left = len(gone.rewound.restored), len(gone.rewound.left)
         sentence = f"{back} {plural(back, 'file')} went back"
@@ -118,7 +118,7 @@ def _files(gone: MoveResult) -> str:
 
 
 def _lines(rows: Sequence[BranchRow]) -> Sequence[str]:
-    """The first branch, the active one and the newest ones, in their order, with how many there are besides."""
+    """The first branch, the active one and the newest, in their order, and the number of others."""
     newest = len(rows) - SHOWN_BRANCHES
     shown = [row for place, row in enumerate(rows) if place >= newest or row.parent is None or row.is_active]
     lines, rest = list(map(_line, shown)), len(rows) - len(shown)
@@ -133,7 +133,7 @@ def _line(row: BranchRow) -> str:
 
 
 def branch_words(row: BranchRow) -> str:
-    """The name of a branch, and where it leaves its parent."""
+    """The name of a branch, and where it branches off its parent."""
     start = "" if row.parent is None else f", from {code_span(printable(row.parent))} {_place(row.shared)}"
     return f"{code_span(printable(row.name))}{start}"
 
@@ -146,15 +146,11 @@ def _place(statement: int) -> str:
     return f"after statement {statement}" if statement else "at the beginning"
 
 
-# timeline:
-# `/timeline` and `/omit`: the statements that ran, and which of them the namespace is made of.
-#
-# Where there are branches the list says which is active, where it left its parent, and how far others go along with
-# it.
+# --- /timeline and /omit ----------------------------------------------------------------------------------------------
 
 SHOWN_STATEMENTS: Final = 20
 _BRANCHES_OF_STATEMENT: Final = 3
-"""Of those that end at one statement."""
+"""The most branches that are named at one statement."""
 _BACK: Final = "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning"
 _OVER: Final = "`/branch NAME` over to another branch"
 
@@ -206,7 +202,7 @@ def _one_statement(cells: Sequence[Cell], argument: str) -> str:
 
 
 def cell_line(cell: Cell) -> str:
-    """A statement as it is listed: its number, the beginning of its source, and how it ended."""
+    """The line of a statement in a list: number, beginning of the source, and result."""
     first, _, rest = cell.statement.source.strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
     files = len({each.path for each in cell.finished.artifacts}) if cell.finished else 0
@@ -218,8 +214,7 @@ def cell_line(cell: Cell) -> str:
     return f"{cell.statement.index}. {code_span(printable(first) + (f' {ELLIPSIS}' if rest else ''))} ({status})"
 
 
-# diff:
-# `/diff A B`: what two branches differ in, in Markdown, which `rewindow diff` prints as well.
+# --- /diff ------------------------------------------------------------------------------------------------------------
 
 SHOWN_ROWS: Final = 50
 
@@ -237,7 +232,7 @@ def diff_glance(context: CommandContext, argument: str) -> str:
 
 
 def diff_lines(diff: BranchDiff, cwd: str) -> Sequence[str]:
-    """Headings and lists: what is in common, the statements of each, the names and the files that differ."""
+    """The differences as Markdown, for `/diff` and `rewindow diff`: statements, names and files."""
     left, right = (code_span(printable(name)) for name in (diff.left, diff.right))
     common = (
         "no statement" if not diff.shared else "statement 1" if diff.shared == 1 else f"statements 1 to {diff.shared}"
@@ -277,11 +272,10 @@ def _file(each: Differing, left: str, right: str, cwd: str) -> str:
     return f"{path}: on {left if each.right is None else right} alone"
 
 
-# replay:
-# `/replay`: what a person types, read as a request, and how it went.
+# --- /replay and /edit ------------------------------------------------------------------------------------------------
 
 MODES: Final[tuple[ReplayMode, ...]] = ("recorded", "live", "dry")
-"""The first is what counts where none is given."""
+"""The first is the default."""
 _REPLAY_SHOWN_CHARS: Final = 40
 
 
@@ -296,14 +290,14 @@ async def run_again(context: CommandContext, request: ReplayRequest) -> str:
 
 
 def replay_request(argument: str, cells: Sequence[Cell], known: Sequence[ReplayMode] = MODES) -> ReplayRequest:
-    """`K [J]` and perhaps one of the `known` modes, as in `--live`, in any order. Raises InvalidRequestError."""
+    """Parse `K [J]` and at most one `known` mode (`--live`), in any order. Raises InvalidRequestError."""
     words = argument.split()
     modes = [word[2:] for word in words if word.startswith("--")]
     numbers = [word for word in words if not word.startswith("--")]
     for mode in modes:
         if mode not in known:
             ways = ", ".join(f"`--{each}`" for each in known)
-            raise InvalidRequestError(f"{_shown(f'--{mode}')} is no option of it; there are {ways}.")
+            raise InvalidRequestError(f"{_shown(f'--{mode}')} is not an option here; the options are {ways}.")
     if len(numbers) not in (1, 2) or len(modes) > 1:
         raise InvalidRequestError(
             "Give the number of a statement, optionally that of a later one, and at most one mode."
@@ -324,10 +318,6 @@ def _shown(word: str) -> str:
     return f"'{cut_line(printable(word), _REPLAY_SHOWN_CHARS)}'"
 
 
-# edit:
-# `/edit`: what a person types, read as a request, and how it went.
-
-
 async def edit(context: CommandContext, argument: str) -> str:
     head, _, source = argument.partition("\n")
     asked = replay_request(head, context.cells, EDIT_MODES)
@@ -337,5 +327,5 @@ async def edit(context: CommandContext, argument: str) -> str:
 async def run_edited(context: CommandContext, request: EditRequest) -> str:
     report = await context.perform(request)
     assert isinstance(report, ReplayReport)
-    back = f" This is branch {code_span(report.branch)} now; `/branch` lists all." if report.branch else ""
+    back = f" This is now branch {code_span(report.branch)}; `/branch` lists all." if report.branch else ""
     return report.text(back)

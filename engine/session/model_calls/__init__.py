@@ -1,1 +1,1 @@
-"""One call of a model: what it reads, within the budget, what came of it, and how the past is condensed for it."""
+"""Model calls: the prompt within its budget, the reply, the record, and the condensation of old messages."""

@@ -1,8 +1,8 @@
-"""Condenses a View: chooses what leaves it, gets a summary of that, and appends the Condensation.
+"""Condenses a View: chooses the messages that leave it, gets their summary, and appends the Condensation.
 
-Owns the order of these and the bounds of a summary. What leaves is chosen by `context.view.cuts`. The summary comes
-from the model where it can write one, else from `log.cycles.summary`. That nothing can be left out is no error but an
-event, NoCutPossible, and the projection shortens what it sends. Called by the agent loop.
+Owns the order of these steps, and the size of a summary. The View chooses the messages. The model writes the summary if
+it can; otherwise it is made from the request cycles. If nothing can be condensed, that is the event NoCutPossible, not
+an error, and the projection shortens the prompt. Called by the agent loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ specific and brief, at most {words} words. The statements that you ran stay list
 of them, and do not repeat them. Write nothing but the summary.
 """
 _EXCERPT_CHARS: Final = 4_000
-"""Of each message, so much is shown to the model that sums up."""
+"""The most of each message that the model gets for its summary."""
 
 
 class Condenser:
@@ -74,7 +74,7 @@ class Condenser:
         self._stuck: tuple[int, ...] | None = None
 
     async def is_due(self, environment: Environment) -> bool:
-        """Whether to condense before the model is called; not where nothing has changed since nothing could go."""
+        """Whether to condense before a model call. Not if it was impossible before and nothing has changed since."""
         if self._stuck is not None and self._stuck == self._gaps():
             return False
         return self._view.unhandled_condensation_request or not await self._projector.fits(environment)
@@ -82,16 +82,16 @@ class Condenser:
     async def condense(
         self, environment: Environment, reason: CondensationReason, cancellation: Cancellation, *, open_run: bool
     ) -> Cut | None:
-        """Takes what it can from the View; returns what went, or None where nothing could.
+        """Condense the View; return what was removed, or None if nothing can be.
 
         Args:
             environment: counts tokens.
-            reason: `asked` takes as much as it can, the others half of the room.
-            cancellation: gives up waiting for the model's summary.
-            open_run: a run is going on; its request and what the model has not read of it stay.
+            reason: `asked` condenses as much as possible, the others half of the room.
+            cancellation: ends the wait for the model's summary.
+            open_run: a run is in progress; its request and its unread messages stay.
 
         Raises:
-            WorkCancelledError: a cancel came before there was a summary; the View is as it was.
+            WorkCancelledError: a cancel came before the summary; the View is unchanged.
         """
         if not self._view.unhandled_condensation_request:
             self._log.append(CondensationRequest(reason=reason))
@@ -121,14 +121,14 @@ class Condenser:
         return cut
 
     def _gaps(self) -> tuple[int, ...]:
-        """Where an open run could be cut."""
+        """The positions at which an open run can be cut."""
         end = unread(self._view.events)
         return tuple(gap for gap in self._view.indices if gap <= end)
 
     async def _summary(
         self, environment: Environment, forgotten: Sequence[Event], tokens: int, cancellation: Cancellation
     ) -> str:
-        """At most so many tokens; "" where there is no room for a line."""
+        """A summary of at most `tokens` tokens; "" if there is no room for a line."""
         lines: Sequence[str] = ()
         if self._model.summarizes:
             lines = await cancellation.guard(lambda: self._by_model(forgotten, tokens))
@@ -152,13 +152,13 @@ class Condenser:
             async with aclosing(self._model.reply(prompt)) as signals:
                 pieces = [signal.text async for signal in signals if isinstance(signal, TextDelta)]
         except ModelError as error:
-            logger.warning("the model could not sum up, so the session does: %s", error)
+            logger.warning("the model could not write a summary, so the session makes one: %s", error)
             return []
         return "".join(pieces).strip().splitlines()
 
 
 async def _fitting(environment: Environment, lines: Sequence[str], tokens: int) -> str:
-    """The newest lines that fit below the heading, and how many are missing."""
+    """The newest lines that fit below the heading, and the number of missing ones."""
     texts = [f"{line}\n" for line in (HEADING.rstrip("\n"), _missing(len(lines)), *lines)]
     heading, note, *costs = (await environment.project(texts, 0)).text_tokens
     first = len(lines)
@@ -176,7 +176,7 @@ def _missing(lines: int) -> str:
 
 
 def _earlier(forgotten: Sequence[Event]) -> list[str]:
-    """The lines of summaries that are forgotten in their turn."""
+    """The lines of earlier summaries among the condensed messages."""
     texts = [event.text.removeprefix(HEADING) for event in forgotten if isinstance(event, Summary)]
     return [line for text in texts for line in text.splitlines()]
 

@@ -1,4 +1,8 @@
-"""Where the tokens of a prompt go, and the handles of a session, as text."""
+"""Texts of `/context` and `/views`: where a prompt's tokens go, and the session's handles, in aligned columns.
+
+They are for readers who do not know the program: what a model receives, what it costs, and the command that changes it.
+Pure. `rewindow show --projection` prints the same.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,12 @@ from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
 from ...core.text import ELLIPSIS, fenced, more, printable
 from ...files.tails import HandleRow
 
-# Rows as a block of aligned columns, which every surface shows alike: an editor as code, a terminal as it is.
-#
-# At most 80 cells wide where its texts can be cut. Pure. Used by the answers of slash commands.
+# --- aligned columns --------------------------------------------------------------------------------------------------
 
 WIDTH: Final = 80
 _GAP: Final = "  "
 _NARROWEST: Final = (12, 6)
-"""Cells that a column keeps where there is no room: if that is enough, and else."""
+"""The least cells of a column that is cut: the second is used if the first does not make enough room."""
 
 
 def table(
@@ -29,12 +31,14 @@ def table(
     yielding: Sequence[int] = (),
     paths: Collection[int] = (),
 ) -> str:
-    """The rows, which have one text for each column, as a fenced block; columns without any text are left out.
+    """Rows of texts as a fenced block of aligned columns, which looks the same in editors and terminals.
+
+    Empty columns are left out. The block is at most WIDTH cells wide if cutting the texts of `yielding` suffices.
 
     Args:
-        right: the columns that are aligned at their right.
-        yielding: the columns whose texts are cut where there is no room, in this order.
-        paths: the columns whose texts are cut at their beginning, because their ends tell them apart.
+        right: columns aligned at the right.
+        yielding: columns whose texts may be cut, in this order.
+        paths: columns whose texts are cut at the beginning, because their ends tell them apart.
     """
     texts = [[printable(text) for text in row] for row in rows]
     widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
@@ -72,20 +76,15 @@ def _padded(text: str, width: int, is_right: bool) -> str:
     return space + text if is_right else text + space
 
 
-# context text:
-# Where the tokens of a prompt go, as text: a bar for each part and for each handle, with what changes it.
-#
-# For somebody who has not seen the program: what a model is sent, what that costs, and what to type to change it. A
-# command that begins with a slash stands there as it can be typed; what no command changes is said in brackets. Pure;
-# used by `/context` and by `rewindow show --projection`.
+# --- tokens of a prompt -----------------------------------------------------------------------------------------------
 
 _BAR: Final = 8
-"""Columns of a bar that stands for all that is sent."""
+"""Columns of a bar for the whole prompt."""
 COMPACT: Final = "/compact"
 _FIXED: Final = "(fixed)"
 _PASSING: Final = "(until read)"
 _LEAST: Final = 20
-"""Tokens below which a handle cannot take noticeably less."""
+"""Below this many tokens, no command makes a handle noticeably smaller."""
 
 PARTS: Final[Mapping[str, str]] = {
     "instructions": "how to work here",
@@ -101,11 +100,11 @@ PARTS: Final[Mapping[str, str]] = {
     "expansions": "shown by your /run",
     "pins": "what is pinned",
 }
-"""What each section is."""
+"""A description of each section."""
 
 
 class NodeCost(Struct, frozen=True):
-    """What the texts of a handle take. `budget` and `change`, a command, are empty where they are not known."""
+    """The tokens of a handle's texts. `budget`, and `change`, a command, are empty if unknown."""
 
     name: str
     title: str
@@ -115,12 +114,12 @@ class NodeCost(Struct, frozen=True):
 
 
 class Breakdown(Struct, frozen=True, kw_only=True):
-    """The tokens of one prompt. `shared` of them, from the first on, were in the call before; None: there was none.
+    """The tokens of one prompt.
 
-    `nodes` are the handles that take most, of `node_count`; None where there may be more. `counted` are the provider's:
-    sent, of which cached, and received; None where they are not known. `changes` has the commands that change a
-    section; None for a prompt that was sent, and is as it is. `answered` says of such a one whether a model has read
-    it, None where that is not known.
+    `shared` counts the leading tokens that the previous call had too; None if this is the first call. `nodes` are the
+    largest of `node_count` handles; the count is None if there may be more. `counted` are the provider's numbers: sent,
+    cached and received; None if unknown. `changes` has the command that changes each section; None for a prompt that
+    was already sent. `answered` says whether a sent prompt got a reply; None if unknown.
     """
 
     sections: Mapping[str, int]
@@ -138,7 +137,7 @@ class Breakdown(Struct, frozen=True, kw_only=True):
 
 
 def breakdown_text(heading: str, parts: Breakdown) -> str:
-    """The bars as Markdown: a paragraph on the whole, which `heading` begins, then blocks of columns."""
+    """The breakdown as Markdown: a paragraph that begins with `heading`, then tables with bars."""
     blocks = [f"{heading} {_whole(parts)}", _sections(parts)]
     if parts.nodes:
         blocks += [
@@ -150,7 +149,7 @@ def breakdown_text(heading: str, parts: Breakdown) -> str:
 
 
 def _of_all(parts: Breakdown) -> str:
-    """Says of a list of handles that it is not all of them."""
+    """Words for a list that does not have all handles."""
     shown, count = len(parts.nodes), parts.node_count
     return f", the {shown} largest" if count is None else f", the {shown} largest of {count:,}" if count > shown else ""
 
@@ -208,10 +207,10 @@ def _legend(parts: Breakdown) -> list[str]:
     lines = ["- `/compact` replaces the messages so far by a summary."] if set(MESSAGES) & set(parts.sections) else []
     if parts.nodes:
         lines += [
-            "- `/run` runs a Python statement of yours; no model is called. `.SetTokens(500)` sets a handle's budget, "
-            "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 what changed.",
-            "- A budget is for what a handle shows once. What it has shown stays in `results` until changing them "
-            "pays, or until `/compact`; with that, and its line in `handles`, it may take more.",
+            "- `/run` runs your Python statement without a model. `.SetTokens(500)` sets a handle's budget, "
+            "`.SetLod(1)` its level of detail: 0 the text, 1 an outline, 2 a summary, 3 the changes.",
+            "- A budget limits each render of a handle. Earlier renders stay in `results` until replacing them pays, "
+            "or until `/compact`. So a handle can take more than its budget.",
         ]
     return lines
 
@@ -224,11 +223,11 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f}%" if whole else "0%"
 
 
-# --- what changes it --------------------------------------------------------------------------------------------------
+# --- commands that make a prompt smaller ------------------------------------------------------------------------------
 
 
 def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> Mapping[str, str]:
-    """What changes each section that is sent now, of a session with these handles: a command, or a word in brackets."""
+    """The command that changes each section of the next prompt, or a word in brackets if there is none."""
     named = [row for row in rows if _has_name(row)]
     inner = {child for row in rows for child in row.children}
     loose = [f"/run del {row.name}" for row in named if not row.pinned and row.obj_id not in inner]
@@ -248,14 +247,14 @@ def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> M
 
 
 def handle_change(row: HandleRow, shown: int) -> str:
-    """The command that has a handle take less, of whose text a result has `shown` tokens; empty where there is none."""
-    # A budget that is smaller already did not change that result, and the budget of what has no name cannot be set.
+    """The command that makes a handle take less, or "". `shown` counts its tokens in the results."""
+    # A smaller budget does not change an earlier result, and without a name no budget can be set.
     is_in_results = shown > row.tokens > 0 if _has_name(row) else shown > 0
     return COMPACT if is_in_results else smaller_change(row)
 
 
 def smaller_change(row: HandleRow) -> str:
-    """The command that gives a handle about half of the tokens that it shows; empty where there is none."""
+    """The command that halves the tokens of a handle, roughly, or ""."""
     half = row.used_tokens // 2
     digits = 10 ** max(len(str(half)) - 2, 0)
     return f"/run {row.name}.SetTokens({half // digits * digits})" if _has_name(row) and half >= _LEAST else ""
@@ -266,18 +265,17 @@ def _largest(rows: Sequence[HandleRow]) -> Sequence[HandleRow]:
 
 
 def _has_name(row: HandleRow) -> bool:
-    """Whether the namespace has a name for it; else it is listed by its id."""
+    """Whether the namespace has a name for the handle; if not, it is listed by its id."""
     return row.name != row.obj_id
 
 
-# handles text:
-# The handles of a session as text: a row for each, those in a group below it. Pure; used by `/views`.
+# --- handles ----------------------------------------------------------------------------------------------------------
 
 ALL: Final = "all"
 """The argument of `/views` that lists all handles."""
 SHOWN_HANDLES: Final = 40
 _DEEPEST: Final = 6
-"""A handle in more groups is not indented further, so that its name has room."""
+"""Deeper handles are not indented further, so that their names have room."""
 _LEVELS: Final = {0: "0 text", 1: "1 outline", 2: "2 summary", 3: "3 changes"}
 _FOLLOWS: Final = {"": "no", "Sync": "each call", "Async": "when prepared"}
 _IDLE: Final = "nothing, until a member runs"
@@ -285,10 +283,10 @@ _NONE: Final = 'There are no handles. `/run readme = view("README.md")` opens a 
 
 
 def views_text(rows: Sequence[HandleRow], *, is_whole: bool = False) -> str:
-    """The handles as a block of columns; one that is in several groups stands below the first. What can be done.
+    """The handles as a table, members below their first group, and the commands for them.
 
     Args:
-        is_whole: whether each has its row; else of more than SHOWN_HANDLES the newest have, and the others are counted.
+        is_whole: list all handles; by default the newest SHOWN_HANDLES, and the number of others.
     """
     if not rows:
         return _NONE
@@ -297,12 +295,12 @@ def views_text(rows: Sequence[HandleRow], *, is_whole: bool = False) -> str:
     shown = trees if is_whole else _newest(trees)
     left = number - sum(map(len, shown))
     lines = [["handle", "shows", "follows", "lod", "tokens", ""], *(line for tree in shown for line in tree)]
-    note = f"\n\n{more(left, 'handle')}; `/views {ALL}` lists them, too." if left else ""
+    note = f"\n\n{more(left, 'handle')}; `/views {ALL}` lists them." if left else ""
     return f"{table(lines, yielding=(1, 0), paths=(1,))}{note}\n\n{_handles_text_legend(rows)}"
 
 
 def _trees(rows: Sequence[HandleRow]) -> list[list[list[str]]]:
-    """The lines of each handle that is in no group, with those of what is in it; each handle once."""
+    """The lines of each top-level handle and its members. Each handle occurs once."""
     by_id = {row.obj_id: row for row in rows}
     inside = {child for row in rows for child in row.children}
     seen: set[str] = set()
@@ -322,7 +320,7 @@ def _trees(rows: Sequence[HandleRow]) -> list[list[list[str]]]:
 
 
 def _newest(trees: Sequence[list[list[str]]]) -> list[list[list[str]]]:
-    """The last of the trees that have room, in their order; the first lines of one that has not."""
+    """The last trees that fit, in their order; a tree that does not fit keeps its first lines."""
     room = SHOWN_HANDLES
     kept: list[list[list[str]]] = []
     for tree in reversed(trees):
@@ -334,7 +332,7 @@ def _newest(trees: Sequence[list[list[str]]]) -> list[list[list[str]]]:
 
 
 def budget_of(row: HandleRow) -> str:
-    """How many tokens a handle may take: a number, or All."""
+    """The token budget of a handle: a number, or All."""
     return f"{row.tokens:,}" if row.tokens else "All"
 
 
@@ -353,8 +351,8 @@ def _handles_text_legend(rows: Sequence[HandleRow]) -> str:
     name = next((row.name for row in rows if row.name != row.obj_id), "NAME")
     return "\n".join(
         (
-            f"- `/run show({name})` shows one; `/run del {name}` ends it.",
+            f"- `/run show({name})` shows one; `/run del {name}` removes it.",
             f"- `/run {name}.SetTokens(500)` and `/run {name}.SetLod(1)` change how much of it is shown.",
-            f"- `/run {name}.Run()` has it follow its file, `/run {name}.Pause()` no longer.",
+            f"- `/run {name}.Run()` makes it follow its file, `/run {name}.Pause()` stops that.",
         )
     )

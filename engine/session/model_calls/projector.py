@@ -1,4 +1,11 @@
-"""Builds what one model call reads within its budget, and renders outdated results again."""
+"""Builds the prompt of one model call within its budget, and renders outdated results again.
+
+A prompt has the instructions, the View's messages and the worker's tail, with exact token counts. This module owns the
+budget and a cache of message counts, because a message never changes. The worker makes the tail and counts, because
+only workers load the token ranks. Messages that still do not fit after a condensation are shortened for the one call.
+
+Called by the agent loop.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +36,23 @@ from ...log.events.session import GuidanceRead
 from ...log.redaction import HIDDEN
 from ...runtime.environment import Environment
 
-# Builds what one model call reads: instructions, the View's messages, the worker's tail, with exact token counts.
-#
-# Owns the budget, and the cache of message counts (a message never changes). The tail and all counting come from the
-# worker, because only that side loads the token ranks. Messages that do not fit, and that no condensation took away,
-# are shortened for the one call.
-
 TAIL_SHARE: Final = 8
-"""The tail may take this fraction of the budget, and at least TAIL_FLOOR tokens, but never more than half of what the
-instructions leave, because the messages are to have as much."""
+"""The tail may take one part in TAIL_SHARE of the budget, or TAIL_FLOOR tokens if that is more. It never takes more
+than half of the budget without the instructions, so that messages have the other half."""
 TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
-"""Of what a provider refused, so much is tried next."""
+"""The fraction of a refused size that is tried next."""
 _SHRINK_ATTEMPTS: Final = 4
 _TAIL_ATTEMPTS: Final = 3
 _NO_GENERATION: Final = -1
-"""Of a sum over messages that are not all entries of the View."""
+"""The generation of a sum over messages that are not exactly the View's entries."""
 
 
 class Projection(Struct, frozen=True, kw_only=True):
-    """One prompt with its cost in tokens: `used` of `size`, and how they divide.
+    """One prompt and its tokens: `used` of `size`, by part.
 
-    The log had `position` events when it was made. `shortened` are the texts that were sent of messages that had to be
-    cut; `counts` has the tokens of whole messages, `shortened_counts` of those.
+    `position` is the length of the log when it was made. `shortened` has the sent texts of messages that were cut.
+    `counts` has the tokens of whole messages, `shortened_counts` those of the cut ones.
     """
 
     prompt: Prompt
@@ -69,13 +70,13 @@ class Projection(Struct, frozen=True, kw_only=True):
     shortened_counts: dict[EventId, int]
 
     def cost(self, message: Event) -> int:
-        """Tokens of one of its messages, as it was sent."""
+        """The tokens of a message, as sent."""
         shortened = self.shortened_counts.get(message.event_id)
         return self.counts[message.event_id] if shortened is None else shortened
 
 
 class _Sum(Struct, frozen=True):
-    """What the first `length` entries of a View in that generation cost, exactly or at most."""
+    """The tokens of the first `length` entries of a View's generation: exact, or an upper bound."""
 
     generation: int = 0
     length: int = 0
@@ -83,7 +84,7 @@ class _Sum(Struct, frozen=True):
 
 
 class Projector:
-    """Projects one session within `budget` tokens, for a model that calls tools or for one that writes statements."""
+    """Builds one session's prompts of at most `budget` tokens, for a model that calls tools or writes statements."""
 
     def __init__(self, view: Window, cwd: str, budget: int, news: LogNews, *, calls_tools: bool = True) -> None:
         self._view = view
@@ -102,11 +103,11 @@ class Projector:
     async def project(
         self, environment: Environment, instead: Mapping[int, Event] = MappingProxyType({})
     ) -> Projection:
-        """The projection of this moment, kept as `latest`. Takes nothing from the next one.
+        """Build the current projection, and keep it as `latest`. It does not affect the next one.
 
         Args:
             environment: renders the tail, and counts.
-            instead: messages that are to be in the place of others, by that place; none has the id of an entry.
+            instead: messages that replace others, by position. Their ids differ from those of all entries.
         """
         position = self._news.position
         messages = self._view.ready(open_run=True)
@@ -115,7 +116,7 @@ class Projector:
             messages = tuple(instead.get(place, message) for place, message in enumerate(messages))
             known = _Sum(_NO_GENERATION)
         if self._instruction_tokens is None and self._tail_most > self._left(len(self._instructions.encode())) // 2:
-            # Because what they take decides what the tail may take. No token is less than a byte.
+            # Because the tail's budget depends on their tokens. A token has at least one byte.
             await self.costs(environment, ())
         uncounted = self._uncounted(messages[known.length :])
         texts = self._texts(uncounted)
@@ -148,9 +149,9 @@ class Projector:
         return self.latest
 
     async def _recounted(self, environment: Environment, part: ProjectionPart) -> ProjectionPart:
-        """The worker's part with its tail counted again if a secret was taken out of it after the worker had counted.
+        """Count the tail again if a secret was removed from it after the worker counted.
 
-        What stands for a secret may take more tokens than the secret, so the tail may have to be rendered smaller.
+        The placeholder can take more tokens than the secret, so the tail may have to be rendered smaller.
         """
         budget = self._tail_budget
         for _ in range(_TAIL_ATTEMPTS):
@@ -166,11 +167,11 @@ class Projector:
 
     @property
     def room(self) -> int:
-        """Tokens that messages may cost beside the instructions and a full tail; negative where those are too much."""
+        """The tokens left for messages beside the instructions and a full tail; negative if these exceed the budget."""
         return self._budget - (self._instruction_tokens or 0) - self._tail_budget
 
     async def fits(self, environment: Environment) -> bool:
-        """Whether the messages fit their room. Counts only where they may not."""
+        """Whether the messages fit in `room`. Counts only if an upper bound does not already decide it."""
         if self._at_most() <= self.room:
             return True
         messages = self._view.ready(open_run=True)
@@ -180,10 +181,10 @@ class Projector:
         return self._bound.tokens <= self.room
 
     def _known(self, messages: Sequence[Event]) -> _Sum:
-        """What is known of the cost of `messages`, the View's: of so many of them from the first on.
+        """The known sum of the first of `messages`, the View's.
 
-        While its generation stays the same a View grows at its end alone. So does what a model gets of it, where that
-        is all of it: before and now.
+        In one generation a View only grows at its end. The same is true of a model's messages if they are the whole
+        View, then and now.
         """
         spent, generation = self._spent, self._view.generation
         is_whole = len(messages) == len(self._view)
@@ -192,16 +193,16 @@ class Projector:
         return spent
 
     def _spend(self, known: _Sum, messages: Sequence[Event]) -> int:
-        """Tokens of `messages`, all of which have been counted; remembered for those that will be added to them."""
+        """Sum the tokens of `messages`, all counted already, and remember the sum for later calls."""
         tokens = known.tokens + sum(self._costs(messages[known.length :]))
         self._spent = _Sum(known.generation, len(messages), tokens)
         return tokens
 
     def _at_most(self) -> int:
-        """Tokens that the View's messages cannot exceed. O(messages that are new since the last call)."""
+        """An upper bound of the tokens of the View's messages. O(new messages since the last call)."""
         bound = self._bound if self._bound.generation == self._view.generation else _Sum(self._view.generation)
         new = self._view.since(bound.length)
-        # No token is less than a byte.
+        # A token has at least one byte.
         bytes_at_most = (
             self._counts.get(event.event_id) or MESSAGE_OVERHEAD + len(self._sent(event).encode("utf-8", "replace"))
             for event in new
@@ -210,7 +211,7 @@ class Projector:
         return self._bound.tokens
 
     async def costs(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
-        """Exact tokens of each of the messages."""
+        """The exact tokens of each message."""
         uncounted = self._uncounted(messages)
         texts = self._texts(uncounted)
         if texts:
@@ -218,19 +219,19 @@ class Projector:
         return self._costs(messages)
 
     async def measured(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
-        """The same of messages that are no entries of the View, and of which no count is kept."""
+        """The same for messages that are not entries of the View. The counts are not kept."""
         counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
         return [tokens + MESSAGE_OVERHEAD for tokens in counts]
 
     def guide(self, guidance: GuidanceRead | None) -> None:
-        """Let prompts begin with these files with instructions from now on."""
+        """From now on, begin prompts with these instruction files."""
         if guidance is not self._guidance:
             self._guidance = guidance
             self._instructions = instructions(self._cwd, calls_tools=self._calls_tools, guidance=guidance)
             self._instruction_tokens = None
 
     def narrow(self) -> None:
-        """The provider refused the latest projection as too long: the budget is smaller than was thought."""
+        """Reduce the budget, because the provider refused the latest projection as too long."""
         if self.latest is not None:
             self._budget = min(self._budget, int(self.latest.used * _NARROWING))
 
@@ -240,7 +241,7 @@ class Projector:
 
     @property
     def _tail_most(self) -> int:
-        """What the tail may take where there is room for the messages, too."""
+        """The tail's largest budget, if the messages have enough room."""
         return max(TAIL_FLOOR, self._budget // TAIL_SHARE)
 
     def _left(self, instruction_tokens: int) -> int:
@@ -253,7 +254,7 @@ class Projector:
         return [message for message in messages if message.event_id not in self._counts]
 
     def _texts(self, uncounted: Sequence[Event]) -> list[str]:
-        """What to count: the messages, and before them the instructions if they have not been counted."""
+        """The texts to count: the messages, and first the instructions if they are not counted yet."""
         texts = [self._sent(message) for message in uncounted]
         return [self._instructions, *texts] if self._instruction_tokens is None else texts
 
@@ -261,7 +262,7 @@ class Projector:
         return message_text(message, calls_tools=self._calls_tools)
 
     def _take(self, uncounted: Sequence[Event], counts: Sequence[int]) -> None:
-        """Keeps the counts of `_texts(uncounted)`."""
+        """Keep the counts of `_texts(uncounted)`."""
         waiting = list(counts)
         if self._instruction_tokens is None:
             self._instruction_tokens = waiting.pop(0)
@@ -271,7 +272,7 @@ class Projector:
     async def _shrunk(
         self, environment: Environment, messages: tuple[Event, ...], costs: list[int]
     ) -> tuple[tuple[Event, ...], dict[EventId, tuple[str, int]]]:
-        """The messages with long outputs shortened, for this call alone, and of those the texts with their costs."""
+        """Shorten long outputs for this call. Returns the messages, and the text and tokens of each shortened one."""
         long = [cost for message, cost in zip(messages, costs, strict=True) if is_shrinkable(message)]
         limit = fair_limit(long, self.room - (sum(costs) - sum(long)))
         shares = {
@@ -298,23 +299,19 @@ class Projector:
 
 
 def _adding_up_to(tokens: int, sections: dict[str, int]) -> dict[str, int]:
-    """The sections with what redaction has changed counted in the largest."""
+    """Adjust the largest section so that all add up to `tokens`, because redaction changed the total."""
     if not sections:
         return {}
     largest = max(sections, key=lambda name: sections[name])
     return {**sections, largest: sections[largest] + tokens - sum(sections.values())}
 
 
-# rerendering:
-# Renders results of the View anew whose handles have another policy now, where that pays: before each model call.
-#
-# Owns what is appended for it. What is out of date is known to `context.tail.standing`, what pays to
-# `context.tail.rerender`; the worker renders, and nothing about a handle changes. Called by the agent loop.
+# --- results whose handles have changed their policy ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A result as it could be, at its place in the prompt."""
+    """The new text of a result, and its position in the prompt."""
 
     place: int
     event: ResultRerendered
@@ -322,7 +319,11 @@ class _Planned:
 
 
 class ResultRerenderer:
-    """One session's."""
+    """Renders results again, before a model call, if their handles have another policy now and the change pays.
+
+    `context.tail.standing` knows which results are outdated, and which changes pay. The worker renders; no handle
+    changes.
+    """
 
     def __init__(
         self,
@@ -343,11 +344,11 @@ class ResultRerenderer:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether any result is out of date, and may change at all."""
+        """Whether a result is outdated, and the rule permits changing it."""
         return self._rule != "never" and bool(self._standing.outdated())
 
     async def rerender(self, environment: Environment) -> None:
-        """Appends a ResultRerendered for each result that it pays for.
+        """Append a ResultRerendered for each result that pays.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to render them.
@@ -356,7 +357,7 @@ class ResultRerenderer:
             self._log.append(each.event)
 
     async def project(self, environment: Environment) -> Projection:
-        """What a model would read now, with the new renders that a call would bring about. Appends nothing.
+        """The projection of a model call now, with the renders that the call would append. Appends nothing.
 
         Raises:
             EnvironmentUnavailableError: there is no worker to render them.
@@ -365,7 +366,7 @@ class ResultRerenderer:
         return await self._projector.project(environment, {each.place: each.message for each in chosen})
 
     async def _chosen(self, environment: Environment) -> Sequence[_Planned]:
-        """What pays, by its place."""
+        """The changes that pay, by position."""
         messages = self._view.ready(open_run=True)
         planned = await self._planned(environment, messages)
         if not planned:
@@ -374,7 +375,7 @@ class ResultRerenderer:
         costs = await self._projector.costs(environment, messages)
         now = await self._projector.measured(environment, [each.message for each in planned])
         latest = self._sent.latest
-        # What does not fit is condensed, and then nothing of it is read from a cache.
+        # Messages that do not fit are condensed, and then no cache applies.
         kept = shared_length(self._sent.latest_messages, messages) if fits and latest is not None else 0
         rewrites = [Rewrite(each.place, tokens) for each, tokens in zip(planned, now, strict=True)]
         is_immediate = self._rule == "immediate"
@@ -383,7 +384,7 @@ class ResultRerenderer:
         return [each for each in planned if each.place in places]
 
     async def _planned(self, environment: Environment, messages: Sequence[Event]) -> list[_Planned]:
-        """What could be rendered anew and would read otherwise, by its place."""
+        """The results whose new text would differ, by position."""
         outdated = self._standing.outdated()
         ids = {each.result.finished.displays[place].obj_id for each in outdated for place in each.places}
         shown = (await environment.look(sorted(ids))).shown
@@ -397,9 +398,9 @@ class ResultRerenderer:
 
 
 def _rendered(outdated: Outdated, shown: Mapping[str, Display], message: Event, place: int) -> _Planned | None:
-    """The result with its renders as they are now; None where it would read as it does.
+    """The result with its current renders; None if its text would stay the same.
 
-    What a statement gave is left alone where its text is not what its execution says, as in a log from elsewhere.
+    A result whose text does not agree with its execution, as in an imported log, stays unchanged.
     """
     result = outdated.result
     if not isinstance(message, ToolResult) or message.text != result.text:
@@ -412,15 +413,15 @@ def _rendered(outdated: Outdated, shown: Mapping[str, Display], message: Event, 
     if text == message.text:
         return None
     event = ResultRerendered(tool_call_id=result.call, statement=result.statement, text=text, displays=tuple(displays))
-    # Known by its text, as long as no event has made it: counts are kept by the ids of entries.
+    # Counts are cached by event id. This message has no event yet, so its id is made from its text.
     name = EventId(f"{message.event_id}-{xxhash.xxh3_64_hexdigest(text.encode('utf-8', 'surrogatepass'))}")
     return _Planned(place, event, replace(message, event_id=name, text=text))
 
 
 def _display(before: Display, later: int | None, shown: Mapping[str, Display]) -> Display:
-    """A render as it is to stand: as before, as the handle is now, or as a reference to a later one.
+    """The render to show: the earlier one, the handle's current one, or a reference to a later one.
 
-    A handle that is gone leaves its render. Differences are told against what was shown, so that has to stand.
+    The render of a handle that is gone stays. So does one that a view of differences is based on.
     """
     if later is None:
         return before

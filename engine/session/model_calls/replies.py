@@ -1,4 +1,4 @@
-"""One model call on the log: its stream as signals and events, what it was sent, and what it cost."""
+"""One model call on the log: its stream as signals and events, its prompt, and its cost. Called by the agent loop."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from ..journal import Journal, ModelRetried, ReasoningStreamed, TextStreamed
 from .context_text import COMPACT, Breakdown, NodeCost, budget_of, handle_change, section_changes
 from .projector import Projection
 
-# Turns a model's stream into signals and events: pieces go out as they come, each finished item is one event.
-#
-# An item that is interrupted is recorded with exactly what was sent of it. Used by the agent loop for one reply each.
-
 
 class ReplyRecorder:
-    """Records one reply; `calls_tools` as the model was prompted."""
+    """Turns the stream of one reply into signals and events: a signal for each piece, an event for each finished item.
+
+    An interrupted item is recorded with exactly the pieces that were sent. `calls_tools` as in the prompt.
+    """
 
     def __init__(self, log: EventLog, journal: Journal, minter: Minter, *, calls_tools: bool = True) -> None:
         self._log = log
@@ -45,15 +44,15 @@ class ReplyRecorder:
         self._provider: str | None = None
         self._thinking: list[ThinkingBlock] = []
         self.answered = False
-        """Whether the model has begun to answer."""
+        """Whether the model has begun its reply."""
         self.used: TokensUsed | None = None
-        """What the provider has counted."""
+        """The provider's counts."""
 
     async def record(self, stream: AsyncGenerator[ModelSignal, None]) -> t.Replied:
-        """Consumes the stream. Whatever ends it, cancellation included, the open item is appended.
+        """Consume the stream. The open item is appended however the stream ends, even by cancellation.
 
-        A statement that is written in the reply's text is taken out of that. The reply says `ask` for what the user has
-        not typed; whether that is asked is not decided here.
+        A statement that is written in the reply's text is removed from it. `ask` is set on a statement that the user
+        has not typed; whether the user is asked is decided elsewhere.
         """
         statement: StatementAsked | None = None
         ended = ReplyEnded()
@@ -94,7 +93,7 @@ class ReplyRecorder:
         if isinstance(delta, ReasoningDelta):
             self._provider = delta.provider or self._provider
             if delta.signature is not None:
-                # It closes what it signs: the next piece is signed apart.
+                # A signature closes its item: the next piece has its own.
                 self._signature = delta.signature
                 self._end_item()
 
@@ -107,7 +106,7 @@ class ReplyRecorder:
         self._item, self._pieces, self._signature, self._provider = None, [], None, None
 
     def _reasoned(self, text: str) -> None:
-        """Notes a block of thinking for the call that may follow; one without text (encrypted) is nothing to show."""
+        """Keep a block of thinking for the call that may follow. One without text (encrypted) is not shown."""
         signature, provider = self._signature, self._provider
         self._thinking.append(ThinkingBlock(text=text, signature=signature, provider=provider))
         if text:
@@ -126,7 +125,7 @@ class ReplyRecorder:
         try:
             self._append_call(call, asked)
         except InvalidEventError:
-            # Some servers count their calls anew in each reply, and an id names one call of a session.
+            # Some servers number their calls from the start in each reply, but ids must be unique in a session.
             call = self._minter.tool_call()
             self._append_call(call, asked)
         return call
@@ -145,17 +144,15 @@ class ReplyRecorder:
         )
 
 
-# sent:
-# Writes down each model call: before it what it is made of and costs, after it what the provider counted.
-#
-# What is sent is on the log before the request leaves, so that it can be told of a call that nothing came back from.
-# The event names the messages of the call before by their number alone, and texts that the log has nowhere else
-# become contents, once each; its commit goes on beside the request. Called by the agent loop. Must not know what
-# comes of a call.
-
-
 class ModelCallRecords:
-    """Makes the events of one session's calls; `sent` has those before, `account` divides the tokens."""
+    """Makes the events of model calls: before a call its prompt and cost, after it the provider's counts.
+
+    The prompt is on the log before the request leaves, so that a call without any reply is known too. The event only
+    counts the messages that the previous call shares. Texts that are nowhere else on the log become contents, once
+    each. The commit runs beside the request.
+
+    `sent` has the earlier calls, `account` divides the tokens.
+    """
 
     def __init__(self, store: Store, redactor: Redactor, sent: SentProjections, account: Account) -> None:
         self._store = store
@@ -163,10 +160,10 @@ class ModelCallRecords:
         self._sent = sent
         self._account = account
         self._contents: dict[str, BlobDigest] = {}
-        """The contents of the call before, by their texts."""
+        """The contents of the previous call, by text."""
 
     def begun(self, projection: Projection, round_id: int) -> ProjectionSent:
-        """What the log is to say of a call that is about to be made with `projection`."""
+        """The event of a call that is about to be made with `projection`."""
         prompt, messages = projection.prompt, projection.prompt.messages
         kept = shared_length(self._sent.latest_messages, messages)
         contents: dict[str, BlobDigest] = {}
@@ -193,7 +190,7 @@ class ModelCallRecords:
 
     @staticmethod
     def ended(call: ProjectionSent, *, answered: bool, used: TokensUsed | None) -> ModelCallEnded:
-        """What the log is to say of the end of that call; `used` is what the provider counted."""
+        """The event of the end of that call; `used` are the provider's counts."""
         return ModelCallEnded(
             round_id=call.round_id,
             used=call.used,
@@ -205,7 +202,7 @@ class ModelCallRecords:
         )
 
     def breakdown(self, projection: Projection) -> Breakdown:
-        """Where the tokens go of a prompt that is not sent."""
+        """Where the tokens of the next prompt go."""
         rows = {row.obj_id: row for row in projection.handles}
         sections = self._sections(projection)
         kept = shared_length(self._sent.latest_messages, projection.prompt.messages)
@@ -226,11 +223,11 @@ class ModelCallRecords:
         )
 
     def breakdown_of(self, call: ProjectionSent) -> Breakdown:
-        """Where the tokens went of a call."""
+        """Where the tokens of a call went."""
         return breakdown_of(call, self._account, is_first=self._sent.calls[0] is call)
 
     def text(self, digest: BlobDigest) -> str:
-        """A text that a call was made of; where the store has it no more, a sentence that says so."""
+        """A text of a call's prompt, or a note if the store has lost it."""
         try:
             return self._store.blob_get(digest).decode("utf-8", "replace")
         except KeyError:
@@ -260,20 +257,20 @@ class ModelCallRecords:
         return digest == ((self._contents.get(text) or digest_of(self._redactor.storable_text(text))) if text else None)
 
     def _shared(self, projection: Projection, kept: int) -> int | None:
-        """Tokens from the first on that the call before was sent, too; None where there was none."""
+        """The leading tokens that the previous call had too; None if there was none."""
         before, prompt = self._sent.latest, projection.prompt
         if before is None:
             return None
         if before.calls_tools != prompt.calls_tools or not self._is_content(prompt.instructions, before.instructions):
             return 0
         same, messages = self._same(projection, before, kept), prompt.messages
-        # By what is not shared, which is little, because most calls go on from the one before.
+        # Subtract the messages that are not shared, because these are usually few.
         shared = projection.instruction_tokens + projection.message_tokens - sum(map(projection.cost, messages[same:]))
         is_whole = same == len(messages) == len(self._sent.latest_messages)
         return shared + (projection.tail_tokens if is_whole and self._is_content(prompt.tail, before.tail) else 0)
 
     def _same(self, projection: Projection, before: ProjectionSent, kept: int) -> int:
-        """How many of the `kept` messages read as they did in the call before: one may be shortened otherwise."""
+        """How many of the `kept` messages have the same text as before: one may be shortened differently."""
         shortened = projection.shortened.keys() | before.shortened.keys()
         if not shortened:
             return kept
@@ -287,7 +284,7 @@ class ModelCallRecords:
 
 
 def breakdown_of(call: ProjectionSent, account: Account, *, is_first: bool) -> Breakdown:
-    """Where the tokens went of a call, by what the log says of it."""
+    """Where the tokens of a recorded call went."""
     return Breakdown(
         sections=call.sections,
         size=call.size,

@@ -1,7 +1,7 @@
-"""What two branches differ in: their statements since they parted, the names these bound, and the files.
+"""The differences between two branches: statements since they split, names, and files.
 
-Pure: a fold over the two paths and over what was written since each was left. A name or a file that came out the same
-on both is left out. Used by `/diff` and `rewindow diff`.
+Pure: a fold over the two paths and over the writes since each branch was left. Equal names and files are left out. Used
+by `/diff` and `rewindow diff`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ...log.timeline import Cell, Timeline
 
 
 class Side(Struct, frozen=True):
-    """A name or a file on one branch: what it is there, in a few words. None where it is not there."""
+    """A name or a file on one branch: a short description, and a digest if there is one."""
 
     shown: str
     digest: str
 
 
 class Differing(Struct, frozen=True):
-    """A name or a file that is not the same on both."""
+    """A name or a file that differs. A side is None if its branch does not have it."""
 
     name: str
     left: Side | None
@@ -36,7 +36,7 @@ class Differing(Struct, frozen=True):
 
 
 class BranchDiff(Struct, frozen=True):
-    """Two branches that have the first `shared` statements in common; `cells` are what each has after these."""
+    """The differences of two branches that share their first `shared` statements; the `cells` come after these."""
 
     left: BranchId
     right: BranchId
@@ -51,7 +51,7 @@ def diff(events: Sequence[Event], branches: Branches, left: str, right: str) -> 
     """Compares the ends of two branches of a whole log.
 
     Raises:
-        InvalidRequestError: there is no such branch, or it is one and the same.
+        InvalidRequestError: a branch does not exist, or both are the same.
     """
     first, second = branch_named(branches, left), branch_named(branches, right)
     if first.name == second.name:
@@ -98,14 +98,14 @@ def _take(names: dict[str, Side], finished: ExecutionFinished) -> None:
 
 
 def _files(since: Iterable[Event]) -> Mapping[str, Side | None]:
-    """What the files held, before these events, that were written in them."""
+    """The content that each file written in these events had before them."""
     found = restorable(since)
     held = {file.path: _file(file.wanted_digest) for file in found.files}
     return held | {file.path: Side(f"({file.reason})", file.reason) for file in found.left}
 
 
 def _files_now(events: Iterable[Event]) -> Mapping[str, Side | None]:
-    """What the session wrote last, where that is otherwise than before it began."""
+    """The last content that the session wrote to each file, unless it equals the content before the session."""
     return {file.path: _file(file.present_digest) for file in restorable(events).files}
 
 
@@ -122,7 +122,7 @@ def _differing(
 
 
 def _is_same(left: Side | None, right: Side | None) -> bool:
-    """By their digests where both have one, because what is shown of a value is cut."""
+    """Compare digests if both have one, because the shown text is cut."""
     if left is None or right is None:
         return left is right
     return left.digest == right.digest if left.digest and right.digest else left.shown == right.shown

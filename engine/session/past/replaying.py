@@ -1,4 +1,15 @@
-"""Runs statements again on purpose, recorded or live, and records what comes out differently."""
+"""Replays: run statements again at the user's request, recorded, dry or live, and record the differences.
+
+A recorded or dry replay runs the whole history in a fresh worker, like a rebuild. Each requested statement is compared
+and recorded as an execution that is not part of the timeline. Afterwards the namespace is what any rebuild would make.
+So a failure needs no undo: the half-replayed namespace is dropped, and the next use rebuilds it.
+
+A live replay runs in the namespace that the earlier statements left. Its executions become part of the timeline when it
+completes (`log.timeline`). Until then, and if it does not complete, the log keeps its earlier meaning.
+
+Must not know requests or transports. Called by `session_runtime`, one at a time; `editing` uses the comparison and the
+questions too.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +45,12 @@ from ..policy import Policy, Questions, Verdict
 from ..requests import ReplayReport, ReplayRequest, no_such_statement, report_of
 from ..statements import Rerun, StatementRunner, Ticker
 
-# What came out differently when a statement ran again with its effects, or another one in its place.
-#
-# Compared is what each came to, which of the files that both have read had another content, and what they left of
-# files. Used by `live_replay` and `editing`, one for each of theirs.
-
 
 class RunComparison:
-    """`divergences` are all that was found so far. Where statements do not act, it says nothing that files differ."""
+    """Compare executions of live replays and edits with the earlier ones: results, files read, files left.
+
+    `divergences` are the differences so far. Without `acts` statements change no files, so files are not compared.
+    """
 
     def __init__(self, log: EventLog, *, acts: bool = True) -> None:
         self.divergences: list[Diverged] = []
@@ -49,7 +58,7 @@ class RunComparison:
         self._acts = acts
 
     def compare(self, statement: int, before: Execution, start: int, after: ExecutionFinished) -> Iterable[Event]:
-        """The events to be recorded ahead of the record `after`, of what began at position `start` of the log."""
+        """Yield the differences, to be appended before `after`, whose execution began at position `start`."""
         redacted = self._log.redacted(after)
         assert isinstance(redacted, ExecutionFinished)
         if before.finished is None:
@@ -57,10 +66,10 @@ class RunComparison:
         found = differences(ending_of(before.finished), ending_of(redacted))
         then = self._files(before.started.execution_id, before.started.seq, before.finished.seq)
         now = self._files(after.execution_id, start, len(self._log))
-        # Only what both have read can be compared: what a node knew already it does not read again.
+        # Only files that both have read, because a node does not read again what it knows.
         both = then.read.keys() & now.read.keys()
         read = ({path: then.read[path] for path in both}, {path: now.read[path] for path in both})
-        # One of them may have found a file as the other one left it, and so have changed nothing.
+        # Files that either changed: one may have changed nothing because it found what the other had left.
         artifacts = (*before.finished.artifacts, *after.artifacts) if self._acts else ()
         changed = {artifact.path for artifact in artifacts}
         left = [{path: each.left[path] for path in changed & each.left.keys()} for each in (then, now)]
@@ -95,23 +104,15 @@ class RunComparison:
 
 
 class _Files(NamedTuple):
-    """Digests of files by path: as an execution read them, through a tool or first by a view, and as it left them."""
+    """Digests of files by path, as an execution first read them (by tool or view) and as it left them."""
 
     read: dict[str, str]
     left: dict[str, str]
 
 
-# live replay:
-# One live replay: statements run again with their effects, each in a Round of its own, and are asked about as usual.
-#
-# Owns what ends it early, and who is asked. Before each statement the running nodes catch up, as before each call of
-# a model. Must not know what counts afterwards: that is the log's business. Made and ended by `replaying`; `editing`
-# asks and ends in the same way.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunContext:
-    """What it takes to run statements of a timeline once more, in its namespace, and to ask about them."""
+    """The parts of a session that run statements again and ask the user about them."""
 
     log: EventLog
     environment: LiveEnvironment
@@ -123,7 +124,10 @@ class RerunContext:
 
 
 class LiveReplay:
-    """`cells` are the statements, `executions` what came of them so far."""
+    """One live replay of `cells`: each statement runs in its own round, after a tick, with the usual questions.
+
+    `executions` are the results so far.
+    """
 
     def __init__(self, cells: Sequence[Cell], runs: RerunContext) -> None:
         self.executions: list[ExecutionFinished] = []
@@ -134,11 +138,11 @@ class LiveReplay:
 
     @property
     def divergences(self) -> Sequence[Diverged]:
-        """What came out differently so far."""
+        """The differences so far."""
         return self._comparison.divergences
 
     async def run(self, cancellation: Cancellation) -> tuple[ReplayOutcome, str]:
-        """Runs the statements in what their past has left of the namespace; how that ended."""
+        """Run the statements in the current namespace; return the outcome and why."""
         try:
             await cancellation.guard(self._runs.environment.renew)
             for cell in self._cells:
@@ -152,7 +156,7 @@ class LiveReplay:
         return "completed", ""
 
     async def _again(self, cell: Cell, cancellation: Cancellation) -> str:
-        """Why nothing is to follow it; empty where the next statement may."""
+        """Run one statement; return why the replay must stop, or ""."""
         runs, statement, before = self._runs, cell.statement, cell.current
         assert before is not None
         round_id = runs.ticker.open_round("replay")
@@ -177,15 +181,16 @@ class LiveReplay:
 
 
 class Consent:
-    """Whether these statements of the timeline may run again: those that a model wrote are asked about, as they were.
+    """Ask whether statements may run again.
 
-    Whoever wrote them, those that would have more rights than when they ran are asked about, because what was refused
-    to them then would be done now. That holds for what acts on nothing, too: only the kernel keeps all code to that.
+    The mode decides about a model's statements, as for the first run. A statement that would have more rights than
+    when it ran is always asked about, because an action that failed then could succeed now. That includes statements
+    without effects: only the kernel can stop all code from acting.
     """
 
     def __init__(self, runs: RerunContext, cells: Sequence[Cell]) -> None:
         calls = {cell.statement.tool_call_id for cell in cells}
-        # Now, because on another branch positions of this path mean nothing.
+        # Read now, because positions of this path mean nothing on another branch.
         confinement = runs.environment.confinement
         ran_at = {cell.statement.statement_id: cell.current.started.seq for cell in cells if cell.current is not None}
         self._given = {statement: confinement.given_to(seq) for statement, seq in ran_at.items()}
@@ -203,11 +208,11 @@ class Consent:
     async def ask(
         self, cell: Cell, shown: ToolCallId, cancellation: Cancellation, *, acts: bool = True
     ) -> tuple[Verdict, bool]:
-        """Whether the statement may run, and whether the user stands behind all that it does.
+        """Return whether the statement may run, and whether the user has approved all its actions.
 
         Args:
-            shown: its call.
-            acts: what it asks for is done.
+            shown: the call that the question shows.
+            acts: the statement has effects.
         """
         statement = cell.statement
         gained = await self._gained(cell, cancellation)
@@ -225,7 +230,7 @@ class Consent:
         given = self._given.get(cell.statement.statement_id)
         if given is None:
             return None
-        await cancellation.guard(self._environment.ready)  # because what holds a worker is known when there is one
+        await cancellation.guard(self._environment.ready)  # because a worker's sandbox is known once it runs
         return self._environment.confinement.beyond(given)
 
     async def _asked(self, subject: StatementSubject, shown: ToolCallId, cancellation: Cancellation) -> Verdict:
@@ -233,7 +238,7 @@ class Consent:
 
 
 def fault_of(finished: ExecutionFinished, number: int) -> str:
-    """Why no statement is to run behind one that ended so; empty where the next one may.
+    """Return why no statement can run after one with this result, or "".
 
     Raises:
         WorkCancelledError: it was cancelled.
@@ -247,18 +252,15 @@ def fault_of(finished: ExecutionFinished, number: int) -> str:
     return ""
 
 
-# replayable:
-# Which statements of a timeline are meant, which of them can run again, and a sentence on each that cannot.
-#
-# Pure. Used by `replaying` and `editing`.
+# --- which statements can run again -----------------------------------------------------------------------------------
 
 _STOPPED: Final = ("cancelled", "timeout")
 _REASONS: Final = 5
-"""So many are told of why nothing can run again."""
+"""The most reasons that an error lists."""
 
 
 def numbers_of(first: int, last: int | None, cells: Sequence[Cell]) -> tuple[int, int]:
-    """Of the first and the last statement that are meant. Raises InvalidRequestError."""
+    """The checked numbers of the first and last statement. Raises InvalidRequestError."""
     last = len(cells) if last is None else last
     for number in (first, last):
         if not 1 <= number <= len(cells):
@@ -269,28 +271,28 @@ def numbers_of(first: int, last: int | None, cells: Sequence[Cell]) -> tuple[int
 
 
 def runs_anew(cell: Cell) -> bool:
-    """Whether the statement runs again where nothing is set of what it left.
+    """Whether the statement runs again if its values are not restored from copies.
 
-    One that was stopped does not: it would have to be waited for until its time limit, each time.
+    A stopped one does not, because it could run into its time limit each time.
     """
     return not cell.omitted and cell.finished is not None and cell.finished.status not in _STOPPED
 
 
 def check_any(found: Collection[object], reasons: Sequence[str]) -> None:
-    """Raises InvalidRequestError where nothing runs again, with reasons."""
+    """Raise InvalidRequestError, with the reasons, if nothing can run again."""
     if not found:
         left = len(reasons) - _REASONS
-        said = "; ".join([*reasons[:_REASONS], *([more(left, "statement")] if left > 0 else ())])
-        raise InvalidRequestError(f"Nothing can run again: {said}.")
+        listed = "; ".join([*reasons[:_REASONS], *([more(left, "statement")] if left > 0 else ())])
+        raise InvalidRequestError(f"Nothing can run again: {listed}.")
 
 
 def not_run(cells: Sequence[Cell], running: Collection[int], *, anew: bool, branch: str = "") -> tuple[str, ...]:
-    """A sentence on each of the statements that does not run again.
+    """A sentence for each statement that does not run again.
 
     Args:
-        running: the numbers of those that do.
-        anew: whether nothing is set of what the others left.
-        branch: whose numbers these are, where another one is active when that is read.
+        running: the numbers of those that run.
+        anew: the values of the others are not restored.
+        branch: the branch of these numbers, if another is active when the user reads the sentence.
     """
     where = f" of {branch}" if branch else ""
     return tuple(
@@ -304,33 +306,22 @@ def _why(cell: Cell, *, anew: bool) -> str:
     if cell.omitted:
         return "is left out, as the user asked"
     if cell.finished is not None and cell.finished.status in _STOPPED:
-        left = "nothing is set of what it left" if anew else "what it left is set from what was kept"
+        left = "its values are not restored" if anew else "its values are restored from copies"
         return f"was stopped ({cell.finished.status}) and is not run again; {left}"
     if cell.statement.withheld:
-        return "held a secret in its source, which is not kept"
+        return "had a secret in its source, which is not stored"
     return "has never run" if cell.finished is None else "left nothing that could be compared"
 
 
-# replaying:
-# Runs statements again, on purpose, and records what comes out differently.
-#
-# Owns the order of what is appended for a replay, which statements can take part, and what ends one. In a recorded or
-# dry replay the whole history is gone through in a fresh worker, as in a rebuild; the statements in question are
-# looked at one by one, and what comes of each is recorded as an execution that does not count. Afterwards the
-# namespace is what any rebuild would make of the log. So whatever goes wrong on the way, there is nothing to be
-# undone: a namespace that is half a replay's is let go, and the next use has a rebuilt one. A live replay runs in
-# what the statements before it have left, and its executions count once it has come to its end
-# (`log.timeline.replay`); until then, and where it does not, the log means what it meant before.
-#
-# Must not know requests or transports. Called by `session_runtime`, one at a time.
+# --- the replays of a session -----------------------------------------------------------------------------------------
 
 _Ending = tuple[ReplayOutcome, str]
-"""How a replay ended, and why, as in `ReplayEnded`."""
+"""The outcome of a replay and its reason, as in `ReplayEnded`."""
 _ENDED: Final = ExceptionInfo(type=INTERRUPTED, message="the replay ended before this statement had")
 
 
 class _ReplayOverError(Exception):
-    """Ends a replay from within: there is nothing more to look at, or it failed. `outcome` as in `ReplayEnded`."""
+    """Ends a replay from inside its callback: it is complete, or it failed. `outcome` as in `ReplayEnded`."""
 
     def __init__(self, outcome: ReplayOutcome, detail: str) -> None:
         super().__init__(detail)
@@ -355,10 +346,10 @@ class Replayer:
         self._clock = clock
 
     async def replay(self, request: ReplayRequest, cancellation: Cancellation) -> ReplayReport:
-        """Runs the statements again; how that went. A cancel ends it, and everything is as it was before.
+        """Run the statements again. A cancel ends the replay and leaves the session unchanged.
 
         Raises:
-            InvalidRequestError: there are no such statements, or none of them runs again; nothing was recorded.
+            InvalidRequestError: there are no such statements, or none can run again; nothing was recorded.
         """
         numbers = first, last = numbers_of(request.first, request.last, self._timeline.cells)
         if request.mode == "live":
@@ -385,7 +376,7 @@ class Replayer:
         lost = next((cell.statement.index for cell in cells if cell.statement.withheld), None)
         if lost is not None:
             raise InvalidRequestError(
-                f"Statement {lost} held a secret in its source, which is not kept, so it cannot run again."
+                f"Statement {lost} had a secret in its source, which is not stored, so it cannot run again."
             )
         reasons = not_run(meant, [cell.statement.index for cell in cells], anew=True)
         check_any(cells, reasons)
@@ -397,7 +388,7 @@ class Replayer:
         finally:
             self._log.append(ReplayEnded(outcome=ending[0], detail=ending[1]))
             if ending[0] != "completed" or last < len(self._timeline.cells):
-                # What is in the namespace is not what the log says by now.
+                # Because the namespace no longer agrees with the log.
                 with anyio.CancelScope(shield=True):
                     await self._environment.renew()
         return report_of(request, (first, last), replay, ending, reasons)
@@ -423,7 +414,7 @@ class Replayer:
 
 
 class _Observer:
-    """Records what comes of the statements of a recorded or dry replay, as one after the other ends."""
+    """Record each statement of a recorded or dry replay as it ends."""
 
     def __init__(
         self,
@@ -445,7 +436,7 @@ class _Observer:
         self._due: ExecutionStarted | None = None
 
     def begin(self) -> bool:
-        """Whether there is a next statement, which is due then."""
+        """Announce the next statement, which is then due; False if there is none."""
         if len(self.executions) == len(self._steps):
             return False
         step = self._steps[len(self.executions)]
@@ -474,10 +465,9 @@ class _Observer:
         found: Differences,
         stops: Sequence[str],
     ) -> None:
-        """What came of the statement that was due. Raises what ends the replay.
+        """Record the result of the statement that is due. Raises _ReplayOverError to end the replay.
 
-        Where the history is gone through once more, because a worker was lost on the way, statements come again that
-        have been taken. The first time counts.
+        If a worker died, the history runs again, and results arrive a second time. Only the first ones are recorded.
         """
         if self._due is None or past.request.execution_id != self._due.against:
             return
@@ -506,7 +496,7 @@ class _Observer:
         self.divergences.append(taken)
 
     def end(self, exception: ExceptionInfo) -> None:
-        """Nothing more is taken; the statement that was due, if any, has ended with that."""
+        """Stop recording. The statement that is due, if any, ends with this exception."""
         if self._due is not None:
             status = "error" if exception.type == WORKER_DIED else "cancelled"
             self._finish(
@@ -520,15 +510,15 @@ class _Observer:
                 )
             )
 
-    def _finish(self, came: ExecutionFinished) -> None:
+    def _finish(self, result: ExecutionFinished) -> None:
         due, self._due = self._due, None
         assert due is not None
         now = self._clock.now()
         finished = replace(
-            came,
+            result,
             seq=UNSTAMPED,
             execution_id=due.execution_id,
-            started_at=now - came.time_ms / 1000,
+            started_at=now - result.time_ms / 1000,
             ended_at=now,
             artifacts=(),
             mode=self.mode,

@@ -1,10 +1,9 @@
-"""What the host does for a statement: one file for each row of `toolbox`, of the same name.
+"""What the host does for a statement: an operation for each row of `toolbox`.
 
-A file has `Arguments`, a structure with the row's parameters, and `perform(workspace, arguments)`. That returns plain
-data, alone or as the `Reading` of a file, or a `Change` of a file that it has not made, or a `Program` that it has not
-started, or, in `tree`, a `TreeAct` that it has not done; or it raises what the statement is to see. It blocks, so its
-caller runs it in a thread. Called by
-`session.tool_calls`.
+An operation has a structure with the row's parameters, and a function of the workspace and these. The function returns
+plain data, alone or as the `Reading` of a file. Or it returns an action that has not happened yet: a `Change` of a
+file, a `Program` to start, a `TreeAct`. It raises what the statement should see. It blocks, so its caller,
+`session.tool_calls`, runs it in a thread.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ OPERATIONS: Final = {
     "symlink": Operation(tree.SymlinkArguments, tree.symlink),
     "utime": Operation(tree.UtimeArguments, tree.utime),
 }
-"""By the names of their rows in `toolbox`."""
+"""By the names of the rows in `toolbox`."""
 
 __all__ = [
     "OPERATIONS",

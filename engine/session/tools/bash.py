@@ -1,4 +1,8 @@
-"""`bash(command, timeout=120, cwd=".", outside=False)`: runs a shell command."""
+"""`bash(command, timeout=120, cwd=".", outside=False)`: the host runs a shell command for a statement.
+
+The shell is found at fixed places when this module is imported, because a statement could put another one on a path. It
+reads no start-up files. `Environment.command` owns the command's environment, and stops everything that it started.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,16 @@ from ...core.programs import CommandOutcome, CommandRequest
 from ...files.safe_open import opened_directory
 from .workspace import Workspace
 
-# What a tool would run: the program, whether the user is asked about it, and what the statement gets of its end.
-#
-# Must not know how programs are run. Returned by the tools that run one; `session.tool_calls` asks and runs it.
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run. `asks`: it may change something, so the user is asked, as far as the session's mode does.
+    """A program that a tool wants to run; `session.tool_calls` asks the user and runs it.
 
-    `answer` makes plain data of its end, and may raise OSError or ValueError, which the statement sees. `command` is
-    what the user is asked about and shown, where that is not the arguments. `outside`: it is not to be held to what
-    statements may do, in a mode that would hold it, and then the user is asked.
+    Args:
+        asks: the program may change something, so the session's mode decides about asking the user.
+        answer: makes plain data of the outcome; may raise OSError or ValueError, which the statement sees.
+        command: the text that the question shows, if not the arguments.
+        outside: run with the user's own rights, even in a mode that sandboxes statements; the user is then asked.
     """
 
     request: CommandRequest
@@ -36,20 +38,12 @@ class Program:
     outside: bool = False
 
 
-# bash:
-# `bash(command, timeout=120, cwd=".", outside=False)`: a command for the shell, which the host runs for the
-# statement.
-#
-# The shell is found at fixed places when this is imported, because a statement could put another one on a path. It
-# reads no start-up files. What the program is given, and that it ends with all that it started, is
-# `Environment.command`'s.
-
 DEFAULT_SECONDS: Final = 120.0
 MOST_SECONDS: Final = 3600.0
 KEPT_BYTES: Final = 256 << 10
-"""Of what a command prints: half from the beginning, half from the end."""
+"""Of a command's output: half from the beginning, half from the end."""
 MOST_BYTES: Final = (128 << 10) - 1
-"""The longest argument that Linux gives to a program."""
+"""Linux's limit for one argument of a program."""
 _BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash")
 
 
@@ -59,11 +53,11 @@ def _shell() -> tuple[str, ...]:
 
 
 SHELL: Final = _shell()
-"""What a command is given to, as its last argument."""
+"""The shell and its options; the command is the last argument."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`timeout` in seconds. `outside`: with the user's own rights, also in the mode `auto`, which then asks."""
+    """`timeout` in seconds. `outside`: with the user's own rights, even in mode `auto`, which then asks."""
 
     command: str
     timeout: float = DEFAULT_SECONDS
@@ -75,9 +69,8 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
     """The program that runs the command.
 
     Raises:
-        OSError: `cwd` is no directory, or lies outside the workspace.
-        ValueError: there is no command, it is too long for an argument or holds a NUL character, or the time is no
-            number of seconds up to an hour.
+        OSError: `cwd` is not a directory, or is outside the workspace.
+        ValueError: the command is empty, too long, or contains a NUL character; or the timeout is not in range.
     """
     command = arguments.command
     if not command.strip():
@@ -86,11 +79,11 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
         raise ValueError("bash(): a command cannot hold a NUL character")
     if (size := len(os.fsencode(command))) > MOST_BYTES:
         raise ValueError(
-            f"bash(): the command has {size:,} bytes, and Linux takes {MOST_BYTES:,}; write() it to a file and run that"
+            f"bash(): the command has {size:,} bytes; Linux allows {MOST_BYTES:,}. write() it to a file and run that"
         )
     if not 0 < arguments.timeout <= MOST_SECONDS or math.isnan(arguments.timeout):
         raise ValueError(
-            f"bash(): timeout is {arguments.timeout:g} s; it may be more than 0 and up to {MOST_SECONDS:g} s"
+            f"bash(): timeout is {arguments.timeout:g} s; it must be more than 0 and at most {MOST_SECONDS:g} s"
         )
     with opened_directory(workspace.absolute(arguments.cwd), workspace.roots) as directory:
         place, state = os.readlink(f"/proc/self/fd/{directory}"), os.fstat(directory)
@@ -99,14 +92,14 @@ def perform(workspace: Workspace, arguments: Arguments) -> Program:
         cwd=place,
         seconds=arguments.timeout,
         kept_bytes=KEPT_BYTES,
-        # A program of a statement may put a link in its place while the question is open.
+        # Because a statement's program could put a link in its place while the question is open.
         directory=(state.st_dev, state.st_ino),
     )
     return Program(request, asks=True, answer=answer, command=command, outside=arguments.outside)
 
 
 def answer(outcome: CommandOutcome) -> dict[str, object]:
-    """What a statement is told of the command's end (`runtime.results.completed`)."""
+    """The command's result for the statement (`runtime.results.completed`)."""
     return {
         "code": outcome.code,
         "output": outcome.stdout.text,

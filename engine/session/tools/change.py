@@ -15,24 +15,23 @@ from ...core.text import plural
 from ...files.safe_open import LARGEST
 from .workspace import Workspace
 
-# What a change does to a file, as a person is shown it: the regions that differ, with some lines around them.
+# --- the diff that the user sees --------------------------------------------------------------------------------------
 #
-# Complete, because somebody decides by it: no region is left out or cut. Of binary content there are no regions but a
-# note. Pure. Called by the desk before it asks, and for the event that says what was written.
+# It is complete, because the user decides by it: no region is left out or cut. Binary content has a note instead.
 
 CONTEXT: Final = 3
 """Equal lines around a region."""
 SHORT_LINES: Final = 200
 SHORT_CHARS: Final = 16_000
-"""A file that has no more of either before and after is shown whole."""
+"""A file within both limits, before and after, is shown whole."""
 _BLOCK: Final = 1 << 16
 
 
 def changes_of(before: bytes | None, after: bytes) -> tuple[tuple[TextChange, ...], str]:
-    """The changed regions in order, and a note on what they do not show; the note is "" where they show all.
+    """The changed regions in order, and a note on a difference that they do not show, or "".
 
     Args:
-        before: what the file held; None for a new file.
+        before: the earlier content; None for a new file.
     """
     old, new = None if before is None else decode(before), decode(after)
     if new is None or (before is not None and old is None):
@@ -45,9 +44,9 @@ def changes_of(before: bytes | None, after: bytes) -> tuple[tuple[TextChange, ..
 
 
 class Extent(NamedTuple):
-    """How many lines a change adds and removes, and the first line that differs, as the new text counts it.
+    """How many lines a change adds and removes, and the first line that differs, in the new text.
 
-    `line` is None where no line differs or the content is binary.
+    `line` is None if no line differs or the content is binary.
     """
 
     added: int = 0
@@ -56,7 +55,7 @@ class Extent(NamedTuple):
 
 
 def extent_of(before: bytes | None, after: bytes) -> Extent:
-    """The extent of a change. What was no text counts as no lines."""
+    """The extent of a change. Binary content has no lines."""
     old, new = decode(before or b""), decode(after)
     if new is None or old is None or old.text == new.text:
         return Extent()
@@ -100,10 +99,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _differing(old: str, new: str) -> tuple[int, int, int]:
-    """Where both begin to differ and where each ceases to, moved outwards by the context to whole lines.
+    """The start of the difference, and its end in each text, extended by the context to whole lines.
 
-    Found by comparing blocks, because most changes of large files are small, and lines of Python strings cost more
-    than all the rest.
+    Compares blocks, because most changes of large files are small, and splitting into lines costs most.
     """
     head = _common(old, new)
     tail = min(_common_at_end(old, new), min(len(old), len(new)) - head)
@@ -122,7 +120,7 @@ def _differing(old: str, new: str) -> tuple[int, int, int]:
 
 
 def _common(a: str, b: str) -> int:
-    """How many characters both have in common at their beginning."""
+    """The length of the common prefix."""
     at, size = 0, _BLOCK
     most = min(len(a), len(b))
     while size and at < most:
@@ -144,22 +142,19 @@ def _common_at_end(a: str, b: str) -> int:
     return at
 
 
-# change:
-# What a tool that changes a file wants done: computed before anybody is asked, and done by `landing` afterwards.
-
-"""Bytes of the largest file that is changed: what it held is kept, so that it can be given back."""
+# --- the change -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One file as it is to be.
+    """The change of one file: computed before the user is asked, performed by `landing` afterwards.
 
     Args:
-        path: absolute, the real place of the file, links resolved.
-        before: what it holds; None for a new file.
-        after: what it is to hold.
-        value: plain data that the statement gets when that is done.
-        mode: the permission bits that a new file is to have, less those of the umask; None for the usual ones.
+        path: the absolute, real path of the file.
+        before: the present content; None for a new file.
+        after: the new content.
+        value: plain data that the statement gets afterwards.
+        mode: the permission bits of a new file before the umask; None for the usual ones.
         protected: why the file is protected, as `Protection.why`.
     """
 
@@ -172,8 +167,7 @@ class Change:
 
 
 class Found(NamedTuple):
-    """A file that is to be changed: its real place, why it is protected, and what it holds, unsaved or not; None where
-    there is none yet."""
+    """A file to change: real path, why it is protected, and its content, unsaved or on disk; None for a new file."""
 
     path: str
     protected: str
@@ -184,8 +178,7 @@ def file_to_change(workspace: Workspace, path: str) -> Found:
     """The file at `path`.
 
     Raises:
-        OSError: it lies outside the workspace, is no regular file, may not be written, or has more than `LARGEST`
-            bytes (EFBIG).
+        OSError: it is outside the workspace, not a regular file, not writable, or larger than `LARGEST` (EFBIG).
     """
     with workspace.to_write(workspace.absolute(path)) as target:
         place = target.place
@@ -199,14 +192,14 @@ def file_to_change(workspace: Workspace, path: str) -> Found:
 
 
 def check_size(size: int, path: str) -> None:
-    """Raises OSError (EFBIG) for a file that is, or would become, larger than `LARGEST`."""
+    """Raise OSError (EFBIG) for a file that is, or would become, larger than `LARGEST`: its content is stored."""
     if size > LARGEST:
-        most = f"files of more than {LARGEST >> 20} MiB are not changed by tools, because what they hold is kept"
+        most = f"tools do not change files of more than {LARGEST >> 20} MiB, because their content is stored"
         raise OSError(errno.EFBIG, most, path)
 
 
 def change_to(workspace: Workspace, found: Found, after: bytes, *, mode: int | None = None) -> Change:
-    """The change of that file, with what a statement is told of it (`runtime.results.written`).
+    """The change of that file, with its result for the statement (`runtime.results.written`).
 
     Raises:
         OSError: it would have more than `LARGEST` bytes (EFBIG).

@@ -1,7 +1,7 @@
-"""`write(path, text)`: a whole file, made or replaced.
+"""`write(path, text)` creates or replaces a file; `edit(path, old, new, count=1)` replaces a text in it.
 
-Text goes into an existing file as that writes its own: encoding, line ends, and whether its last line is ended. Bytes
-are written as they are.
+Text written to an existing file keeps the file's style: its encoding, line ends, and whether the last line is ended.
+Bytes are written unchanged. `edit` ignores differences of line ends: a newline in `old` matches the file's line ends.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .workspace import Workspace
 
 
 class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`text` is text or bytes, which msgspec cannot say. `mode` are the permission bits of a new file.
+    """`text` is text or bytes, a union that msgspec does not support. `mode` has the permission bits of a new file.
 
-    No statement gives a mode: it comes with what other code has opened by `os.open`.
+    Statements give no mode. It comes from `os.open`.
     """
 
     path: str
@@ -35,12 +35,12 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write(workspace: Workspace, arguments: WriteArguments) -> Change:
-    """The change that makes the file that text.
+    """The change that writes the text to the file.
 
     Raises:
         OSError: as `file_to_change`.
         TypeError: `text` is neither text nor bytes.
-        ValueError: the file's encoding has no bytes for the text.
+        ValueError: the file's encoding cannot encode the text.
     """
     text: object = arguments.text
     if not isinstance(text, str | bytes):
@@ -51,7 +51,7 @@ def write(workspace: Workspace, arguments: WriteArguments) -> Change:
 
 
 def in_the_manner_of(existing: bytes, text: str, path: str) -> bytes:
-    """The text as the existing file would have it; UTF-8 and as it is where that is empty or no text."""
+    """The text in the style of the existing file; UTF-8 and unchanged if that is empty or binary."""
     found = decode(existing)
     if found is None or not found.text:
         return encoded(text, UTF_8 if found is None else found.encoding, path)
@@ -68,44 +68,41 @@ def _ended_as(existing: str, text: str) -> str:
 
 
 def encoded(text: str, encoding: Encoding, path: str) -> bytes:
-    """The text as bytes. Raises ValueError, with a sentence, for what the encoding has no bytes for."""
+    """The text as bytes. Raises ValueError, with advice, if the encoding cannot encode it."""
     try:
         return encoding.encode(text)
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise ValueError(
-            f"{path} is in {encoding.name}, which has no bytes for {text[error.start]!r} in line {line}; "
-            "leave that out, or write() the file as bytes in another encoding"
+            f"{path} is in {encoding.name}, which cannot encode {text[error.start]!r} in line {line}; "
+            "leave it out, or write() the file as bytes in another encoding"
         ) from None
 
 
-# edit:
-# `edit(path, old, new, count=1)`: replaces a text in a file; a miss shows the nearest lines.
-
-# The lines of a text that look most like one that is not in it: what a mistaken `edit` is answered with.
+# --- the lines nearest to a text that `edit` did not find -------------------------------------------------------------
 #
-# Pure, and bounded in time whatever the text is, because the answer is only a hint: what is compared line by line is
-# chosen by the rarest words, which the C code of `str.find` looks for.
+# The time is bounded for any text, because the result is only a hint. The longest words, found by the C code of
+# `str.find`, select the lines to compare.
 
 SHOWN: Final = 3
-"""Lines that are named at most."""
+"""The most lines in the hint."""
 _SHOWN_CHARS: Final = 160
 _WORDS: Final = 12
 _PLACES: Final = 200
-"""Of each word that are looked at."""
+"""The most occurrences of each word that are used."""
 _COMPARED: Final = 40
 _COMPARED_CHARS: Final = 200
 _BLOCK_LINES: Final = 50
 _LONGEST_LINE: Final = 10_000
 _LOOKS: Final = 200_000
-"""Lines that are split into words at most."""
+"""The most lines that are split into words."""
 _WORD: Final = re.compile(r"\w{2,}")
 _ALIKE: Final = 0.5
-"""Lines that are less alike are no hint."""
+"""Lines with a lower ratio are not shown."""
 
 
 def nearest(text: str, wanted: str) -> str:
-    """What is there instead of `wanted`, as an end of a sentence; "" where nothing is like it. Lines end in LF."""
+    """The lines most like `wanted`, as the end of a sentence, or "". Lines end in LF."""
     if not wanted.strip():
         return ""
     lines = text.split("\n")
@@ -113,18 +110,18 @@ def nearest(text: str, wanted: str) -> str:
     at = _but_for_space(lines, block)
     if at is not None:
         shown = [(number, lines[number]) for number in range(at, at + len(block))]
-        return f"; but for white space it is{_listed(shown)}"
+        return f"; only white space differs from{_listed(shown)}"
     key = max(block, key=lambda line: len(line.strip()))
     alike = _alike(text, lines, key)
     return f"; the nearest {'lines are' if len(alike) > 1 else 'line is'}{_listed(alike)}" if alike else ""
 
 
 def _but_for_space(lines: Sequence[str], block: Sequence[str]) -> int | None:
-    """The index of the first line of a block that differs in white space alone."""
+    """The index of the first line of a block that differs only in white space."""
     bare = [line.split() for line in block[:_BLOCK_LINES]]
     looks = 0
     for at in range(len(lines) - len(block) + 1):
-        # `in` is a quarter of the price of `split`, and settles nearly every line.
+        # `in` costs a quarter of `split`, and rejects nearly every line.
         if bare[0] and bare[0][0] not in lines[at]:
             continue
         for offset, wanted in enumerate(bare):
@@ -151,8 +148,7 @@ def _alike(text: str, lines: Sequence[str], key: str) -> list[tuple[int, str]]:
 
 
 def _candidates(text: str, lines: Sequence[str], key: str) -> Iterable[int]:
-    """Indices of the lines that share the most with the key: words, counted by their length, or where there are none
-    in common the first lines."""
+    """Indices of the lines that share most words with the key, weighted by length; the first lines if none do."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     weights: Counter[int] = Counter()
     for word in sorted(set(_WORD.findall(key)), key=len, reverse=True)[:_WORDS]:
@@ -172,17 +168,14 @@ def _listed(lines: Sequence[tuple[int, str]]) -> str:
     return "".join([":", *shown])
 
 
-# edit:
-# `edit(path, old, new, count=1)`: a text in a file, replaced by another.
-#
-# Line ends are looked past: a newline in `old` is found as the file ends its lines, and one in `new` is written so.
+# --- edit -------------------------------------------------------------------------------------------------------------
 
 _LISTED: Final = 20
-"""Line numbers that an error names at most."""
+"""The most line numbers in an error."""
 
 
 class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`count` is how often `old` has to occur; None replaces it wherever it does."""
+    """`count` is how often `old` must occur; None replaces every occurrence."""
 
     path: str
     old: str
@@ -194,14 +187,14 @@ def edit(workspace: Workspace, arguments: EditArguments) -> Change:
     """The change that replaces `old`.
 
     Raises:
-        OSError: as `file_to_change`; FileNotFoundError where there is no file.
-        ValueError: `old` does not occur so often, with the lines where it does or the nearest; or it is empty, the
-            same as `new`, or there is no text to look in.
+        OSError: as `file_to_change`; FileNotFoundError if there is no file.
+        ValueError: `old` does not occur `count` times (the message has its lines, or the nearest); it is empty or
+            equals `new`; or the file is binary.
     """
     _check(arguments)
     file = file_to_change(workspace, arguments.path)
     if file.data is None:
-        raise FileNotFoundError(2, "there is no such file; write() makes one", arguments.path)
+        raise FileNotFoundError(2, "there is no such file; write() creates it", arguments.path)
     found = decode(file.data)
     if found is None:
         raise ValueError(
@@ -217,11 +210,11 @@ def _check(arguments: EditArguments) -> None:
     if arguments.old == arguments.new:
         raise ValueError("edit(): old and new are the same text")
     if arguments.count is not None and arguments.count < 1:
-        raise ValueError(f"edit(): count={arguments.count}; it is 1 or more, or None for every place")
+        raise ValueError(f"edit(): count={arguments.count}; it must be 1 or more, or None for every place")
 
 
 def replaced(text: str, arguments: EditArguments) -> str:
-    """The text with `old` replaced. Raises ValueError and OSError as `perform`; the time is linear in the text."""
+    """The text with `old` replaced, in linear time. Raises ValueError and OSError as `edit`."""
     ends = line_ends(text)
     old, new = with_line_ends(arguments.old, "LF"), with_line_ends(arguments.new, "LF")
     if "\r" in old or (ends.startswith("mixed") and "\n" in old + new):
@@ -232,9 +225,9 @@ def replaced(text: str, arguments: EditArguments) -> str:
 
 
 def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArguments) -> str:
-    """The same where lines end in both manners: what is put in ends its lines as what it replaces, or what follows.
+    """The same for mixed line ends: each replacement takes the line ends of the replaced text, or of the next line.
 
-    It is searched in the text in which all lines end in one manner, and what was found is followed in both texts.
+    The search runs in a copy with LF alone, and each place is then followed in both texts.
     """
     plain = text.replace("\r\n", "\n")
     _check_places(plain, old, new, arguments)
@@ -255,7 +248,7 @@ def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArg
 
 
 def _after(text: str, at: int, count: int) -> int:
-    """The place that lies so many characters after `at`, where CRLF counts as one. `at` is not inside of one."""
+    """The position `count` characters after `at`, where CRLF counts as one. `at` is not inside a CRLF."""
     while count:
         end = at + count
         end += text.startswith("\r\n", end - 1)
@@ -272,7 +265,7 @@ def _places(text: str, old: str) -> Iterator[int]:
 
 
 def _check_places(text: str, old: str, new: str, arguments: EditArguments) -> None:
-    """Raises where `old` does not occur so often, or what comes of it would be too large to be made in memory."""
+    """Raise if `old` does not occur `count` times, or if the result would be too large."""
     occurs = text.count(old)
     _check_count(text, occurs, _places(text, old), arguments)
     check_size(len(text) + occurs * (len(new) - len(old)), arguments.path)
@@ -284,7 +277,7 @@ def _check_count(text: str, occurs: int, places: Iterator[int], arguments: EditA
     path = arguments.path
     if not occurs:
         hint = nearest(text.replace("\r\n", "\n"), with_line_ends(arguments.old, "LF"))
-        raise ValueError(f"{path} does not contain that text{hint or '; nothing in it is like it'}")
+        raise ValueError(f"{path} does not contain that text{hint or ', or anything like it'}")
     listed = list(islice(places, _LISTED))
     numbers = ", ".join(str(text.count("\n", 0, place) + 1) for place in listed)
     more = ", ..." if occurs > len(listed) else ""

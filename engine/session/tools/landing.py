@@ -1,4 +1,15 @@
-"""Writes a changed file atomically, and gives a file its earlier content back."""
+"""Puts a changed file in place, whole or not at all, and gives a file its earlier content back.
+
+A new file is written beside the old one, made durable, and renamed over it. Readers of the path see the old content or
+the new one; a process that had the file open keeps the old one. The new file takes over the mode, access list, user
+attributes, and the owner if this process may set it.
+
+A hard link is broken: other names of the file keep the old content. Writing in place would change the file under every
+name. Some of these may be outside the workspace, or in a store that projects share. A kill would leave it half-written.
+
+Must not know who asked for the change, or why a file goes back. `Workspace` says where a file may be written,
+`temporary_files` cleans up after a kill. Called by `tool_calls` and `past.rewinding`, on a thread.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +30,8 @@ from .change import Change
 from .read import stale
 from .workspace import Target, Workspace
 
-# Puts a changed file in place: whole or not at all, whatever happens meanwhile.
-#
-# A new file is written beside the old one, made durable and renamed over it. Whoever looks at the path sees the old
-# content or the new one; who had opened the file before goes on with the old one. Owns what is kept of the file that
-# is replaced: mode bits, access list, user attributes, and the owner where this process may give it. Must not know
-# who asked for the change. `confinement` says where it may land, `temporary_files` what a kill leaves. Called by the
-# desk.
-#
-# A hard link is broken: other names of the file keep the old content. To write into the file in place would change it
-# under every name, some of which may be outside of the workspace or belong to a store that other projects share, and
-# a kill in the middle would leave it half-written.
-
 _RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-"""None in a C library that is too old."""
+"""None if the C library is too old."""
 _RENAME_NOREPLACE: Final = 1
 _USUAL_MODE: Final = 0o666
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
@@ -41,16 +40,16 @@ _NOT_SUPPORTED: Final = (errno.ENOSYS, errno.EINVAL)
 
 
 def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | None = None) -> int | None:
-    """Makes the file what it is to be, and missing directories above it; blocks until that is durable.
+    """Perform the change, and create missing directories above the file; block until it is durable.
 
-    `hold` is called with the absolute path under which the new file is until it takes its place: a mount on it goes
-    along, where one on the file that it replaces ends. What it raises is raised, and nothing is written.
+    `hold` is called with the absolute path of the new file before it replaces the old one: a mount on the new file
+    moves with it, while a mount on the old one ends. If `hold` raises, nothing is written.
 
-    Returns the permission bits that it has then.
+    Returns the file's permission bits afterwards.
 
     Raises:
-        OSError: ESTALE where the file is not `change.before` any more, is elsewhere, or has become protected; the
-            operating system's own reason otherwise. The file is as it was then, and nothing else is left.
+        OSError: ESTALE if the content is not `change.before` any more, or the file moved or became protected; else the
+            system's reason. The file is unchanged then, and nothing else remains.
     """
     with _explained(change.path), placed(workspace, change.path, making=True) as target:
         place, shown = target.place, workspace.shown(change.path)
@@ -64,9 +63,9 @@ def land(workspace: Workspace, change: Change, hold: Callable[[str], None] | Non
 
 @contextlib.contextmanager
 def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Target]:
-    """The place of the file that is really at `path`; as `Workspace.to_write`.
+    """The pinned place of the real path `path`; as `Workspace.to_write`.
 
-    Raises OSError also where the path leads elsewhere by now (ESTALE).
+    Also raises OSError (ESTALE) if the path now leads elsewhere.
     """
     with workspace.to_write(path, making=making) as target:
         if target.place.path != path:
@@ -75,7 +74,7 @@ def placed(workspace: Workspace, path: str, *, making: bool) -> Generator[Target
 
 
 def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result | None:
-    """The state of the file as compared; None where there is none."""
+    """Compare the content with `change.before`; return the file's state, None if there is no file."""
     with place.opened() as file:
         found = None if file is None else os.fstat(file.fileno())
         present = None if file is None else file.read(len(change.before or b"") + 1)
@@ -87,7 +86,7 @@ def _check_unchanged(place: Place, change: Change, shown: str) -> os.stat_result
 
 @contextlib.contextmanager
 def _explained(path: str) -> Generator[None]:
-    """Names the file, not what it was to be made of, and says that it is as it was."""
+    """Let errors name the file instead of the temporary one, and say that nothing was written."""
     try:
         yield
     except OSError as error:
@@ -106,16 +105,16 @@ def replace_file(
     first: int | None = None,
     hold: Callable[[str], None] | None = None,
 ) -> int:
-    """Makes the file hold `data`, durably. Returns the permission bits that it has then.
+    """Replace the file's content, durably. Returns its permission bits afterwards.
 
     Args:
-        seen: its state as it was compared, None for no file.
-        mode: the permission bits that it is to have; None leaves it those that it has, or what the umask leaves.
-        first: of these the umask leaves some to a new file; None for the usual ones.
-        hold: as of `land`.
+        seen: its state when it was compared; None for no file.
+        mode: the permission bits to set; None keeps the present ones, or those of a new file.
+        first: the bits of a new file before the umask; None for the usual ones.
+        hold: as in `land`.
 
     Raises:
-        OSError: ESTALE where it is in another state by now.
+        OSError: ESTALE if its state has changed since.
     """
     place.check_writable()
     with recorded(workspace.records, place.folder) as temporary:
@@ -123,7 +122,7 @@ def replace_file(
             given = _fill(place, temporary, data, seen, mode, _USUAL_MODE if first is None else first)
             if hold is not None:
                 hold(os.path.join(place.folder, temporary))
-            # Looked at once more, because making it durable takes the disk's time, and people save files.
+            # Checked again, because the sync takes time, and people save files meanwhile.
             if not _is_still(place, seen):
                 raise stale(workspace.shown(place.path), _SINCE, None, b"")
             _rename(place, temporary, replacing=seen is not None)
@@ -136,7 +135,7 @@ def replace_file(
 
 
 def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> None:
-    """Removes the file, durably. Arguments and errors as `replace_file`."""
+    """Remove the file, durably. Arguments and errors as in `replace_file`."""
     place.check_writable()
     if not _is_still(place, seen):
         raise stale(workspace.shown(place.path), _SINCE, None, b"")
@@ -147,7 +146,7 @@ def remove(place: Place, seen: os.stat_result | None, workspace: Workspace) -> N
 def _fill(
     place: Place, temporary: str, data: bytes, replaced: os.stat_result | None, mode: int | None, usual: int
 ) -> int:
-    # Nobody else may read it before it has the rights that it is to have.
+    # Private until it has its final rights.
     first = usual if replaced is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, first, dir_fd=place.directory)
@@ -165,12 +164,12 @@ def _fill(
 
 
 def _take_over(place: Place, descriptor: int, replaced: os.stat_result) -> None:
-    """Gives the new file the rights of the old one, as far as this process may."""
+    """Give the new file the owner, mode and attributes of the old one, as far as this process may."""
     mode = stat.S_IMODE(replaced.st_mode)
     try:
         os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
     except PermissionError:
-        # What runs with its owner's rights must not run with those of another owner.
+        # A program that runs with its owner's rights must not get those of another owner.
         mode &= ~(stat.S_ISUID | stat.S_ISGID)
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, -1, replaced.st_gid)
@@ -193,7 +192,7 @@ def _is_still(place: Place, seen: os.stat_result | None) -> bool:
 
 
 def identity_of(found: os.stat_result) -> tuple[int, ...]:
-    """What changes with the content of a file, its permissions or its owner; another name for it changes nothing."""
+    """Changes with the file's content, permissions or owner, but not with another hard link."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid, found.st_gid
 
 
@@ -203,7 +202,7 @@ def _rename(place: Place, temporary: str, *, replacing: bool) -> None:
 
 
 def _renamed_to_nothing(place: Place, temporary: str) -> bool:
-    """Renames unless somebody has made such a file meanwhile; False where the file system cannot say so."""
+    """Rename unless the target now exists; return False if the file system does not support that."""
     if _RENAMEAT2 is None:
         return False
     names = os.fsencode(temporary), os.fsencode(place.name)
@@ -217,25 +216,20 @@ def _renamed_to_nothing(place: Place, temporary: str) -> bool:
     raise OSError(number, os.strerror(number))
 
 
-# restoring:
-# Gives one file back what it held: the counterpart of a landing, for a rewind.
-#
-# The file is compared with what is expected there before anything is done, and looked at once more right before the
-# act; whoever looks at the path sees the one content or the other. Must not know which file is to go back, nor why.
-# Called by `sessions.rewinding`, on a thread.
+# --- restoring, for a rewind ------------------------------------------------------------------------------------------
 
 _PERMISSIONS: Final = 0o777
 _REPLACED: Final = "\ufffd"
 _CHANGED: Final = "it has changed since the session last wrote it"
 _MODE: Final = "its permissions have changed since the session last wrote it: {:o} -> {:o}"
-_ATTRIBUTES: Final = "somebody has given it attributes since the session wrote it: {}"
+_ATTRIBUTES: Final = "it got attributes since the session last wrote it: {}"
 _REMOVED: Final = "it was removed since the session last wrote it"
-_UNTRUSTED: Final = "what it held was reported by a statement or an import, and {}; put it back yourself"
-_UNKNOWN: Final = "its name is no text, and there is no such file any more"
+_UNTRUSTED: Final = "its earlier content comes from a statement or an import, and {}; restore it yourself"
+_UNKNOWN: Final = "its name is not UTF-8, and there is no such file any more"
 
 
 class Replaced(NamedTuple):
-    """What a file held until it was replaced; None for no file, and where that was not read."""
+    """The content that was replaced; None if there was no file, or it was not read."""
 
     data: bytes | None
 
@@ -243,21 +237,21 @@ class Replaced(NamedTuple):
 def restore(
     workspace: Workspace, file: FileToRestore, wanted: bytes | None, *, is_trusted: bool = True
 ) -> Replaced | None:
-    """Makes the file hold `wanted`, None for no file; blocks until that is durable.
+    """Give the file the content `wanted` (None removes it); block until that is durable. For rewinds, on a thread.
 
-    Directories that are missing above it are made; those that a removal leaves empty stay.
+    The content is compared with the expected one first, and the file's state again right before it is replaced.
+    Missing directories are created. Directories that become empty remain.
 
     Returns:
-        None where it held that already, and nothing was done.
+        None if it had that content already.
 
     Args:
-        is_trusted: whether the content was read here, not reported by somebody; else a protected file is left alone.
+        is_trusted: the host itself read the content. If not, a protected file is left alone.
 
     Raises:
-        OSError: it does not hold what is expected, has other permissions, or is elsewhere now; it lies outside of the
-            workspace; it is protected, and the content is not trusted; or the operating system's own reason. The file
-            is as it was then.
-        ValueError: the path holds a NUL character.
+        OSError: its content or permissions are not the expected ones; it has moved, or is outside the workspace; it is
+            protected, and the content is untrusted; or the system's reason. The file is unchanged then.
+        ValueError: the path contains a NUL character.
     """
     path = workspace.absolute(file.path)
     if _REPLACED in path:
@@ -268,7 +262,7 @@ def restore(
                 raise PermissionError(errno.EPERM, _UNTRUSTED.format(target.protected), file.path)
             return _restore(target.place, file, wanted, workspace)
     except OSError as error:
-        if error.errno == errno.ESTALE:  # it says what whoever asks for a change is to do
+        if error.errno == errno.ESTALE:  # whose message is advice for a statement
             raise OSError(errno.ESTALE, _CHANGED, file.path) from None
         raise
 
@@ -291,9 +285,9 @@ def _restore(place: Place, file: FileToRestore, wanted: bytes | None, workspace:
 
 
 def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> None:
-    """Raises OSError where somebody has changed what a new content would not keep: permissions, or all of a file.
+    """Raise OSError if a change since the session's write would be lost: permissions, or attributes if it is removed.
 
-    A file that is replaced keeps its owner, its access list and its attributes, whoever gave them.
+    A replacement keeps owner, access list and attributes.
     """
     present, expected = stat.S_IMODE(seen.st_mode), file.present_mode
     # Bits beyond the permissions may be gone, because a replacement by another owner does not keep them.
@@ -312,9 +306,9 @@ def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> No
 
 
 def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
-    """The permission bits that the file is to get; None where it has them, or nobody knows which they were.
+    """The permission bits to set; None if it has them, or they are unknown.
 
-    Those that give it its owner's rights are left as they are, because a log is not to be believed in that.
+    The set-user-ID bits are not restored, because a log is not trusted for that.
     """
     if wanted is None or (seen is not None and not (wanted ^ seen.st_mode) & _PERMISSIONS):
         return None
@@ -322,7 +316,7 @@ def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
 
 
 def _look(place: Place) -> tuple[os.stat_result | None, tuple[str, ...], bytes | None]:
-    """The state of the file, what may stand for its content, and the content as far as that is read at all."""
+    """The state of the file, the digests that may denote its content, and the content if it is not too large."""
     with place.opened() as file:
         if file is None:
             return None, ("",), None

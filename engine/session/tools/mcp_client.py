@@ -1,4 +1,9 @@
-"""One connection to an MCP server through the SDK's client: transport, HTTP client, tools and resources."""
+"""One connection to an MCP server through the SDK's client: HTTP client, transports, tools and resources.
+
+What comes from the server leaves here as plain data. Must not know sessions, permissions, or how a program is started.
+The SDK takes half a second to import, so this module is loaded with a session's first server. Used by
+`session.servers`.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +39,24 @@ from ...core.plain_data import clean
 from ...core.programs import ServerProcess
 from .mcp_listing import Listing, listing
 
-# The HTTP client that the transports of the SDK send with: bounds answers, and tells of messages that were not taken.
-#
-# The SDK reads a JSON answer whole before anybody can look at it, so it is bounded here, while it is read; and it has
-# to come uncompressed, because what is small when compressed may be anything. (Of streams of events the SDK bounds
-# each event.) And over SSE the SDK tells nobody of a message that the server did not take, though no answer will ever
-# come. Must not know what is said. Used by `mcp_transports`.
+# --- HTTP client ------------------------------------------------------------------------------------------------------
 
 LONGEST_ANSWER: Final = 16 << 20
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 300.0
-"""Without a byte, before a stream of HTTP is given up."""
+"""An HTTP stream without a byte for this long is given up."""
 _TOO_LARGE: Final = f"its answer has more than {LONGEST_ANSWER >> 20} MiB"
-_COMPRESSED: Final = "its answer is compressed, which nobody asked for"
+_COMPRESSED: Final = "its answer is compressed, which was not requested"
 
 
 class MessageClient(httpx2.AsyncClient):
-    """A client for one server. `lost` is set when a message was not taken."""
+    """The HTTP client of the SDK's transports for one server: limits answers, and notices undelivered messages.
+
+    The SDK reads a whole JSON answer before anyone can check it, so the limit applies here, during the read. Answers
+    must be uncompressed, because a small compressed answer can expand to any size. (The SDK limits each event of an
+    event stream.) `lost` is set when a message was not delivered: over SSE the SDK reports that to nobody, and no
+    answer will come.
+    """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         plain = httpx2.Headers(headers)
@@ -59,7 +65,7 @@ class MessageClient(httpx2.AsyncClient):
         self.lost = anyio.Event()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Raises httpx2.HTTPError, as does reading the answer; that raises httpx2.StreamError for what is not taken."""
+        """Raises httpx2.HTTPError. Reading the answer raises that too, and httpx2.StreamError for a refused one."""
         failed = self.lost.set if request.method == "POST" else _ignore
         try:
             response = await super().send(request, **options)
@@ -74,18 +80,18 @@ class MessageClient(httpx2.AsyncClient):
 
 
 def _ignore() -> None:
-    """A stream of events that ends is noticed by who reads it."""
+    """Do nothing, because the reader of an event stream notices its end."""
 
 
 def _goes_on(response: httpx2.Response) -> bool:
-    """Whether it leads to where the same message is taken, on the same host."""
+    """Whether it redirects the same message to the same host."""
     following = response.next_request
     sent = response.request
     return following is not None and (following.method, following.url.host) == (sent.method, sent.url.host)
 
 
 class _Answer(httpx2.AsyncByteStream):
-    """The body of a response, as far as it is taken."""
+    """The body of a response, within its limit."""
 
     def __init__(self, response: httpx2.Response, stream: httpx2.AsyncByteStream, failed: Callable[[], None]) -> None:
         self._headers = response.headers
@@ -105,12 +111,12 @@ class _Answer(httpx2.AsyncByteStream):
             raise
 
     def _most(self) -> float:
-        """How many bytes are taken."""
+        """The largest accepted size in bytes."""
         if self._headers.get("content-encoding", "identity").lower() != "identity":
             raise httpx2.StreamError(_COMPRESSED)
         if self._headers.get("content-type", "").lower().startswith("text/event-stream"):
             return math.inf
-        if float(self._headers.get("content-length", 0)) > LONGEST_ANSWER:  # which h11 has checked to be digits
+        if float(self._headers.get("content-length", 0)) > LONGEST_ANSWER:  # h11 has checked that it is a number
             raise httpx2.StreamError(_TOO_LARGE)
         return LONGEST_ANSWER
 
@@ -118,37 +124,33 @@ class _Answer(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-# mcp transports:
-# How an MCP server is spoken to: over the pipes of a program, over streamable HTTP, over SSE, as the SDK's
-# transports.
+# --- transports: pipes, streamable HTTP, SSE --------------------------------------------------------------------------
 #
-# Owns the framing of stdio and its bounds. A line has at most LONGEST_LINE bytes. Whoever writes without end is read
-# at a bounded rate: the flood costs a bounded part of one processor, and the sender waits. What is no message is
-# dropped, because programs print banners. Imports the SDK, and is loaded with the first server that is named. Must
-# not know what is said. Used by `mcp_source`.
+# A line over pipes has at most LONGEST_LINE bytes. Input is read at a limited rate, so a flood costs a limited part of
+# one processor, and its sender waits. Lines that are not messages are dropped, because programs print banners.
 
 LONGEST_LINE: Final = 16 << 20
 MOST_MESSAGES: Final = 200
 MOST_BYTES: Final = 4 << 20
 WINDOW_SECONDS: Final = 0.1
-"""So many messages or bytes are read in this time at most."""
+"""At most MOST_MESSAGES or MOST_BYTES are read in this time."""
 _FLUSH_SECONDS: Final = 0.5
 
 Incoming = SessionMessage | Exception
 Streams = tuple[Any, Any]
-"""To read messages from and to write them to, as the SDK's `Transport` has them."""
+"""The streams to read and to write messages, as in the SDK's `Transport`."""
 
-# What the SDK logs of a connection may hold what a server was given: its URL, its headers, its answers.
+# Because the SDK's log messages may contain secrets: URLs, headers, answers.
 for _name in ("mcp.client", "mcp.shared", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
 
 @asynccontextmanager
 async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerator[Streams]:
-    """The streams of a server that is a program, which is stopped at the end; `ended` is set when it says no more.
+    """The streams of a server program, which is stopped at the end. `ended` is set when its output ends.
 
     Raises:
-        OSError: it could not be started; when the streams are used.
+        OSError: it could not be started; raised when the streams are used.
     """
     incoming_sender, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, outgoing_receiver = anyio.create_memory_object_stream[SessionMessage](0)
@@ -162,7 +164,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
                     if message is not None:
                         await incoming_sender.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # nobody listens any more
+            pass  # the reader is gone
         finally:
             ended.set()
 
@@ -174,7 +176,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
                         message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     )
         except OSError:
-            await incoming_sender.aclose()  # so that nobody waits for an answer
+            await incoming_sender.aclose()  # because no answer will come
         finally:
             written.set()
 
@@ -197,7 +199,7 @@ async def over_pipes(process: ServerProcess, ended: anyio.Event) -> AsyncGenerat
 
 
 async def _lines(process: ServerProcess) -> AsyncGenerator[bytes]:
-    """The lines that it writes. Raises ValueError for one that is too long, and OSError."""
+    """The lines of its output. Raises ValueError for a line that is too long, and OSError."""
     buffer, rate = bytearray(), _Rate()
     while data := await process.receive():
         looked_at = len(buffer)
@@ -213,14 +215,14 @@ async def _lines(process: ServerProcess) -> AsyncGenerator[bytes]:
 
 
 class _Rate:
-    """Holds up who reads faster than is good for others."""
+    """Limits the rate of reading."""
 
     def __init__(self) -> None:
         self._since = anyio.current_time()
         self._messages = self._bytes = 0
 
     async def count(self, size: int) -> None:
-        """A message of that many bytes is about to be looked at."""
+        """Count a message of `size` bytes; wait if the limit is reached."""
         left = self._since + WINDOW_SECONDS - anyio.current_time()
         if left <= 0:
             self._since, self._messages, self._bytes = anyio.current_time(), 0, 0
@@ -240,7 +242,7 @@ def _message(line: bytes) -> SessionMessage | None:
 
 @asynccontextmanager
 async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[Streams]:
-    """The streams of a server behind a URL; `ended` is set when it says no more, or takes no more."""
+    """The streams of a server at a URL. `ended` is set when it sends no more, or accepts no more."""
     client = MessageClient(server.headers)
     sender, receiver = anyio.create_memory_object_stream[Incoming](0)
 
@@ -249,14 +251,14 @@ async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[St
             async for message in incoming:
                 await sender.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # nobody listens any more
+            pass  # the reader is gone
         finally:
             ended.set()
             sender.close()
 
     async def give_up() -> None:
         await client.lost.wait()
-        # So that nobody waits for an answer. Over streamable HTTP each message that fails has been answered already.
+        # Because no answer will come. Over streamable HTTP the SDK answers each failed message.
         ended.set()
         sender.close()
 
@@ -271,7 +273,7 @@ async def over_http(server: HttpServer, ended: anyio.Event) -> AsyncGenerator[St
 
 def _sse(server: HttpServer, client: MessageClient) -> Transport:
     def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> MessageClient:
-        del headers, timeout, auth  # which the client has
+        del headers, timeout, auth  # which the client already has
         return client
 
     return sse_client(server.url, httpx_client_factory=made)
@@ -283,29 +285,26 @@ async def _streamable(server: HttpServer, client: MessageClient) -> AsyncGenerat
         yield streams
 
 
-# mcp source:
-# One connection to an MCP server, through the SDK's client: what it offers, its tools, its resources.
-#
-# Owns what a call is to the SDK: its timeout, its progress, its cancellation, and which of its failures is whose.
-# What comes from the server leaves here as plain data. Imports the SDK (half a second), so it is loaded with the
-# first server that is named. Must not know sessions, permissions or how a program is started. Used by
-# `session.servers`.
+# --- connection -------------------------------------------------------------------------------------------------------
 
 ANSWER_BYTES: Final = 16 << 20
 """The largest answer of a tool, as JSON."""
 _MOST_PAGES: Final = 100
 _REQUEST_SECONDS: Final = 30.0
-"""For what is asked beside calls: the handshake's parts, lists."""
+"""The limit of requests that are not calls."""
 
 _FORGOTTEN: Final = (INVALID_REQUEST, "Session terminated")
-"""How the SDK says that a server over HTTP does not know the session any more."""
+"""The SDK's error when an HTTP server has forgotten the session."""
 
 Heard = Callable[[str], None]
-"""Is given each word of progress, a line."""
+"""Receives each line of progress."""
 
 
 class Connection:
-    """A server that is connected. `ended` is set when it says no more; `changed` when it offers something else."""
+    """A connected server. `ended` is set when it sends no more; `changed` when its tools or resources change.
+
+    Owns timeouts, progress and cancellation of calls, and the translation of their failures.
+    """
 
     def __init__(self, client: Client, ended: anyio.Event) -> None:
         self._client = client
@@ -313,7 +312,7 @@ class Connection:
         self.changed = anyio.Event()
 
     async def listing(self) -> Listing:
-        """What it offers now. Raises ConnectionError, TimeoutError."""
+        """Its current tools and resources. Raises ConnectionError, TimeoutError."""
         offers = self._client.server_capabilities
         tools = await self._all(self._client.list_tools, "tools") if offers.tools else []
         resources = await self._all(self._client.list_resources, "resources") if offers.resources else []
@@ -331,13 +330,13 @@ class Connection:
         return found
 
     async def call(self, tool: str, arguments: Mapping[str, object], seconds: float, heard: Heard) -> object:
-        """What the tool answers, as `tool_values.ServerAnswer` takes it.
+        """The answer of a tool, as plain data for `runtime.results`.
 
-        `seconds` is how long it may take without a word of progress. Cancelling the wait has the server told.
+        `seconds` is the limit without progress. Cancelling the wait cancels the call at the server.
 
         Raises:
-            RuntimeError: the tool failed, with what the server says of it; or its answer cannot be used.
-            ConnectionError: the connection ended; whether the call was carried out is not known.
+            RuntimeError: the tool failed (with the server's message), or its answer cannot be used.
+            ConnectionError: the connection ended; it is unknown whether the call was performed.
             TimeoutError: it took too long.
         """
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
@@ -359,16 +358,16 @@ class Connection:
         try:
             return await _answered(asked)
         except ConnectionError:
-            self.ended.set()  # which a transport of single requests does not learn by itself
+            self.ended.set()  # because a transport of single requests does not notice it
             raise
 
     async def take(self, message: IncomingMessage) -> None:
-        """What the server says by itself."""
+        """Receive a message that is not an answer."""
         if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
             self._note_changed()
 
     async def follow(self) -> None:
-        """Listens to what the server says on a stream of its own, as those of 2026-07-28 do; until that ends."""
+        """Listen to the stream of changes that servers of 2026-07-28 offer, until it ends."""
         offers = self._client.server_capabilities
         tools = bool(offers.tools and offers.tools.list_changed)
         resources = bool(offers.resources and offers.resources.list_changed)
@@ -385,11 +384,11 @@ class Connection:
 
 @asynccontextmanager
 async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGenerator[Connection]:
-    """A connection to the server; the program is stopped at its end, however that comes.
+    """Connect to the server. A program is always stopped at the end.
 
     Raises:
-        OSError: it could not be started, or reached.
-        RuntimeError: it does not speak MCP as the SDK does.
+        OSError: it could not be started or reached.
+        RuntimeError: it violates MCP.
     """
     ended = anyio.Event()
     streams: AbstractAsyncContextManager[Streams]
@@ -413,29 +412,29 @@ async def connected(server: HttpServer | ServerProcess, version: str) -> AsyncGe
 
 
 async def _answered(asked: Awaitable[Any]) -> Any:
-    """The answer, or the failure in Python's own words."""
+    """The answer; failures are raised as Python's exceptions."""
     try:
         return await asked
     except MCPError as error:
         if error.code == CONNECTION_CLOSED or (error.code, error.message) == _FORGOTTEN:
-            raise ConnectionError("the connection to the server ended; what was asked may have been done") from None
+            raise ConnectionError("the connection to the server ended; the request may have been performed") from None
         if error.code == REQUEST_TIMEOUT:
             raise TimeoutError("the server did not answer in time") from None
         raise RuntimeError(error.message or f"the server answered with the error {error.code}") from None
     except httpx2.HTTPError:
         raise ConnectionError("the server cannot be reached") from None
     except ValidationError:
-        raise RuntimeError("the server's answer is not as MCP has it") from None
+        raise RuntimeError("the server's answer violates MCP") from None
 
 
 def _answer(result: CallToolResult) -> object:
     answer = {"content": _plain(result.content), "data": clean(result.structured_content)}
     if (size := len(msgspec.json.encode(answer))) > ANSWER_BYTES:
-        raise RuntimeError(f"the answer has {size:,} bytes, and at most {ANSWER_BYTES:,} are taken")
+        raise RuntimeError(f"the answer has {size:,} bytes; at most {ANSWER_BYTES:,} are accepted")
     if not result.is_error:
         return answer
     texts = [text for block in answer["content"] if isinstance(text := block.get("text"), str)]
-    raise RuntimeError("\n".join(texts) or "the tool failed, and the server does not say why")
+    raise RuntimeError("\n".join(texts) or "the tool failed, and the server gave no reason")
 
 
 def _plain(models: Sequence[BaseModel]) -> list[Mapping[str, Any]]:

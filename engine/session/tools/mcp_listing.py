@@ -1,7 +1,7 @@
-"""What an MCP server offers, made fit for Python: names that are identifiers, signatures, and how a call is meant.
+"""An MCP server's tools and resources for Python: identifiers, signatures, and the arguments of calls.
 
-All of it comes from a stranger, so nothing of it is trusted to have a shape: what is no tool is left out, and texts and
-lists are bounded. Pure, and knows nothing of the SDK: it takes plain data as MCP has it. Used by `mcp_source`.
+The data is untrusted: invalid tools are left out, and texts and lists are limited. Pure. Takes MCP's plain data, so it
+does not import the SDK. Used by `mcp_client` and `servers`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ...runtime.results import ResourceHelp, ServerHelp, ToolHelp
 MOST_TOOLS: Final = 1_000
 MOST_RESOURCES: Final = 1_000
 LONGEST_NAME: Final = 128
-"""Characters of a tool's name; MCP has none that is longer."""
+"""Characters of a tool's name; the limit in MCP."""
 _TEXT_CHARS: Final = 4_000
-"""Of each description, and of what a server says of itself."""
+"""Characters of each description, and of a server's instructions."""
 _DEFAULT_CHARS: Final = 40
 _MOST_PARAMETERS: Final = 100
 _TYPES: Final = {
@@ -40,7 +40,7 @@ _MOST_CHOICES: Final = 8
 
 
 class Parameter(Struct, frozen=True):
-    """An argument: its name in Python and in the schema, and how a signature shows it."""
+    """An argument: its name in Python and in the schema, and its text in a signature."""
 
     name: str
     key: str
@@ -49,7 +49,7 @@ class Parameter(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True):
-    """A tool: its name in Python and the server's. `open_ended`: it takes further arguments than those it names."""
+    """A tool: its name in Python and at the server. `open_ended`: it accepts arguments outside of its schema."""
 
     name: str
     key: str
@@ -64,7 +64,7 @@ class Tool(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """What there is: `tools` by their names in Python, and resources by their URIs with a few words on each."""
+    """All of it: `tools` by their names in Python, and resources by their URIs with short descriptions."""
 
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     resources: dict[str, str] = field(default_factory=dict[str, str])
@@ -78,7 +78,7 @@ def listing(
     instructions: str | None = None,
     notes: Sequence[str] = (),
 ) -> Listing:
-    """What a server listed, each tool and resource as MCP's JSON."""
+    """The listing of a server's tools and resources, given as MCP's JSON."""
     found: dict[str, Tool] = {}
     left_out = 0
     for tool in tools:
@@ -88,7 +88,7 @@ def listing(
             continue
         name = _name(key, found)
         found[name] = _tool(name, key, tool)
-    said = [f"{left_out} {plural(left_out, 'tool')} more cannot be called from here."] if left_out else []
+    said = [f"{left_out} more {plural(left_out, 'tool')} cannot be called from here."] if left_out else []
     return Listing(
         tools=found,
         resources={uri: _about(each) for each in resources[:MOST_RESOURCES] if (uri := _uri(each.get("uri")))},
@@ -118,7 +118,7 @@ def _tool(name: str, key: str, tool: Mapping[str, Any]) -> Tool:
 
 
 def _name(key: str, taken: Mapping[str, object]) -> str:
-    """The key as an attribute or an argument of Python can be called."""
+    """The key as a Python identifier."""
     base = attribute(key)
     if keyword.iskeyword(base):
         base = f"{base}_"
@@ -152,7 +152,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def tool_called(found: Listing, operation: str, name: str) -> Tool:
-    """The tool of that name, in Python or as the server has it. Raises AttributeError, with those that are alike."""
+    """The tool of that name, in Python or at the server. Raises AttributeError, with similar names."""
     tool = found.tools.get(name) or next((tool for tool in found.tools.values() if tool.key == name), None)
     if tool is None:
         raise AttributeError(f"{operation}: the server has no such tool{_alike(name, found.tools)}")
@@ -160,7 +160,7 @@ def tool_called(found: Listing, operation: str, name: str) -> Tool:
 
 
 def arguments_of(tool: Tool, operation: str, given: Mapping[str, object]) -> dict[str, object]:
-    """The arguments by the keys of the schema. Raises TypeError for what is missing, unknown, or no JSON."""
+    """The arguments by the keys of the schema. Raises TypeError for missing or unknown ones, or non-JSON values."""
     keys = {parameter.name: parameter.key for parameter in tool.parameters}
     own = set(keys.values())
     arguments: dict[str, object] = {}
@@ -177,7 +177,7 @@ def arguments_of(tool: Tool, operation: str, given: Mapping[str, object]) -> dic
 
 
 def shown_arguments(arguments: Mapping[str, object]) -> str:
-    """The arguments as a person who is asked about them reads them."""
+    """The arguments as text for the question to the user."""
     return msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
 
 
@@ -186,7 +186,7 @@ def _json(operation: str, name: str, value: object) -> object:
     while stack:
         each = stack.pop()
         if isinstance(each, bytes):
-            raise TypeError(f"{operation}(): {name} holds bytes; pass text, such as base64")
+            raise TypeError(f"{operation}(): {name} contains bytes; pass text, such as base64")
         if isinstance(each, dict):
             stack.extend(cast("dict[str, object]", each).values())
         elif isinstance(each, list | tuple):
@@ -203,7 +203,7 @@ def _alike(name: str, names: Iterable[str]) -> str:
 
 
 def help_on(found: Listing, server: str, module: str) -> ServerHelp:
-    """All of it, as `help` shows it."""
+    """The listing as `help` shows it."""
     return ServerHelp(
         server=server,
         module=module,

@@ -1,4 +1,7 @@
-"""`read(path, start_line=None, end_line=None)`: a text file, or some of its lines."""
+"""`read(path, start_line=None, end_line=None)` returns a text file or some of its lines.
+
+Also the last seen version of each file, to refuse blind overwrites, and the error that shows the difference.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,13 @@ from ...log.events import Event
 from ...log.events.execution import EffectAnswered, FileWritten
 from .workspace import Workspace
 
-# What a tool has read of a file, with what the whole of it was: whoever changes it later must have seen that.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """An answer about one file.
+    """A tool's answer about one file, and the version that it saw.
 
     Args:
-        path: absolute, the real place of the file, links resolved.
+        path: the absolute, real path of the file.
         digest: xxh3 hex of the whole file.
         value: plain data that the statement gets.
     """
@@ -38,11 +39,8 @@ class Reading:
     value: object
 
 
-# read:
-# `read(path, start_line=None, end_line=None)`: a text file, or some of its lines, as a string.
-
 MAX_BYTES: Final = 8 << 20
-"""Larger files have to be read by lines or looked at through a view."""
+"""The largest file that `read` returns. A view shows larger ones."""
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,16 +52,16 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(workspace: Workspace, arguments: ReadArguments, limit: int = MAX_BYTES) -> Reading:
-    """The text, unsaved or not, UTF-8 with undecodable bytes replaced.
+    """The text, from the editor if it is unsaved there; bytes that are not UTF-8 are replaced.
 
     Raises:
-        OSError: the file cannot be read, or lies outside the workspace.
-        ValueError: the lines make no range, or the file has more than `limit` bytes.
+        OSError: the file cannot be read, or is outside the workspace.
+        ValueError: the lines are not a range, or the file has more than `limit` bytes.
     """
     start = 1 if arguments.start_line is None else arguments.start_line
     end = arguments.end_line
     if start < 1 or (end is not None and end < start):
-        raise ValueError(f"lines {start} to {end} are no range; lines count from 1")
+        raise ValueError(f"lines {start} to {end} are not a range; lines count from 1")
     place, data = _content(workspace, arguments.path, limit)
     if len(data) > limit:
         raise ValueError(f"{arguments.path} has more than {limit >> 20} MiB; use view(), or open() in the statement")
@@ -74,7 +72,7 @@ def read(workspace: Workspace, arguments: ReadArguments, limit: int = MAX_BYTES)
 
 
 def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
-    """The real place of the file, and a byte more of it than `limit`, or all."""
+    """The real path of the file, and at most `limit` + 1 bytes of it."""
     absolute = workspace.absolute(path)
     for place, data in workspace.unsaved.items():
         if os.path.realpath(absolute) == place:
@@ -83,26 +81,21 @@ def _content(workspace: Workspace, path: str, limit: int) -> tuple[str, bytes]:
         return os.readlink(f"/proc/self/fd/{file.fileno()}"), file.read(limit + 1)
 
 
-# seen:
-# Last seen version of each file, to refuse blind overwrites, and the error that says what differs.
-
-# The error for a file that is not as whoever changes it has last seen it, with what differs where that is known.
-#
-# Pure. Raised by landings, where a file was changed after somebody was asked about it, and by `seen`.
+# --- the error for a file that has changed since it was seen ----------------------------------------------------------
 
 MOST_CHARS: Final = 2_000
-"""Of the difference, which the error repeats."""
+"""The longest diff in the error."""
 ADVICE: Final = "look at it again with view() or read(), and change it then"
 
 
 def stale(path: str, since: str, known: bytes | None = None, present: bytes | None = None) -> OSError:
-    """The error (ESTALE).
+    """The error (ESTALE) for a file that has changed since it was seen, with a diff if both contents are known.
 
     Args:
-        path: as the error names the file.
+        path: the name of the file in the error.
         since: when it was seen, as a clause: "it was last read".
-        known: what it held then; None where that is not known, or where there was no file.
-        present: what it holds now; None where there is no file any more.
+        known: its content then; None if unknown, or if there was no file.
+        present: its content now; None if it was removed.
     """
     if present is None:
         return OSError(errno.ESTALE, f"{path} was removed since {since}")
@@ -111,19 +104,15 @@ def stale(path: str, since: str, known: bytes | None = None, present: bytes | No
 
 
 def difference(path: str, before: bytes, after: bytes) -> str:
-    """What differs, as a summary and a diff of at most `MOST_CHARS` characters."""
+    """The difference as a summary and a diff of at most `MOST_CHARS` characters."""
     old, new = decoded(before), decoded(after)
     return describe(path, old.lines, new.lines, len, MOST_CHARS)[1]
 
 
-# seen:
-# What of each file was last read or written through tools, so that nobody overwrites what nobody has seen.
-#
-# A fold over the log: it survives a reopened session. What a view has shown is known to the worker alone, which sends
-# the digest of that along (`basis`). Must not read files. Used by the desk, before it asks about a change.
+# --- the last seen version of each file -------------------------------------------------------------------------------
 
 Contents = Callable[[BlobDigest], bytes]
-"""The content of a blob. Raises KeyError where it is not kept."""
+"""The content of a blob. Raises KeyError if it is not stored."""
 
 
 def _nothing(digest: BlobDigest) -> bytes:
@@ -131,7 +120,7 @@ def _nothing(digest: BlobDigest) -> bytes:
 
 
 class _Known(NamedTuple):
-    """The digest of a file's content, and the blob that holds it, as it is or as an answer: text in JSON."""
+    """The digest of a file's content, and its blob: the content itself (`verb` written), or JSON text (`verb` read)."""
 
     digest: str
     blob: BlobDigest | None
@@ -139,7 +128,11 @@ class _Known(NamedTuple):
 
 
 class SeenFiles:
-    """The state of each file that tools have read or written, by its real place. `contents` is for differences."""
+    """The last version of each file that tools have read or written, to refuse blind overwrites.
+
+    A fold over the log, so a reopened session has it too. Must not read files. Only the worker knows what a view has
+    shown; it sends that digest with the call (`basis`). `contents` gives stored contents for diffs.
+    """
 
     FOLLOWS: ClassVar[frozenset[type[Event]]] = frozenset((FileWritten, EffectAnswered))
 
@@ -148,13 +141,13 @@ class SeenFiles:
         self.reset()
 
     def reset(self) -> None:
-        """For the log alone: another path follows, whose model has seen what is on it."""
+        """Start again, for another path of the log. Called only by the log."""
         self._files: dict[str, _Known] = {}
 
     def apply(self, event: Event) -> None:
-        """Takes an event of the log."""
+        """Take an event of the log."""
         match event:
-            # What a statement's own code wrote, a library may have made of it: nobody has seen that.
+            # Not writes by a statement's own code: a library may have made that content, so the model has not seen it.
             case FileWritten(path=path, noticed=False):
                 self._files[path] = _Known(event.after_digest, event.after, "written")
             case EffectAnswered(path=path) if path:
@@ -165,17 +158,17 @@ class SeenFiles:
     def check(
         self, path: str, before: bytes | None, basis: str | None, shown: str = "", *, unsaved: bool = False
     ) -> None:
-        """Returns where nobody has seen the file, or somebody has seen it as it is.
+        """Check that a file that was seen has not changed since. A file that was never seen passes.
 
         Args:
-            path: its real place.
-            before: what it holds; None where there is none, so that there is nothing to lose.
-            basis: the digest of what a view last showed of it, None where none did.
+            path: its real path.
+            before: its content; None if there is no file, and so nothing to lose.
+            basis: the digest of what a view last showed of it; None if none did.
             shown: its name in the error; the path by default.
-            unsaved: `before` is in the user's editor alone, and would be lost, so somebody must have seen it.
+            unsaved: `before` is only in the user's editor and would be lost, so it must have been seen.
 
         Raises:
-            OSError: it is not as it was seen (ESTALE), with what differs where that is known.
+            OSError: it has changed (ESTALE), with a diff if the earlier content is known.
         """
         known = self._files.get(path)
         if before is None or (known is None and basis is None and not unsaved):
@@ -185,13 +178,13 @@ class SeenFiles:
             return
         if known is None and basis is None:
             raise OSError(
-                errno.ESTALE, f"{shown or path} has unsaved changes in the editor that nobody has seen; {ADVICE}"
+                errno.ESTALE, f"{shown or path} has unsaved changes in the editor that were not read yet; {ADVICE}"
             )
         since = "it was last viewed" if known is None else f"it was last {known.verb}"
         raise stale(shown or path, since, None if known is None else self._content(known), before)
 
     def _content(self, known: _Known) -> bytes | None:
-        """What the file held when it was seen; None where only a part of it was, or it is not kept."""
+        """The content when it was seen; None if only a part was read, or it is not stored."""
         if known.blob is None:
             return None
         with suppress(KeyError, msgspec.DecodeError):

@@ -1,7 +1,7 @@
 """`grep(pattern, path=".", glob=None, context=0)`: the lines of files that match a regular expression.
 
-Files that ignore files leave out are not searched, nor those that are no text; hidden ones are, but for the directories
-of version control. The expression is ripgrep's (https://docs.rs/regex), without look-around and references.
+Ignored and binary files are not searched. Hidden files are, except in the directories of version control. The
+expression is ripgrep's (https://docs.rs/regex), without look-around and references. Also `find` and `ls`.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from .workspace import Workspace, name_text, path_text
 
 MAX_MATCHES: Final = 5_000
 MAX_CHARS: Final = 2_000_000
-"""Of all matches together, with the lines beside them."""
+"""Of all matches together, with their context lines."""
 MAX_CONTEXT: Final = 50
 MAX_PATTERN: Final = 10_000
-"""Characters; an argument of a program has an end."""
+"""In characters, because an argument of a program has a limit."""
 _LOOKED_AT: Final = 8_192
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff")
-"""Byte order marks of UTF-16, whose text is full of NUL."""
+"""Byte order marks of UTF-16, whose text contains many NUL bytes."""
 
 _Match = tuple[str, int, str, list[str], list[str]]
-"""Path, number and text of a line, and the lines before and after it."""
+"""The path, number and text of a line, and its context lines before and after."""
 
 
 class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`glob` chooses among the files below `path`; `context` lines on either side of a match come with it."""
+    """`glob` selects files below `path`. A match comes with `context` lines before and after it."""
 
     pattern: str
     path: str = "."
@@ -60,7 +60,7 @@ def grep(workspace: Workspace, arguments: GrepArguments) -> Program:
     """The search. Its answer is plain data for `runtime.results.matches`.
 
     Raises:
-        OSError: the path cannot be searched, or lies outside the workspace, or there is no ripgrep.
+        OSError: the path cannot be searched, or is outside the workspace; or there is no ripgrep.
         ValueError: an argument cannot be used.
     """
     _check(arguments)
@@ -76,7 +76,7 @@ def grep(workspace: Workspace, arguments: GrepArguments) -> Program:
 
 
 def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
-    """What the paths that are meant match. Ripgrep is told too, but may look at more."""
+    """A pattern that matches the wanted paths. Ripgrep gets the glob too, but may search more files."""
     name = "" if place.name is None else rf"(?={re.escape(place.name)}\Z)"
     return re.compile(name + (".*" if glob is None else glob.expression), re.DOTALL)
 
@@ -84,9 +84,9 @@ def _wanted(place: Place, glob: Glob | None) -> re.Pattern[str]:
 def _check(arguments: GrepArguments) -> None:
     pattern = arguments.pattern
     if not pattern:
-        raise ValueError("an empty pattern matches every line; find() lists files, read() gives their text")
+        raise ValueError("an empty pattern matches every line; find() lists files, read() returns their text")
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"a pattern has {MAX_PATTERN} characters at most, and this one has {len(pattern)}")
+        raise ValueError(f"a pattern can have {MAX_PATTERN} characters, and this one has {len(pattern)}")
     if "\0" in pattern or "\n" in pattern:
         raise ValueError("a pattern cannot hold a NUL character or a newline: a search goes line by line")
     if not 0 <= arguments.context <= MAX_CONTEXT:
@@ -97,7 +97,7 @@ def _check_text(workspace: Workspace, arguments: GrepArguments) -> None:
     with opened_file(workspace.absolute(arguments.path), workspace.roots) as file:
         beginning = file.read(_LOOKED_AT)
     if b"\0" in beginning and not beginning.startswith(_WIDE):
-        raise ValueError(f"{arguments.path} is no text; read its bytes with open(..., 'rb') in the statement")
+        raise ValueError(f"{arguments.path} is not text; read its bytes with open(..., 'rb') in the statement")
 
 
 def _answer(
@@ -155,13 +155,13 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-# --- find: regular files by name; no links, which may lead anywhere --------------------------------------------------
+# --- find: regular files by name; links are left out, because they may lead anywhere ----------------------------------
 
 MAX_PATHS: Final = 20_000
 
 
 class FindArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `glob` without a slash matches names in every directory below `path`, one with a slash the path from there."""
+    """A `glob` without a slash matches names in any directory below `path`; one with a slash matches relative paths."""
 
     glob: str
     path: str = "."
@@ -171,13 +171,13 @@ def find(workspace: Workspace, arguments: FindArguments) -> Program:
     """The search. Its answer is plain data for `runtime.results.paths`.
 
     Raises:
-        OSError: the path is no directory that can be searched, or lies outside the workspace, or there is no ripgrep.
+        OSError: the path is not a searchable directory, or is outside the workspace; or there is no ripgrep.
         ValueError: an argument cannot be used.
     """
     glob = read_glob(arguments.glob)
     place = place_of(workspace.absolute(arguments.path), workspace.roots)
     if place.name is not None:
-        raise NotADirectoryError(f"{arguments.path} is a file; find() looks below a directory")
+        raise NotADirectoryError(f"{arguments.path} is a file; find() searches a directory")
     return Program(
         request=listing_command(place, glob, workspace.ripgrep),
         asks=False,
@@ -217,10 +217,10 @@ class LsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def ls(workspace: Workspace, arguments: LsArguments, limit: int = MAX_ENTRIES) -> list[str]:
-    """Names sorted as text; after `limit` a last line says how many there are more.
+    """The names, sorted as text; after `limit` names a last line counts the others.
 
     Raises:
-        OSError: it is no readable directory, or lies outside the workspace.
+        OSError: it is not a readable directory, or is outside the workspace.
     """
     path = workspace.absolute(arguments.path)
     with opened_directory(path, workspace.roots) as directory, os.scandir(directory) as entries:

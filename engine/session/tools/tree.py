@@ -1,4 +1,8 @@
-"""Acts on the file tree, a function for each row of `toolbox.ROUTED`: checked before and after the question."""
+"""Acts on the file tree, a function for each row of `toolbox.ROUTED`.
+
+Each act checks its names before the user is asked, and again before it is performed. Owns where the names are (in the
+workspace, through pinned directories). Must not know who asks, or what is recorded. Performed by `session.tool_calls`.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +24,26 @@ from .landing import identity_of, replace_file
 from .read import stale
 from .workspace import Workspace
 
-# An act on names in the file tree: looked at before anybody is asked, and looked at once more before it is done.
-#
-# Owns where the names are (in the workspace, by pinned directories) and that they are as they were. Must not know who
-# asks or what is recorded. Made by the modules beside it, done by `session.tool_calls`.
-
 SINCE: Final = "the change was asked for"
 Hold = Callable[[str], None]
-"""As the argument of `landing.land`."""
+"""As in `landing.land`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeAct:
-    """What is to be done.
+    """An act on names in the file tree, before it is performed.
 
     Args:
-        paths: absolute and real, of the names that are changed.
-        do: does it, durably; blocks. Raises OSError, ESTALE where a name is another file's by now.
-        put: likewise, but with a copy of that content for the last name, where that is protected: whoever has the file
-            open, or another name for it, would go on writing what was allowed.
-        becomes: of the files whose content comes to be elsewhere or goes: the path of each, and the path whose content
-            it is to have; None where it will be gone.
-        source: absolute and real, of what comes to have the last of these names; "" where that is new.
-        detail: what the names do not say of it, for whoever is asked.
-        is_minor: it goes with a file that the same statement has written.
-        makes: it makes a directory, which is minor in one that the same statement has made.
+        paths: the absolute, real paths of the changed names.
+        do: performs it, durably; blocks. Raises OSError, ESTALE if a name now belongs to another file.
+        put: the same, but gives a protected last name a copy of the allowed content. Without the copy, a process that
+            has the file open, or has another name for it, could still change that content.
+        becomes: for each file whose content moves or is removed: its path, and the path whose content it gets (None if
+            it is removed).
+        source: the absolute, real path of what gets the last name; "" if that is new.
+        detail: more about the act for the question.
+        is_minor: it needs no question for a file that the same statement has written.
+        makes: it creates a directory, which needs no question in a directory that the same statement has created.
         protected: why one of the names is protected, as `Protection.why`.
     """
 
@@ -61,8 +60,7 @@ class TreeAct:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as it was looked at: its real place, links above it resolved, why that is protected, and the state of what
-    has it, if any."""
+    """A name when it was checked: its path with links above it resolved, why it is protected, and its file's state."""
 
     path: str
     protected: str
@@ -78,7 +76,7 @@ class Name:
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """What tells whether it is the same; of a directory, whatever is in it."""
+        """Changes with the file; for a directory, not with its contents."""
         assert self.state is not None
         if self.is_directory:
             return self.state.st_dev, self.state.st_ino
@@ -91,21 +89,21 @@ def protected_of(*names: Name) -> str:
 
 
 def carried_protected(workspace: Workspace, name: Name, becomes: Iterable[tuple[str, str | None]]) -> str:
-    """The same of what an act on a directory carries along: by the names of its files, and by what was found in it."""
+    """Why something inside a directory is protected: by the names of its files, or by its contents; empty for none."""
     below = workspace.protection.holds_below(name.path) if name.is_directory else ""
     return below or next(filter(None, (workspace.protection.why_by_name(path) for path, _ in becomes)), "")
 
 
 def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
-    """The name at the path, which need not be there.
+    """The name at the path, which need not exist.
 
     Args:
-        follows: a link of that name stands for what it leads to.
-        changes: it is to be made, removed or given to something else.
+        follows: resolve a link of that name.
+        changes: the act creates, removes or replaces the name.
 
     Raises:
-        OSError: it lies outside the workspace, its directory is missing or may not be written.
-        ValueError: the path holds a NUL character.
+        OSError: it is outside the workspace, or its directory is missing or not writable.
+        ValueError: the path contains a NUL character.
     """
     with workspace.to_write(workspace.absolute(path), follows=follows) as target:
         place = target.place
@@ -117,7 +115,7 @@ def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: 
 
 
 def free(workspace: Workspace, path: str) -> Name:
-    """The same for a name that must not be there yet; else FileExistsError."""
+    """The same for a name that must not exist; raises FileExistsError."""
     name = name_at(workspace, path)
     if name.state is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -125,7 +123,7 @@ def free(workspace: Workspace, path: str) -> Name:
 
 
 def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
-    """The same for a name that has to be there."""
+    """The same for a name that must exist; raises FileNotFoundError."""
     name = name_at(workspace, path, follows=follows, changes=changes)
     if name.state is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -134,9 +132,9 @@ def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bo
 
 @contextlib.contextmanager
 def again(workspace: Workspace, name: Name) -> Generator[Place]:
-    """The place of the name, for the act on it; what was done to its directory is durable afterwards.
+    """The name's place, checked again, for the act; the directory is synced afterwards.
 
-    Raises OSError (ESTALE) where it is not as it was looked at, or has become protected.
+    Raises OSError (ESTALE) if it has changed or become protected.
     """
     with workspace.to_write(name.path, follows=False) as target:
         place, state = target.place, _state(target.place)
@@ -161,7 +159,7 @@ def _state(place: Place) -> os.stat_result | None:
 
 @contextlib.contextmanager
 def pinned(place: Place) -> Generator[str]:
-    """A path that leads to what has the name now, also when the name is something else's a moment later."""
+    """A path to the file that has the name now, even if the name moves to another file."""
     pin = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
     try:
         yield f"/proc/self/fd/{pin}"
@@ -169,25 +167,24 @@ def pinned(place: Place) -> Generator[str]:
         os.close(pin)
 
 
-# chmod:
-# `os.chmod`: the permission bits of a file or a directory.
+# --- chmod ------------------------------------------------------------------------------------------------------------
 
 _PERMISSIONS: Final = 0o777
 _MINOR: Final = 0o755
-"""A file that may be written by its owner alone is nobody's surprise."""
+"""Modes within this mask let only the owner write, so they are harmless."""
 
 
 class ChmodArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`mode` are permission bits; a link stands for what it leads to."""
+    """`os.chmod`: `mode` are permission bits; links are followed."""
 
     path: str
     mode: int
 
 
 def chmod(workspace: Workspace, arguments: ChmodArguments) -> TreeAct:
-    """The act that changes them. Raises as `name_at`, and PermissionError for bits that run a program as its owner."""
+    """The act that changes the mode. Raises as `name_at`, and PermissionError for set-user-ID and similar bits."""
     if arguments.mode & ~_PERMISSIONS:
-        raise PermissionError(errno.EPERM, "only the bits that chmod names u, g and o are set here", arguments.path)
+        raise PermissionError(errno.EPERM, "only the permission bits of u, g and o can be set here", arguments.path)
     name = there(workspace, arguments.path, follows=True, changes=False)
     is_minor = not arguments.mode & ~_MINOR
     assert name.state is not None
@@ -209,19 +206,18 @@ def _change(workspace: Workspace, name: Name, mode: int) -> None:
         os.chmod(path, mode)
 
 
-# link:
-# `os.link`: a further name for a file, which from then on has the same content under both.
+# --- link -------------------------------------------------------------------------------------------------------------
 
 
 class LinkArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`path` is the new name of what has the name `source`; links are not followed."""
+    """`os.link`: `path` becomes another name of the file `source`; links are not followed."""
 
     path: str
     source: str
 
 
 def link(workspace: Workspace, arguments: LinkArguments) -> TreeAct:
-    """The act that links it. Raises as `free`, and FileNotFoundError without a source."""
+    """The act that creates the link. Raises as `free`, and FileNotFoundError without a source."""
     source, name = there(workspace, arguments.source, changes=False), free(workspace, arguments.path)
     becomes = ((name.path, source.path),) if source.is_file else ()
     return TreeAct(
@@ -245,19 +241,18 @@ def _link(workspace: Workspace, source: Name, name: Name) -> None:
         os.link(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False)
 
 
-# mkdir:
-# `os.mkdir`: a new directory.
+# --- mkdir, mkfifo ----------------------------------------------------------------------------------------------------
 
 
 class MkdirArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`mode` are permission bits, of which the umask takes some away."""
+    """`os.mkdir`: `mode` are permission bits before the umask."""
 
     path: str
     mode: int
 
 
 def mkdir(workspace: Workspace, arguments: MkdirArguments) -> TreeAct:
-    """The act that makes it. Raises as `free`."""
+    """The act that creates the directory. Raises as `free`."""
     name = free(workspace, arguments.path)
     return TreeAct(
         paths=(name.path,),
@@ -272,19 +267,15 @@ def _mkdir(workspace: Workspace, name: Name, mode: int) -> None:
         os.mkdir(place.name, mode, dir_fd=place.directory)
 
 
-# mkfifo:
-# `os.mkfifo`: a new named pipe.
-
-
 class MkfifoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`mode` are permission bits, of which the umask takes some away."""
+    """`os.mkfifo`: `mode` are permission bits before the umask."""
 
     path: str
     mode: int
 
 
 def mkfifo(workspace: Workspace, arguments: MkfifoArguments) -> TreeAct:
-    """The act that makes it. Raises as `free`."""
+    """The act that creates the named pipe. Raises as `free`."""
     name = free(workspace, arguments.path)
     return TreeAct(
         paths=(name.path,), protected=protected_of(name), do=lambda: _mkfifo(workspace, name, arguments.mode & 0o777)
@@ -296,12 +287,11 @@ def _mkfifo(workspace: Workspace, name: Name, mode: int) -> None:
         os.mkfifo(place.name, mode, dir_fd=place.directory)
 
 
-# remove:
-# `os.remove`: removes a file, a link or a pipe. What a file held is kept by whoever records it.
+# --- remove -----------------------------------------------------------------------------------------------------------
 
 
 class RemoveArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`path` is that of the name; a link is not followed."""
+    """`os.remove` of a file, a link or a pipe; a link is not followed."""
 
     path: str
 
@@ -322,16 +312,15 @@ def _remove(workspace: Workspace, name: Name) -> None:
         os.unlink(place.name, dir_fd=place.directory)
 
 
-# rename:
-# `os.rename` and `os.replace`: another name for a file or a directory, in the place of a file that has it.
+# --- rename -----------------------------------------------------------------------------------------------------------
 
-_IN_PARTS: Final = "its files have to be written one by one, because {}"
+_IN_PARTS: Final = "its files must be written one by one, because {}"
 MOST_FILES: Final = 5_000
-"""So many files of a directory are kept track of."""
+"""The largest directory that can be renamed or removed, in files."""
 
 
 class RenameArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`source` is given the name `path`; links are not followed."""
+    """`os.rename` and `os.replace`: `source` gets the name `path`, and replaces its file; links are not followed."""
 
     path: str
     source: str
@@ -340,7 +329,7 @@ class RenameArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def rename(workspace: Workspace, arguments: RenameArguments) -> TreeAct:
     """The act that renames it.
 
-    Raises as `name_at`, FileNotFoundError without a source, IsADirectoryError or NotADirectoryError where only one is a
+    Raises as `name_at`, FileNotFoundError without a source, IsADirectoryError or NotADirectoryError if only one is a
     directory, and OSError (EFBIG) for a directory with more than `MOST_FILES` files.
     """
     source, target = there(workspace, arguments.source), name_at(workspace, arguments.path)
@@ -369,7 +358,7 @@ def _becomes(source: Name, target: Name) -> Iterator[tuple[str, str | None]]:
     if source.is_directory:
         for count, path in enumerate(_files_below(source.path)):
             if count == MOST_FILES:
-                sentence = f"it has more than {MOST_FILES:,} files, which are not kept track of; bash() can rename it"
+                sentence = f"it has more than {MOST_FILES:,} files, too many to record; bash() can rename it"
                 raise OSError(errno.EFBIG, sentence, source.path)
             yield path, None
             yield target.path + path.removeprefix(source.path), path
@@ -395,18 +384,17 @@ def _rename(workspace: Workspace, source: Name, target: Name) -> None:
         os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
 
 
-# rmdir:
-# `os.rmdir`: removes an empty directory.
+# --- rmdir, rmtree ----------------------------------------------------------------------------------------------------
 
 
 class RmdirArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`path` is that of the directory."""
+    """`os.rmdir` of an empty directory."""
 
     path: str
 
 
 def rmdir(workspace: Workspace, arguments: RmdirArguments) -> TreeAct:
-    """The act that removes it. Raises as `name_at`, and OSError where it is none or not empty."""
+    """The act that removes it. Raises as `name_at`, and OSError if it is not an empty directory."""
     name = there(workspace, arguments.path)
     if not name.is_directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), arguments.path)
@@ -421,13 +409,8 @@ def _rmdir(workspace: Workspace, name: Name) -> None:
         os.rmdir(place.name, dir_fd=place.directory)
 
 
-# rmtree:
-# `shutil.rmtree`: removes a directory with all that is in it, as one act. What its files held is kept by whoever
-# records it.
-
-
 class RmtreeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`path` is that of the directory; a link is not followed."""
+    """`shutil.rmtree` of a directory, as one act; a link is not followed."""
 
     path: str
 
@@ -435,8 +418,8 @@ class RmtreeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def rmtree(workspace: Workspace, arguments: RmtreeArguments) -> TreeAct:
     """The act that removes it.
 
-    Raises as `name_at`, NotADirectoryError, PermissionError where something in it may not be removed, and OSError
-    (EFBIG) where it holds more than `MOST_FILES` names.
+    Raises as `name_at`, NotADirectoryError, PermissionError if something in it may not be removed, and OSError (EFBIG)
+    if it contains more than `MOST_FILES` names.
     """
     name = there(workspace, arguments.path)
     if not name.is_directory:
@@ -454,9 +437,9 @@ def rmtree(workspace: Workspace, arguments: RmtreeArguments) -> TreeAct:
 
 
 def _entries(top: str, directory: int | None) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in the directory at `top`, which begins at `directory`: paths below it and their states, links as such.
+    """The paths below `top`, relative to the descriptor `directory`, and their states; links are not followed.
 
-    Raises before anything is removed what would keep it from being removed as a whole.
+    Raises PermissionError, before anything is removed, if the whole directory cannot be removed.
     """
     count = 0
     for folder, folders, files, descriptor in os.fwalk(top, onerror=_raise, dir_fd=directory):
@@ -465,7 +448,7 @@ def _entries(top: str, directory: int | None) -> Iterator[tuple[str, os.stat_res
         for each in (*folders, *files):
             count += 1
             if count > MOST_FILES:
-                sentence = f"it holds more than {MOST_FILES:,} names, which are not kept track of; bash() can remove it"
+                sentence = f"it contains more than {MOST_FILES:,} names, too many to record; bash() can remove it"
                 raise OSError(errno.EFBIG, sentence, top)
             yield os.path.relpath(os.path.join(folder, each), top), os.lstat(each, dir_fd=descriptor)
 
@@ -486,19 +469,18 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-# symlink:
-# `os.symlink`: a new symbolic link, which may lead anywhere: what is opened by it is looked at where it leads.
+# --- symlink ----------------------------------------------------------------------------------------------------------
 
 
 class SymlinkArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`path` is the link, `target` what it holds."""
+    """`os.symlink`: `path` becomes a link to `target`, which may be anywhere: opening a path checks where it leads."""
 
     path: str
     target: str
 
 
 def symlink(workspace: Workspace, arguments: SymlinkArguments) -> TreeAct:
-    """The act that makes it. Raises as `free`."""
+    """The act that creates the link. Raises as `free`."""
     name = free(workspace, arguments.path)
     return TreeAct(
         paths=(name.path,), protected=protected_of(name), do=lambda: _symlink(workspace, name, arguments.target)
@@ -510,16 +492,15 @@ def _symlink(workspace: Workspace, name: Name, target: str) -> None:
         os.symlink(target, place.name, dir_fd=place.directory)
 
 
-# utime:
-# `os.utime`: the times at which a file was last read and changed.
+# --- utime ------------------------------------------------------------------------------------------------------------
 
 _SECOND: Final = 10**9
 _MOST: Final = 2**63
-"""64 bits hold the years 1677 to 2262."""
+"""64 bits represent the years 1677 to 2262."""
 
 
 class UtimeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`times` are those of access and of change, in nanoseconds since the epoch; None for now."""
+    """`os.utime`: `times` of access and of change, in nanoseconds since the epoch; None for now."""
 
     path: str
     times: tuple[int, int] | None
@@ -527,7 +508,7 @@ class UtimeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def utime(workspace: Workspace, arguments: UtimeArguments) -> TreeAct:
-    """The act that sets them. Raises as `name_at`, and OSError (EOVERFLOW) for times that 64 bits do not hold."""
+    """The act that sets the times. Raises as `name_at`, and OSError (EOVERFLOW) for times beyond 64 bits."""
     if not all(-_MOST <= each < _MOST for each in arguments.times or ()):
         raise OSError(errno.EOVERFLOW, os.strerror(errno.EOVERFLOW), arguments.path)
     name = there(workspace, arguments.path, follows=arguments.follows, changes=False)
@@ -552,7 +533,7 @@ def _moment(nanoseconds: int) -> str:
 
 
 def _set(workspace: Workspace, name: Name, times: tuple[int, int] | None) -> None:
-    # Of what is set nothing reads before it was set, so the name is compared as it was.
+    # Nothing here depends on the old times, so comparing the name suffices.
     how: dict[str, Any] = {} if times is None else {"ns": times}
     with again(workspace, name) as place:
         if name.is_file or name.is_directory:

@@ -1,7 +1,7 @@
-"""Which paths belong to the session: its working directory and the additional ones; and how paths are written.
+"""The session's directories: which paths belong to them, and how paths are written.
 
-Statements, logs and models hold text, and a file may have a name that is none. Every tool shows such a name with U+FFFD
-for each part that is no UTF-8, and takes that spelling back where one file alone can be meant.
+Statements, logs and models use text, but a file name may be any bytes. Every tool shows each part that is not UTF-8 as
+U+FFFD, and accepts that spelling if it matches exactly one file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REPLACED: Final = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place where something is to be written, and why it is protected (`protected`); empty where it is not.
+    """A place to write to, and why it is protected (`protected`, or "").
 
-    Only `Workspace.to_write` makes one, so that nothing is written whose protection was not asked for.
+    Only `Workspace.to_write` makes one, so that every write has checked the protection.
     """
 
     place: Place
@@ -34,11 +34,11 @@ class Workspace:
     """The session's directories.
 
     Args:
-        unsaved: what files would hold, by their real places, if the user's editor saved them; tools read that.
-        protection: what other programs run by themselves in there; by default that of the directories as they are now.
-        held: where the directories are; by default as they are now.
-        records: the directory of the records of writes under way (`temporary_files`); None keeps none.
-        ripgrep: the absolute place of the program that searches; None if there is none.
+        unsaved: unsaved contents in the user's editor, by real path, which tools read instead of the files.
+        protection: files that other programs run without a question; by default of the directories as they are now.
+        held: the directories, opened; by default as they are now.
+        records: the directory with the records of writes in progress (`temporary_files`); None keeps none.
+        ripgrep: the absolute path of the search program; None if there is none.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Workspace:
         self.protection = protection or Protection(self.real_roots)
 
     def with_unsaved(self, place: str, data: bytes) -> Workspace:
-        """The same where the editor holds that, unsaved, for the file at a real place."""
+        """The same workspace with one unsaved content in the editor, for the file at a real path."""
         return Workspace(
             self.cwd,
             self.directories,
@@ -74,13 +74,13 @@ class Workspace:
 
     @contextlib.contextmanager
     def to_write(self, path: str, *, making: bool = False, follows: bool = True) -> Generator[Target]:
-        """Where the file at an absolute path is or may come to be, pinned. Arguments and errors as `place_to_write`."""
+        """The pinned place of a file that exists or may be created. Arguments and errors as `place_to_write`."""
         with place_to_write(path, self.roots, making=making, follows=follows) as place:
             yield Target(place, self.protection.why(place.path))
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Everything a tool may open lies in one of these: where the directories were when the session began."""
+        """The directories that tools may open files in, as they were when the session began."""
         return self._held
 
     @property
@@ -89,16 +89,16 @@ class Workspace:
         return tuple(map(str, self._held))
 
     def absolute(self, path: str) -> str:
-        """`path`, which may be relative to the working directory or start with `~`; links are left as they are.
+        """The absolute path; `path` may be relative to the working directory or start with `~`. Links stay.
 
         Raises:
-            OSError: several names are shown like one in it, or its directory cannot be read or lies outside.
+            OSError: several names match a spelling with U+FFFD, or its directory is unreadable or outside.
         """
         place = os.path.join(self.cwd, os.path.expanduser(path))
         return self._meant(place) if _REPLACED in place else place
 
     def _meant(self, place: str) -> str:
-        """The place with the names that are there for those that are only shown like this."""
+        """The path with real names for those spelled with U+FFFD."""
         meant = "/"
         for name in filter(None, place.split("/")):
             path = os.path.join(meant, name)
@@ -112,25 +112,25 @@ class Workspace:
         return meant
 
     def place(self, path: str) -> str:
-        """The absolute place of a path as tools write it, for people alone: it may hold U+FFFD."""
+        """The absolute path for display: it may contain U+FFFD."""
         return os.path.normpath(os.path.join(self.cwd, path))
 
     def shown(self, path: str) -> str:
-        """An absolute path as people read it: relative to the working directory where it is in there. Always text."""
+        """An absolute path for display: relative if it is in the working directory, and always text."""
         return name_text(next((path[len(root) :] for root in self._spellings if path.startswith(root)), path))
 
     @property
     def _spellings(self) -> tuple[str, str]:
-        # Where a file really is is told with links resolved, which the working directory may be spelled with.
+        # Real paths have links resolved, but the working directory may be spelled with links.
         return self.cwd.rstrip("/") + "/", os.path.realpath(self.cwd).rstrip("/") + "/"
 
 
 def name_text(name: str) -> str:
-    """A name or a path of the file system as text."""
+    """A file name or a path as text."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def path_text(path: str) -> str:
-    """A path as text that a tool takes for the same path."""
+    """A path as text that tools resolve to the same path."""
     text = name_text(path)
-    return f"./{text}" if text.startswith("~") else text  # or else it would be somebody's home
+    return f"./{text}" if text.startswith("~") else text  # because `~` would be a home directory

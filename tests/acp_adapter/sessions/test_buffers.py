@@ -422,7 +422,7 @@ async def test_unseen_unsaved_text_is_not_replaced(
     editor.hold(path, "unsaved = 2\n")
     session = await opened(client, tmp_path)
     text = await answer(client, session, "write('a.py', 'x = 1')")
-    assert "a.py has unsaved changes in the editor that nobody has seen" in text
+    assert "a.py has unsaved changes in the editor that were not read yet" in text
     await answer(client, session, "read('a.py')")
     await answer(client, session, "write('a.py', 'x = 1\\n')")
     assert editor.written == [(str(path), "x = 1\n")]

@@ -88,8 +88,7 @@ def test_statements_run_again_and_what_differs_is_said(empty: Home, tmp_path: Pa
     done = empty.run("replay", session, "--from", "1", "--to", "1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "1 statement ran again, with the recorded answers to what they ask for: none differs."
-        " The namespace is unchanged.\n"
+        "1 statement ran again, with their recorded answers: none differs. The namespace is unchanged.\n"
     )
     found = json.loads(empty.run("replay", session, "--from", "1", "--to", "1", "--json").stdout)
     assert (found["outcome"], found["divergences"], len(found["executions"])) == ("completed", [], 1)
@@ -197,7 +196,7 @@ def test_a_terminal_shows_which_statement_runs_and_then_the_report_alone(
         shown.until("statement 2 (2 of 3); Ctrl-C goes back to where it was")
         (tmp_path / "project" / "gate").touch()
         assert shown.ended() == 0
-        assert shown.text.startswith("3 statements ran again, with the recorded answers to what they ask for")
+        assert shown.text.startswith("3 statements ran again, with their recorded answers")
         assert "of 3" not in shown.text
 
 

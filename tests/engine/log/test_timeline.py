@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.core.execution import Aspect
+from msgspec.structs import replace
+
+from engine.core.execution import Aspect, ChangeInfo, NamespaceDiff, TypeInfo
 from engine.core.ids import ExecutionId, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events import Event
@@ -14,6 +16,7 @@ from engine.log.events.execution import (
     StatementRecorded,
 )
 from engine.log.events.going_back import Diverged
+from engine.log.events.session import EnvironmentRestored
 from engine.log.timeline import Timeline
 from tests.support.fixed import FixedClock
 
@@ -124,3 +127,23 @@ def test_cells_are_equal_by_position_and_log() -> None:
     assert hash(first.current) == hash(again.current)
     assert first not in (second, other, first.current)
     assert first.current not in (second.current, other.current, first)
+
+
+def test_bound_names_have_their_latest_types() -> None:
+    def info(name: str) -> TypeInfo:
+        return TypeInfo(type_name=name, short_repr="")
+
+    def ran(name: str, index: int, diff: NamespaceDiff) -> tuple[Event, ...]:
+        end = finished(name, f"r{index}")
+        assert isinstance(end, ExecutionFinished)
+        return recorded(name, index), started(name, f"r{index}"), replace(end, diff=diff)
+
+    changed = NamespaceDiff(changed={"b": ChangeInfo(before=info("int"), after=info("str"))}, deleted=("a",))
+    log, timeline = logged(
+        *ran("s1", 1, NamespaceDiff(added={"a": info("int"), "b": info("int")})),
+        *ran("s2", 2, changed),
+        *ran("s3", 3, NamespaceDiff(added={"c": info("ViewHandle")})),
+    )
+    assert timeline.bound == {"b": "str", "c": "ViewHandle"}
+    log.append(EnvironmentRestored(executions=3, absent=("b",)))
+    assert timeline.bound == {"c": "ViewHandle"}

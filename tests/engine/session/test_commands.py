@@ -19,7 +19,7 @@ from tests.support.models import AnsweringModel, runs, says
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
-NO_TAIL = "A model would now be sent no last part: there are no handles, and nothing has changed by itself."
+NO_TAIL = "The next prompt has no last part: there are no handles and no changes."
 
 
 async def said(session: Session, command: str) -> str:
@@ -60,7 +60,7 @@ async def test_help_names_every_command_with_what_it_takes(tmp_path: Path) -> No
     ("text", "answer"),
     [
         ("/tick all", "`/tick` takes no argument."),
-        ("/views some", "`/views` alone lists the newest handles, `/views all` each one."),
+        ("/views some", "`/views` lists the newest handles, `/views all` all of them."),
         ("/compact the plan", "`/compact` takes no argument."),
         ("/run", "`/run` needs a Python statement: `/run STATEMENT`."),
         ("/run \n ", "`/run` needs a Python statement: `/run STATEMENT`."),

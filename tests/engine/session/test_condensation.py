@@ -131,7 +131,7 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
             "You said: It is about words.",
         ]
         (measured,) = found(session, ContextMeasured)
-        now = f"A model would now be sent {measured.used:,} tokens."
+        now = f"The next prompt has {measured.used:,} tokens."
         assert said(session).endswith(f" were replaced by a summary. {now}")
         assert measured.used == (await session.projection()).used
         await run(session, "and now?")
@@ -160,7 +160,7 @@ async def test_nothing_to_compact_is_said_and_recorded(tmp_path: Path) -> None:
     async with opened(tmp_path, AnsweringModel(says("Yes."))) as sessions:
         session = await sessions.create(str(tmp_path))
         assert await run(session, "/compact") == "end_turn"
-        assert said(session) == "Nothing can be left out."
+        assert said(session) == "There is nothing to replace by a summary."
         assert len(found(session, NoCutPossible)) == 1
         assert await run(session, "is it?") == "end_turn"
 

@@ -222,7 +222,7 @@ def test_of_very_many_handles_the_newest_are_listed_and_the_others_counted() -> 
     listed = lines[2 : lines.index("```", 2)]
     assert len(listed) == SHOWN_HANDLES
     assert [line.split()[0] for line in (listed[0], *listed[-5:])] == ["g", "z0", "z1", "z2", "z3", "z4"]
-    assert f"... {366 - SHOWN_HANDLES} more handles; `/views all` lists them, too." in lines
+    assert f"... {366 - SHOWN_HANDLES} more handles; `/views all` lists them." in lines
     whole = views_text(rows, is_whole=True)
     assert "more handle" not in whole
     assert sum(line.split()[-2:] == ["of", "90"] for line in whole.splitlines()) == 366
@@ -260,16 +260,16 @@ async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path
         views = await said(session, "/views")
     assert now.startswith("A model would now be sent ")
     assert re.search(r"\nreadme +\d+ .* All  greeting", now)
-    assert "\n\nThe last part, from `handles` on, is made anew for each call" in now
+    assert "\n\nThe last part, from `handles` on, is new in each call" in now
     assert "readme: view greeting, paused" in now
-    assert now.endswith("`/context 2` shows what model call 2, the last one, was sent.")
+    assert now.endswith("`/context 2` shows the prompt of model call 2, the last one.")
     assert past[0].startswith("Model call 1, before the first statement, was sent ")
     assert past[1].startswith("Model call 2, after statement 1, was sent ")
     assert "The provider counted 2,000 tokens, 1,500 of them from its cache, and 10 of the reply." in past[1]
     assert f"`rewindow show {session.session_id} --projection 2`" in past[1]
-    assert nowhere[1].startswith("There is no model call 3; they are numbered from 1 to 2. `/context` alone shows ")
+    assert nowhere[1].startswith("There is no model call 3; they are numbered from 1 to 2. `/context` shows ")
     assert all(text.startswith("There is no model call ") and len(text) < 190 for text in nowhere)
-    assert all(text.endswith("and `/context tail` the last part of that.") for text in nowhere)
+    assert all(text.endswith("`/context tail` its last part.") for text in nowhere)
     assert " of All" in views
 
 
@@ -281,16 +281,16 @@ async def test_what_has_changed_on_disk_is_foreseen_and_the_model_is_told_all_th
     async with sessions_of(tmp_path, model=model) as sessions:
         session = await sessions.create(str(tmp_path))
         await session.accept("look").end()
-        assert "Not in it yet" not in await said(session, "/context")
+        assert "Not included yet" not in await said(session, "/context")
         file.write_text("one\ntwo\n")
         before = len(session.events)
         for _ in range(2):
             text = await said(session, "/context")
-            assert "`/tick` does so at once:\n\n- `a`: 1 line changed in a.py (+1 -0), first at line 2\n\n" in text
-        assert "Not in it yet" not in await said(session, "/context tail")
+            assert "`/tick` adds them now:\n\n- `a`: 1 line changed in a.py (+1 -0), first at line 2\n\n" in text
+        assert "Not included yet" not in await said(session, "/context tail")
         assert not [event for event in session.events[before:] if event.kind in ("nodes_ticked", "node_changed")]
         await said(session, "/tick")
-        assert "Not in it yet" not in await said(session, "/context")
+        assert "Not included yet" not in await said(session, "/context")
         await session.accept("and now?").end()
     assert "+two" in model.prompts[-1].tail
     assert "+two" not in model.prompts[-2].tail

@@ -256,7 +256,7 @@ async def test_what_was_stopped_or_left_out_does_not_run_behind_an_edited_statem
         report = await session.edit(3, "y = 7")
         assert report.not_run == (
             "statement 4 of main is left out, as the user asked",
-            "statement 6 of main was stopped (timeout) and is not run again; nothing is set of what it left",
+            "statement 6 of main was stopped (timeout) and is not run again; its values are not restored",
         )
         assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
         # By their numbers on the branch that is active now.
@@ -268,7 +268,7 @@ async def test_a_way_to_edit_that_there_is_not_is_answered_with_those_there_are(
     async with opened() as session:
         await session.accept("/edit 1 --dry\nx = 3").end()
         said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
-        assert said == "'--dry' is no option of it; there are `--recorded`, `--live`."
+        assert said == "'--dry' is not an option here; the options are `--recorded`, `--live`."
 
 
 async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:

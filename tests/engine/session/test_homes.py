@@ -47,9 +47,11 @@ async def test_a_new_session_that_the_store_cannot_take_lives_in_memory_and_says
         store.is_full = True
         session = await sessions.create(str(tmp_path))
         assert (await session.accept("1 + 1").end()).cause == "end_turn"
-        (warning,) = [event.text for event in session.events if isinstance(event, AgentText) and "kept" in event.text]
+        (warning,) = [
+            event.text for event in session.events if isinstance(event, AgentText) and "not saved" in event.text
+        ]
         assert warning.strip() == (
-            "Nothing of this session is kept: it ends with this process. The reason: the disk is full; free some space."
+            "This session is not saved: it ends with this process. The reason: the disk is full; free some space."
         )
         assert f"session {session.session_id} is in memory only: the disk is full" in caplog.text
         listed = [row.session_id for row in await sessions.rows()]

@@ -168,8 +168,8 @@ async def test_a_file_that_is_too_large_is_named_without_its_content(tmp_path: P
         assert event.before is None
         assert event.after is None
         assert event.note == (
-            "what it held before is not kept: it had more than 64 MiB\n"
-            "what it holds now is not kept: it has more than 64 MiB"
+            "its earlier content is not stored: it had more than 64 MiB\n"
+            "its new content is not stored: it has more than 64 MiB"
         )
 
 

@@ -200,12 +200,11 @@ async def test_what_cannot_run_again_is_said_and_the_rest_runs(project: Path) ->
 async def test_the_command_says_how_it_went(project: Path) -> None:
     async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
         assert await answer(session, "/replay 1") == (
-            "2 statements ran again, with the recorded answers to what they ask for: none differs."
-            " The namespace is unchanged."
+            "2 statements ran again, with their recorded answers: none differs. The namespace is unchanged."
         )
         (project / "a.txt").write_text("now")
         assert await answer(session, "/replay 2") == (
-            "1 statement ran again, with the recorded answers to what they ask for: 1 differs."
+            "1 statement ran again, with their recorded answers: 1 differs."
             " The namespace is unchanged.\n- statement 2: `value: 'now' instead of 'then'`"
         )
 
@@ -313,10 +312,10 @@ async def test_a_statement_that_was_stopped_is_passed_over_in_every_mode(project
         await session.cell("y = x")
         said = "statement 2 was stopped (timeout) and is not run again; "
         kept = await session.replay(1)
-        assert (len(kept.executions), kept.not_run) == (2, (said + "what it left is set from what was kept",))
+        assert (len(kept.executions), kept.not_run) == (2, (said + "its values are restored from copies",))
         assert await value_of(session, "x, y") == "(2, 2)"
         report = await session.replay(1, mode="live")
-        assert (len(report.executions), report.not_run) == (3, (said + "nothing is set of what it left",))
+        assert (len(report.executions), report.not_run) == (3, (said + "its values are not restored",))
         assert await value_of(session, "x, y") == "(1, 1)"
         await session.rest()
         assert await value_of(session, "x, y") == "(1, 1)"
@@ -328,10 +327,10 @@ async def test_a_secret_keeps_a_statement_from_a_live_replay(project: Path) -> N
     async with opened(
         project, "x = 1", "key = 'sk-very-secret-thing'", OPENAI_API_KEY="sk-very-secret-thing"
     ) as session:
-        with pytest.raises(InvalidRequestError, match="Statement 2 held a secret in its source"):
+        with pytest.raises(InvalidRequestError, match="Statement 2 had a secret in its source"):
             await session.replay(1, mode="live")
         report = await session.replay(1)
-        assert report.not_run == ("statement 2 held a secret in its source, which is not kept",)
+        assert report.not_run == ("statement 2 had a secret in its source, which is not stored",)
 
 
 # --- what cannot be asked ---------------------------------------------------------------------------------------------
@@ -344,7 +343,7 @@ WRONG = {
     "2 1": "Statement 2 comes after statement 1; name the earlier one first.",
     "x": "There is no statement x; they are numbered from 1 to 2.",
     "-1": "There is no statement -1; they are numbered from 1 to 2.",
-    "1 --all": "'--all' is no option of it; there are `--recorded`, `--live`, `--dry`.",
+    "1 --all": "'--all' is not an option here; the options are `--recorded`, `--live`, `--dry`.",
     "1 2 3": "Give the number of a statement, optionally that of a later one, and at most one mode.",
     "--dry": "Give the number of a statement, optionally that of a later one, and at most one mode.",
     "99999999999999999999": "There is no statement 99999999999999999999; they are numbered from 1 to 2.",

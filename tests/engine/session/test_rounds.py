@@ -79,7 +79,7 @@ async def test_two_ticks_between_two_prompts_see_a_change_each(tmp_path: Path) -
             # The difference is shown with the event.
             assert last_words(session).endswith("\n- `a`: 1 line changed in a.txt (+1 -1), first at line 1")
         await session.accept("/tick").end()
-        assert last_words(session) == "Nothing has changed in what 1 handle follows."
+        assert last_words(session) == "No changes: 1 handle is up to date."
 
 
 async def test_the_round_after_a_tick_ticks_too(tmp_path: Path) -> None:

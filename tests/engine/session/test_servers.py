@@ -318,7 +318,7 @@ async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatc
         session = await sessions.create(str(tmp_path), (), [server()])
         await ran(session, "test.add_one(n=1)")
         monkeypatch.setattr("engine.session.tools.mcp_client.ANSWER_BYTES", 10)
-        assert "and at most 10 are taken" in await failed(session, "test.add_one(n=1)")
+        assert "; at most 10 are accepted" in await failed(session, "test.add_one(n=1)")
 
 
 async def test_what_is_no_message_is_dropped_and_a_line_without_end_ends_the_connection(

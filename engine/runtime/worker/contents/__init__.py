@@ -1,7 +1,7 @@
-"""What a value consists of: a digest of its content, and the objects that others may share with it.
+"""The contents of a value: a digest, and the objects that other values may share with it.
 
-`walk` goes over everything that a value holds; `forms` knows what each kind of object consists of, `tables` those of
-numpy and pandas. Must not know about names. Used by `namespace` and `sharing`.
+`walk` visits all parts of a value, `forms` knows the parts of each kind of object, and `instances` those of instances,
+arrays and tables. Must not know about names. Used by `namespace` and `sharing`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .walk import Contents as Contents
 from .walk import behind as behind
 
 _BRIEF: Final = 10_000
-"""Objects walked in a value that was found to be too large before."""
+"""The most objects to walk in a value that was too large before."""
 _TOO_MUCH: Final = "too much would have to be compared"
-"""Why a value is not known at all: the statement's allowance was used up. Its digest is empty, and equals none."""
+"""The reason if the statement's allowance was used up. The digest is then empty, and equals no other."""
 
 
 class Allowance:
-    """How many objects may still be walked, in all the values of one statement."""
+    """The number of objects that may still be walked, in all values of one statement."""
 
     __slots__ = ("nodes",)
 
@@ -32,19 +32,19 @@ class Allowance:
 
 
 def contents_of(value: object, allowance: Allowance | None = None) -> Contents:
-    """Walks over `value`, which runs code of libraries. Raises nothing but KeyboardInterrupt.
+    """Walk over `value`, which runs library code. Raises only KeyboardInterrupt.
 
-    A value too large for a whole walk is walked in its first part only, always the same, so that two can be compared.
+    Of a value that is too large only the first part is walked, always the same one, so two results are comparable.
 
     Args:
-        allowance: what all values of one statement together may take; what is walked is taken from it.
+        allowance: the limit for all values of one statement; reduced by the objects walked.
     """
     found = _walked(value, NODES, allowance)
     return _walked(value, _BRIEF, allowance) if found.cut and found.digest else found
 
 
 def contents_again(value: object, before: Contents, allowance: Allowance | None = None) -> Contents:
-    """`contents_of` for a value that was walked before; quicker where it was found to be too large."""
+    """`contents_of` for a value that was walked before; faster if it was too large."""
     if before.cut:
         found = _walked(value, _BRIEF, allowance)
         if found.cut:
@@ -64,9 +64,9 @@ def _walked(value: object, nodes: int, allowance: Allowance | None) -> Contents:
 
 
 def parts_of(value: object, apart: Callable[[object], bool]) -> frozenset[int]:
-    """The ids of the mutable objects in the value, without what is kept apart from it.
+    """The ids of the mutable objects in the value.
 
     Args:
-        apart: whether a function, class or node counts as no part of what holds it.
+        apart: whether a function, class or node is not a part of the values that contain it.
     """
     return Walk(form_of, NODES, ROOM, apart=apart).over(value).parts

@@ -44,7 +44,7 @@ from . import instances
 from .instances import USERS, is_plain, is_users, name_of, note_class, pickling_of, state_of, table_form
 from .walk import MARSHALLED, Form, Walk
 
-# Any, because what the user's classes hold is of any type.
+# Any, because the attributes of user classes have any type.
 _LIST: Final[Any] = list
 _TUPLE: Final[Any] = tuple
 _DICT: Final[Any] = dict
@@ -58,7 +58,7 @@ _CLASS_NOISE: Final = frozenset((
     "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__",
     "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_",
 ))  # fmt: skip
-"""Attributes of a class that say where it is from, are made on demand, or are there under another name too."""
+"""Attributes of a class that name its origin, are made on demand, or duplicate others."""
 _CONSTANT_MODULES: Final = frozenset((
     "datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "pathlib._local", "re", "zoneinfo",
     "_zoneinfo", "ipaddress",
@@ -127,12 +127,12 @@ def span(walk: Walk, value: slice) -> None:
 
 
 def by_text(walk: Walk, value: object) -> None:
-    """What its repr says in full."""
+    """Digest the repr, which is complete."""
     walk.emit("x", type(value).__name__, repr(value))
 
 
 def subclass_form(kind: type) -> Form | None:
-    """For a class derived from a builtin: what the builtin holds, and the attributes."""
+    """The form of a subclass of a builtin: the builtin's content, and the attributes."""
     for base, content in _BUILTIN:
         if issubclass(kind, base):
             return _with_attributes(content, mutable=base not in _UNCHANGING)
@@ -226,7 +226,7 @@ def method(walk: Walk, value: MethodType) -> None:
 
 def builtin_function(walk: Walk, value: BuiltinFunctionType) -> None:
     walk.emit("n", value.__module__, value.__qualname__)
-    # A bound method of a builtin type, like `items.append`, has its object there.
+    # The object of a bound builtin method, like `items.append`.
     holder: object = value.__self__
     if holder is not None and ModuleType not in type(holder).__mro__:
         walk.push(holder)
@@ -250,7 +250,7 @@ def code(walk: Walk, value: CodeType) -> None:
 
 
 def inner(*names: str) -> Form:
-    """For what holds functions, or other things, under these names."""
+    """The form of an object with parts in these attributes."""
 
     def form(walk: Walk, value: object) -> None:
         walk.emit("i", type(value).__name__)
@@ -260,7 +260,7 @@ def inner(*names: str) -> Form:
 
 
 def suspended(frame_name: str) -> Form:
-    """For a generator or coroutine: where it stands, and its local names."""
+    """The form of a generator or coroutine: its position and local variables."""
 
     def form(walk: Walk, value: Any) -> None:
         walk.number(value)
@@ -283,7 +283,7 @@ def class_(walk: Walk, value: type) -> None:
         return
     if not walk.enter(value):
         return
-    # A copy, because a thread may change the class meanwhile.
+    # A copy, because a thread may change the class during the walk.
     members = {name: member for name, member in vars(value).copy().items() if name not in _CLASS_NOISE}
     walk.emit("C", name_of(value), len(value.__bases__))
     walk.mapping("C", members.items(), len(members))
@@ -332,7 +332,7 @@ _EXACT: Final[dict[type, Form]] = {
 
 @lru_cache(maxsize=4096)
 def code_digest(value: CodeType) -> bytes:
-    """What the code does, as bytes."""
+    """A digest of what the code does."""
     constants = [code_digest(each) if isinstance(each, CodeType) else repr(each) for each in value.co_consts]
     parts = (value.co_code, constants, value.co_names, value.co_varnames, value.co_freevars)
     return repr(parts).encode("utf-8", "replace")
@@ -342,7 +342,7 @@ def code_digest(value: CodeType) -> bytes:
 
 
 def form_of(kind: type) -> Form:
-    """How an object of this type is walked."""
+    """The form of a type."""
     form = _EXACT.get(kind) or _known.get(kind)
     if form is None:
         form = _known[kind] = _found(kind)

@@ -32,7 +32,7 @@ _HEAP: Final = 1 << 9
 _POINTER: Final = 8
 _PICKLING: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 _REDUCED: Final = 8 << 20
-"""Bytes that an object may say it has and still be asked to be pickled, which copies them."""
+"""The largest object, by its own size, that is pickled for its digest, because pickling copies it."""
 _CONTAINERS: Final = frozenset((list, tuple, dict, set, bytearray))
 
 
@@ -42,12 +42,12 @@ def name_of(kind: type) -> str:
 
 
 def is_users(function: FunctionType) -> bool:
-    """Whether a statement defined it."""
+    """Whether a statement defined the function."""
     return function.__globals__.get("__name__") == USERS
 
 
 def note_class(walk: Walk, kind: type) -> None:
-    """An instance of `kind` is in the value: the methods of the user's classes are what a statement may run."""
+    """Note an instance of `kind`: a statement may run the methods of a user's class."""
     if kind in walk.kinds:
         return
     walk.kinds.add(kind)
@@ -61,7 +61,7 @@ def note_class(walk: Walk, kind: type) -> None:
 
 
 def _function_of(member: Any) -> FunctionType | None:
-    # By the exact types, because to ask the user's own objects for an attribute may run code of theirs.
+    # By exact types, because reading an attribute of a user's object may run its code.
     if type(member) in (staticmethod, classmethod):
         member = member.__func__
     elif type(member) is property:
@@ -70,7 +70,7 @@ def _function_of(member: Any) -> FunctionType | None:
 
 
 def slots_of(kind: type) -> tuple[MemberDescriptorType, ...]:
-    """The attributes that instances keep outside of their `__dict__`."""
+    """The attributes that instances have outside of `__dict__`."""
     return _slots(ref(kind))
 
 
@@ -87,14 +87,14 @@ def _slots(kind: ref[type]) -> tuple[MemberDescriptorType, ...]:
 
 
 def is_plain(kind: type) -> bool:
-    """Whether instances have attributes and nothing else, by the size that those take."""
+    """Whether instances consist only of attributes, judged by their size."""
     taken = object.__basicsize__ + _POINTER * len(slots_of(kind))
     taken += _POINTER * (kind.__dictoffset__ > 0) + _POINTER * (kind.__weakrefoffset__ > 0)
     return kind.__itemsize__ == 0 and kind.__basicsize__ <= taken
 
 
 def pickling_of(kind: type) -> Literal["default", "library", "user"]:
-    """Whose code says how instances are pickled."""
+    """Whose code pickles instances: Python's default, a library's, or the user's."""
     if kind in copyreg.dispatch_table:
         return "library"
     methods = [getattr(kind, name, None) for name in _PICKLING]
@@ -108,7 +108,7 @@ def pickling_of(kind: type) -> Literal["default", "library", "user"]:
 
 
 def named(walk: Walk, value: Any) -> None:
-    """One of ours, or a member of an enumeration: what it is called is what it is."""
+    """Digest one of our objects, or an enumeration member, by its name."""
     walk.emit("N", name_of(cast("type[object]", type(value))))
     if isinstance(value, enum.Enum):
         note_class(walk, type(value))
@@ -116,7 +116,7 @@ def named(walk: Walk, value: Any) -> None:
 
 
 def own_form(kind: type[Any]) -> Form | None:
-    """For a class of ours whose instances are plain data, such as what a tool returns: the fields that are compared."""
+    """The form of one of our classes of plain data, such as a tool's result: the fields that are compared."""
     name = name_of(kind)
     if issubclass(kind, Struct):
         fields = kind.__struct_fields__
@@ -150,13 +150,13 @@ def attributes(walk: Walk, value: object) -> None:
 
 
 def attributes_and_gap(walk: Walk, value: object) -> None:
-    """There is more to it, but only code of the user's would tell."""
+    """Digest the attributes, and leave a gap, because only the user's code knows the rest."""
     attributes(walk, value)
     walk.leave_gap(value)
 
 
 def thread(walk: Walk, value: threading.Thread) -> None:
-    """What somebody gave it. Where it stands is a matter of time, and it drops what it runs when it has run."""
+    """Digest a thread's attributes. Its progress depends on timing, and it drops its target at its end."""
     note_class(walk, type(value))
     walk.number(value)
     walk.emit("T", name_of(type(value)), value.name, value.daemon)
@@ -169,7 +169,7 @@ def thread(walk: Walk, value: threading.Thread) -> None:
 
 
 def state_of(walk: Walk, value: object) -> dict[str, object]:
-    """Attributes of the instance, those in slots too."""
+    """The attributes of the instance, including slots."""
     kind = type(value)
     state: dict[str, object] = {}
     if kind.__dictoffset__:
@@ -188,7 +188,7 @@ def state_of(walk: Walk, value: object) -> dict[str, object]:
 
 
 def constant(walk: Walk, value: Any) -> None:
-    """Never changes: whether two equal ones are one object says nothing."""
+    """Digest an object that never changes, so its identity does not matter."""
     reduced = _reduction(value)
     walk.keep(reduced)
     walk.emit("q", name_of(cast("type[object]", type(value))))
@@ -196,7 +196,7 @@ def constant(walk: Walk, value: Any) -> None:
 
 
 def reduced(walk: Walk, value: Any) -> None:
-    """By what it would be pickled as. What was made for that is no part of the value."""
+    """Digest the object's pickled form. Objects that pickling makes are not parts of the value."""
     if _size(value) > _REDUCED:
         walk.leave_gap(value, TOO_LARGE)
         return
@@ -219,7 +219,7 @@ def reduced(walk: Walk, value: Any) -> None:
 
 
 def _made(held: list[Any], parts: set[int]) -> Iterator[object]:
-    """The containers among what an object was reduced to that it did not hold before."""
+    """The containers in a reduced form that were made by the reduction."""
     waiting = held
     while waiting:
         made = [each for each in waiting if type(each) in _CONTAINERS and id(each) not in parts]
@@ -239,7 +239,7 @@ def _reduction(value: Any) -> str | tuple[Any, ...]:
 
 
 def _size(value: Any) -> int:
-    """What it says of itself. An object of a class of the user's is not asked: that may run code of theirs."""
+    """The object's own `__sizeof__`; not called for user classes, because that may run their code."""
     if any(each.__module__ == USERS for each in type(value).__mro__):
         return 0
     named = getattr(value, "nbytes", 0)
@@ -247,13 +247,13 @@ def _size(value: Any) -> int:
 
 
 def lock(walk: Walk, value: object) -> None:
-    """Whether it is held."""
+    """Digest whether the lock is held."""
     walk.number(value)
     walk.emit("L", repr(value).partition(" at ")[0].partition(" owner=")[0])
 
 
 def weak(walk: Walk, value: object) -> None:
-    """A reference that holds nothing."""
+    """Digest a weak reference, without its object."""
     walk.emit("w", type(value).__name__)
 
 
@@ -261,7 +261,7 @@ def weak(walk: Walk, value: object) -> None:
 
 
 def table_form(kind: type) -> Form | None:
-    """The form for a type of numpy's or pandas', or one derived from it."""
+    """The form of a numpy or pandas type, or a subclass."""
     for base in kind.__mro__:
         form = _FORMS.get((base.__module__.partition(".")[0], base.__name__))
         if form is not None:
@@ -274,7 +274,7 @@ def _array(walk: Walk, value: Any) -> None:
     owner = value
     while getattr(owner, "base", None) is not None and hasattr(owner, "__array_interface__"):
         owner = owner.base
-    # What is written through one view of the memory is read through all others.
+    # Because a write through one view of the memory changes all others.
     if owner is not value:
         walk.shares(owner)
     walk.emit("A", type(value).__name__, value.shape, str(value.dtype))
@@ -338,7 +338,7 @@ def _index(walk: Walk, value: Any) -> None:
 
 
 def _extension(walk: Walk, value: Any) -> None:
-    """An array of pandas': by its own values where they are plain, else by the objects it stands for."""
+    """Digest a pandas array: its own values if they are plain, else the objects that it represents."""
     walk.emit("X", str(value.dtype), len(value))
     if len(value) * 8 > BUFFER:
         walk.leave_gap(value, TOO_LARGE)

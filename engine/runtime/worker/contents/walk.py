@@ -30,36 +30,35 @@ from msgspec import Struct
 from ..names_used import names_of_code
 
 TOO_LARGE: Final = "it is too large to be compared"
-"""Why content could not be told, where there is only too much of it."""
+"""The gap's reason if the content is only too large."""
 MARSHALLED: Final = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
-"""Immutable types whose content `marshal` writes, each in one way only."""
+"""Immutable types whose content `marshal` writes in exactly one way."""
 _LONG: Final = frozenset((list, tuple, dict, set, frozenset))
 _NO_PARTS: Final = frozenset((ModuleType, FunctionType, CodeType, FrameType))
 _BEHIND_A_GAP: Final = 256
 NODES: Final = 100_000
-"""Objects walked in one value at most; a value of more is known in part."""
+"""The most objects to walk in one value; the rest of a larger one is unknown."""
 ROOM: Final = 8 << 20
-"""Bytes of numbers, texts and names digested at most, in one value."""
+"""The most bytes of numbers, texts and names to digest in one value."""
 BUFFER: Final = 256 << 20
-"""Bytes of arrays and buffers digested at most, in one value."""
+"""The most bytes of arrays and buffers to digest in one value."""
 _LEAST: Final = 8
-"""Bytes that an item of a container counts at least."""
+"""The least number of bytes that each item of a container counts."""
 _SHAPE_NODES: Final = 64
 _SHAPE_ROOM: Final = 1 << 16
 _FIRST: Final = cast("Callable[[tuple[object, object]], Any]", itemgetter(0))
 _SAMPLE: Final = 1_000
-"""Items, or bytes, at each end of what is too long to be digested."""
+"""Items, or bytes, that are digested at each end of a value that is too long."""
 _TEXTS: Final = frozenset((str, bytes))
 Form = Callable[["Walk", Any], None]
-"""Emits what an object itself is, and pushes what it holds."""
+"""Emits the object's own content, and pushes its parts."""
 
 
 class Walk:
-    """The state of one walk, and what forms say to it: `emit`, `push` and the like.
+    """The state of one walk, with the methods that forms call: `emit`, `push` and others.
 
-    Where only the `whole` of a value is wanted, the walk ends as soon as it is seen to be too large. `apart` says of a
-    function, a class or a node that it counts as no part of what holds it; a class of the user's of which it does not
-    say so is a part of its instances then.
+    With `whole`, the walk ends as soon as the value is too large. `apart` says whether a function, class or node is not
+    a part of the values that contain it. A user's class for which it returns False is a part of its instances.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Walk:
             self.leave_gap(value)
 
     def enter(self, value: object) -> bool:
-        """A function, class or node is met. Whether its form is to go on: it is the value itself, or a part of it."""
+        """Note a function, class or node; return whether to walk it: it is the value itself, or a part of it."""
         self.named = True
         if self._apart is not None and self._started and self._apart(value):
             return False
@@ -139,7 +138,7 @@ class Walk:
         return True
 
     def note_class(self, kind: type) -> None:
-        """The value holds an instance of this class of the user's."""
+        """Note that the value contains an instance of this user class."""
         if kind not in self.classes:
             self.classes[kind] = None
             if self._apart is not None and not self._apart(kind):
@@ -148,15 +147,15 @@ class Walk:
     # --- for forms ---------------------------------------------------------------------------------------------------
 
     def number(self, value: object) -> None:
-        """`value` may be changed in place: where it is met again, it is the same one."""
+        """Give a mutable `value` its number, which represents it at later visits."""
         self._numbers[id(value)] = len(self._numbers)
 
     def shares(self, other: object) -> None:
-        """The value holds `other` by way of an object that was made for this walk, or as its memory."""
+        """Note that the value contains `other` through a temporary object, or as its memory."""
         self._shared.add(id(other))
 
     def emit(self, *fields: object) -> None:
-        """Digests what can be marshalled."""
+        """Digest fields that `marshal` supports."""
         data = marshal.dumps(cast(Any, fields), 2)
         self._room -= len(data)
         self._state.update(data)
@@ -164,7 +163,7 @@ class Walk:
             raise Full
 
     def emit_buffer(self, value: object, data: memoryview) -> None:
-        """Digests the bytes that `value` holds, the two ends only where they are too many."""
+        """Digest the bytes of `value`; only both ends if there are too many."""
         if data.nbytes > self._buffer:
             self._state.update(data[:_SAMPLE])
             self._state.update(data[-_SAMPLE:])
@@ -175,21 +174,21 @@ class Walk:
         self._state.update(data)
 
     def push(self, *values: object) -> None:
-        """What the object holds, in order."""
+        """Push the object's parts, in order."""
         self._stack += values[::-1]
 
     def keep(self, value: object) -> None:
-        """`value` was made for this walk: its id must not be used again before the end."""
+        """Keep a temporary `value` alive, so that its id is not reused during the walk."""
         self._kept.append(value)
 
     def keep_as_made(self, values: Iterable[object]) -> None:
-        """Like `keep`, for each: none of them is a part of the value, but what they hold is."""
+        """Keep each temporary object alive. They are not parts of the value, but their parts are."""
         made = list(values)
         self._kept += made
         self._temporary.update(map(id, made))
 
     def leave_gap(self, value: object, reason: str = "") -> None:
-        """The content of `value` cannot be told. What it refers to counts as shared, whatever it may do with it."""
+        """Note that the content of `value` is unknown. Everything that it refers to counts as shared."""
         self.emit("?", kind := type(value).__name__)
         self._gap = self._gap or reason or f"{_article(kind)} {kind} cannot be compared"
         self.number(value)
@@ -197,7 +196,7 @@ class Walk:
         self._gaps |= behind(value)
 
     def items(self, tag: str, values: Sequence[object]) -> None:
-        """A sequence: immutable items are digested at once, others are walked."""
+        """Digest a sequence: immutable items at once; others are walked."""
         if len(values) * _LEAST > self._room:
             self._ends(tag, values)
             return
@@ -211,7 +210,7 @@ class Walk:
         others = [value for value in values if type(value) not in MARSHALLED] if plain else values
         self.emit(tag, len(values), [type(value) in MARSHALLED for value in values] if plain else None, plain)
         if len(others) > self.nodes:
-            # No need to find out how many there are, unless the beginning is to be known.
+            # The walk ends here, unless the first part is wanted.
             if self._whole:
                 raise Full
             others = others[: self.nodes + 1]
@@ -231,7 +230,7 @@ class Walk:
         self.items(tag, sorted(values, key=self._shape))
 
     def mapping(self, tag: str, pairs: Iterable[tuple[object, object]], count: int, *, ordered: bool = False) -> None:
-        """A dict, whose order is no content unless it is `ordered`."""
+        """Digest a dict. Its order matters only if it is `ordered`."""
         if count * 2 * _LEAST > self._room:
             self.emit(tag, count)
             raise Full
@@ -245,11 +244,11 @@ class Walk:
                 listed.sort(key=lambda pair: self._shape(pair[0]))
             keys = [key for key, _ in listed]
         self.items(tag, [value for _, value in listed])
-        # The values are on the stack by now, and the keys come before them.
+        # The values are on the stack already, and keys come before values.
         self.items("k", keys)
 
     def _admit(self, values: Collection[object], kinds: set[type]) -> None:
-        """Before they are marshalled, because that makes a copy of all of them."""
+        """Check the size before marshalling, because `marshal` copies everything."""
         if kinds.isdisjoint(_TEXTS):
             return
         texts = values if kinds <= _TEXTS else (value for value in values if type(value) in _TEXTS)
@@ -264,7 +263,7 @@ class Walk:
         raise Full
 
     def _shape(self, value: object) -> bytes:
-        """What members of a set are put in order by: their content as far as a short walk tells it."""
+        """The sort key of a set's members: the digest of a short walk."""
         if (kind := type(value)) in MARSHALLED or (
             kind is tuple and set(map(type, cast("tuple[object, ...]", value))) <= MARSHALLED
         ):
@@ -274,7 +273,7 @@ class Walk:
 
 
 class Full(BaseException):
-    """The value is larger than what is walked."""
+    """Ends a walk at its limit."""
 
 
 class Allowance:
@@ -287,19 +286,19 @@ class Allowance:
 
 
 class Contents(Struct, frozen=True):
-    """What a walk has found.
+    """The result of a walk.
 
     Attributes:
-        digest: xxh3 hex, 128 bits, of the content as far as it could be told.
-        gap: why not all of it could be told; empty where it could.
+        digest: 128-bit xxh3 hex of the known content.
+        gap: why a part is unknown; empty if none is.
         parts: ids of the mutable objects in the value.
-        order: tells apart values that hold the same parts in different places.
-        gaps: ids of the parts that could not be told, and of what they refer to.
+        order: distinguishes values that contain the same parts in different places.
+        gaps: ids of the unknown parts, and of the objects that they refer to.
         uses: global names in the code of the user's functions and classes in the value.
-        classes: the user's classes of which it holds instances.
-        handles: whether it holds nodes, which change between statements too.
-        named: whether it holds functions, classes or nodes.
-        cut: whether there is more of it than was walked, so that `parts` is not all.
+        classes: the user's classes that have instances in it.
+        handles: it contains nodes, which also change between statements.
+        named: it contains functions, classes or nodes.
+        cut: it is larger than the walk, so `parts` is incomplete.
     """
 
     digest: str
@@ -315,12 +314,12 @@ class Contents(Struct, frozen=True):
 
     @property
     def large(self) -> bool:
-        """Whether what could not be told is only too large."""
+        """Whether the unknown content is only too large."""
         return self.gap == TOO_LARGE
 
 
 class _ShapeWalk(Walk):
-    """A walk that puts nothing in order, which would take a walk for each member again, and without an end."""
+    """A walk that sorts no sets, because sorting needs a walk of each member, without end."""
 
     def unordered(self, tag: str, values: Collection[object]) -> None:
         self.emit(tag, len(values))
@@ -341,14 +340,14 @@ def _article(noun: str) -> str:
 
 
 def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
-    """Ids of what `value` refers to, and what that does: about `limit` of them at most.
+    """The ids of about `limit` objects that `value` refers to, directly or not.
 
     Functions, classes and modules are not followed.
     """
     found: set[int] = set()
     waiting = [value]
     while waiting and len(found) < limit:
-        # The collector lists all of a container at once, however long it is.
+        # Because `gc` lists all items of a container at once, however many there are.
         waiting = [each for each in waiting if type(each) not in _LONG or len(cast("list[object]", each)) <= limit]
         near = [each for each in gc.get_referents(*waiting) if _is_part(each) and id(each) not in found]
         found.update(map(id, near))

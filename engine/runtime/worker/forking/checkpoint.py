@@ -10,11 +10,11 @@ But the zygote ends every child that it does not know, because orphans of dead w
 way. So the copy reports on a socket that it exists, and the kernel tells the zygote which process reported. Until then
 the zygote spares processes that lead a session, as the copy does. Before it treats a child as an orphan, it checks
 whether the copy has reported. The worker continues at once, but runs nothing of a statement until the copy has reported
-and is out of reach (`Coming`), because a statement may end its whole session. If both share descriptors of a statement,
-it waits until the copy has its own. Whichever process is killed at whatever moment, no process stays: a copy that is no
-longer expected finds the socket closed, or is an orphan like others. The zygote ends a known one when the socket closes
-over which it was requested. From before the first fork no signal is handled: a statement's handler could raise in the
-middle.
+and is out of reach (`PendingCheckpoint`), because a statement may end its whole session. If both share descriptors of a
+statement, it waits until the copy has its own. Whichever process is killed at whatever moment, no process stays: a copy
+that is no longer expected finds the socket closed, or is an orphan like others. The zygote ends a known one when the
+socket closes over which it was requested. From before the first fork no signal is handled: a statement's handler could
+raise in the middle.
 
 **Descriptors.** A fork copies memory, but not what descriptors refer to. Unchanged, the copy would read on where the
 worker has read, keep locks and ports that the worker has closed, and keep pipes open. So in the copy
@@ -65,37 +65,36 @@ from ..protocol import FromCheckpoint, NotTaken, Paused
 
 _SAYS: Final = b"C"
 _PATIENCE_MS: Final = 1000
-"""For the copy to become one: a statement waits meanwhile."""
+"""The time limit for a copy to report; a statement waits meanwhile."""
 _EXIT_LOST: Final = 72
-# Bound here, because they are a statement's to replace; what they act on stays the same.
+# Bound here, because statements may replace them.
 _state_of_random, _set_random = random.getstate, random.setstate
 _ACCESS: Final = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | getattr(os, "O_DIRECT", 0)
-"""Of a descriptor's flags: those that a second open of its file is to have."""
+"""The flags of a descriptor that a second open of its file keeps."""
 _COPIED: Final = 64 << 20
-"""Bytes of a file in memory that are copied at most; of a larger one the copy is empty."""
+"""The largest file in memory that is copied, in bytes; the copy of a larger one is empty."""
 _PIECE: Final = 1 << 20
 _MEMORY_FILE: Final = "/memfd:"
 _Copies = dict[tuple[int, int], int]
-"""By the identity of a file in memory, the descriptor that leads to the copy of it."""
+"""The descriptor of the copy of each file in memory, by the file's identity."""
 PASSED_TO_TAKE: Final = 2
-"""Descriptors of a checkpoint to be: its socket to the host, and the one on which the zygote is told."""
+"""The descriptors for a new checkpoint: its socket to the host, and the one for its report to the zygote."""
 PASSED_TO_RESTORE: Final = 6
-"""Those of a worker to be: channel, stdout and stderr pipes, hand-over socket, the socket on which outlines are asked
-for, and the one on which the zygote is told."""
+"""The descriptors for a restored worker: channel, stdout and stderr pipes, hand-over socket, the socket for outlines,
+and the one for its report to the zygote."""
 _RECORD: Final = 16
 _EXIT_FAILED: Final = 73
 _LOST_IN_FORKS: Final = {b"libgomp": "OpenMP", b"libcuda.so": "CUDA"}
-"""Libraries that do not work in a copy: their own threads are not there, and the next call hangs or fails."""
+"""Libraries that do not work in a copy: their threads are missing, so the next call hangs or fails."""
 _SHARED: Final = (b" rw-s ", b" rwxs ", b" -w-s ", b" -wxs ")
-"""Rights of a mapping in which others see what is written."""
+"""The access rights of a shared, writable mapping."""
 _CHUNK: Final = 4096
 
 
 class _Copy(Struct, frozen=True):
-    """What a copy needs to become one. `ready`: an eventfd on which it says so; `zygote`: its parent to be.
+    """What a copy needs to become independent. `ready`: an eventfd for its report; `zygote`: its future parent.
 
-    `separate` gives it what is to be its own, `shares` says whether that has to be before the original goes on. Then it
-    calls `live`.
+    `separate` gives it its own descriptors; with `shares` the original waits for that. Then the copy calls `live`.
     """
 
     known: int
@@ -106,17 +105,17 @@ class _Copy(Struct, frozen=True):
     zygote: int
 
 
-class Coming(Struct):
-    """A copy that this process has made. It may be on its way still: `process` pins it, on `ready` it says it is one.
+class PendingCheckpoint(Struct):
+    """A copy that this process has made, and that may not have reported yet.
 
-    Without these it is there.
+    `process` pins it, and it reports on `ready`. Without these it has reported.
     """
 
     ready: int = -1
     process: int = -1
 
     def wait(self) -> None:
-        """Returns when it is one, or is none and was ended. Call it once."""
+        """Wait until it has reported, or has failed and was ended. Call it once."""
         if self.ready < 0:
             return
         try:
@@ -137,20 +136,20 @@ def fork_off(
     reaps: bool,
     shares: bool,
     amid: bool = False,
-) -> Coming | None:
-    """Forks the copy. What is to be waited for; None in the copy. Call it with all signals blocked.
+) -> PendingCheckpoint | None:
+    """Fork the copy; return the copy to wait for, None in the copy itself. Call it with all signals blocked.
 
     Args:
-        known: the socket on which the zygote is told; closed in the copy.
-        separate: called in the copy, and must not raise.
-        live: what the copy does next, and returns from where it is to go on as this process does. It is told whether it
-            is called amid the fork, and may fork off others then, which return in its place (`quiet_fork.fork_beside`).
-        reaps: whether this process asked for orphans.
-        shares: whether what is waited for is the end of `separate`, and not that the copy is out of reach.
-        amid: whether this process is one that was told so.
+        known: the socket for the report to the zygote; closed in the copy.
+        separate: called in the copy; must not raise.
+        live: runs in the copy; it returns in a process that continues like this one. Its argument says whether it runs
+            in the middle of the fork. Then it may fork others, which return in its place (`quiet_fork.fork_beside`).
+        reaps: this process is a subreaper.
+        shares: wait for the end of `separate`, not only until the copy is out of reach.
+        amid: this process itself is in the middle of a fork.
 
     Raises:
-        OSError: there is no copy, nor a part of one.
+        OSError: there is no copy.
     """
     state = _state_of_random()
     copy = _Copy(known, separate, live, shares, os.eventfd(0), os.getppid())
@@ -160,14 +159,14 @@ def fork_off(
         os.close(copy.ready)
         raise
     if coming is None:
-        # Python draws a new state in every forked process; a copy goes on where the original does.
+        # Python reseeds `random` in every forked process, but a copy must continue like the original.
         _set_random(state)
     return coming
 
 
-def _fork_beside(copy: _Copy, amid: bool) -> Coming | None:
+def _fork_beside(copy: _Copy, amid: bool) -> PendingCheckpoint | None:
     process = quiet_fork.fork_beside(partial(_begin, copy), amid=amid)
-    return None if process is None else Coming(copy.ready, process)
+    return None if process is None else PendingCheckpoint(copy.ready, process)
 
 
 def _begin(copy: _Copy) -> None:
@@ -175,7 +174,7 @@ def _begin(copy: _Copy) -> None:
     copy.live(True)
 
 
-def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
+def _fork_twice(copy: _Copy, reaps: bool) -> PendingCheckpoint | None:
     was_pending = signal.SIGCHLD in signal.sigpending()
     is_quiet = quiet_fork.is_quiet()
     if reaps:
@@ -196,11 +195,11 @@ def _fork_twice(copy: _Copy, reaps: bool) -> Coming | None:
     if status:
         raise OSError("the copy did not become one")
     os.close(copy.ready)
-    return Coming()
+    return PendingCheckpoint()
 
 
 def _become_middle(copy: _Copy) -> None:
-    """Returns in the copy alone."""
+    """Become the middle process; returns only in the copy."""
     try:
         middle = os.pidfd_open(os.getpid())
         pid = os.fork()
@@ -213,10 +212,10 @@ def _become_middle(copy: _Copy) -> None:
 
 
 def _become(copy: _Copy, middle: int | None) -> None:
-    """Returns when the copy is the zygote's child; `middle` pins the parent it has until then."""
+    """Become the copy; returns when it is the zygote's child. `middle` pins its parent until then."""
     try:
         os.write(copy.known, _SAYS)
-        # Only now, because in this session the zygote lets it be.
+        # Only now, because the zygote spares it as long as it is in this session.
         os.setsid()
         if not copy.shares:
             os.eventfd_write(copy.ready, 1)
@@ -228,7 +227,7 @@ def _become(copy: _Copy, middle: int | None) -> None:
         if middle is not None:
             _wait(middle)
             os.close(middle)
-        # Only now, because until then the end of the parent is that of the one in the middle.
+        # Only now, because its parent was the middle process until now.
         if not die_with_parent(signal.SIGKILL, copy.zygote):
             os._exit(_EXIT_LOST)
     except BaseException:
@@ -236,7 +235,7 @@ def _become(copy: _Copy, middle: int | None) -> None:
 
 
 def _has_come(ready: int, process: int) -> bool:
-    """Whether the copy, which `process` pins, says that it is one. It is ended if it does not in time."""
+    """Wait for the report of the copy, which `process` pins; end it and return False if none comes in time."""
     if ready in _wait(ready, process, milliseconds=_PATIENCE_MS):
         return True
     with suppress(OSError):
@@ -245,7 +244,7 @@ def _has_come(ready: int, process: int) -> bool:
 
 
 def _wait(*descriptors: int, milliseconds: int | None = None) -> list[int]:
-    """Those that can be read."""
+    """Wait for descriptors; return the readable ones."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -256,10 +255,10 @@ def _wait(*descriptors: int, milliseconds: int | None = None) -> list[int]:
 
 
 class Shared(Struct):
-    """What descriptors of a worker lead to that a copy must not share, each by number.
+    """The descriptors of a worker that a copy must not share, by number.
 
-    `outputs`: those that lead to stdout and to stderr; `files`: to regular files; `ends`: to pipes and sockets, of
-    which `lost` are a statement's. `null` and `dead` are open for the copy: what outputs and ends become.
+    `outputs` are those of stdout and stderr, `files` those of regular files, `ends` those of pipes and sockets; `lost`
+    of these belong to statements. In the copy, `null` replaces outputs and `dead` replaces ends.
     """
 
     outputs: tuple[list[int], list[int]]
@@ -271,21 +270,21 @@ class Shared(Struct):
 
     @property
     def has_statements(self) -> bool:
-        """Whether any is a statement's: its reading would move the copy's place, the copy would hold its port."""
+        """Whether a statement has any: its reads would move the copy's position, or the copy would keep its port."""
         return bool(self.files or self.lost)
 
     def close(self) -> None:
-        """For whoever is not the copy."""
+        """Close the descriptors that only the copy needs."""
         os.close(self.null)
         os.close(self.dead)
 
 
 def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
-    """What a copy of this process would share by descriptor. All that can be is done here and not in the copy.
+    """Find the descriptors that a copy of this process would share. Does as much as possible before the fork.
 
     Args:
-        spares: two that lead to stdout and stderr.
-        kept: those that are meant for the copy.
+        spares: two descriptors of stdout and stderr.
+        kept: descriptors for the copy.
     """
     places = [_identity(os.fstat(spare)) for spare in spares]
     found = Shared(outputs=([], []), files=[], ends=[], lost=0, null=-1, dead=-1)
@@ -306,10 +305,10 @@ def shared(spares: tuple[int, int], kept: frozenset[int]) -> Shared:
 
 
 def separate(shared: Shared) -> None:
-    """Gives this process, a forked copy, descriptors of its own."""
+    """Give this forked copy its own descriptors."""
     for source, targets in ((shared.null, shared.outputs[0] + shared.outputs[1]), (shared.dead, shared.ends)):
         for target in targets:
-            # The channel has closed itself, as in all that is forked.
+            # The channel has closed itself, as in every forked process.
             with suppress(OSError):
                 _replace(source, target)
     shared.close()
@@ -317,7 +316,7 @@ def separate(shared: Shared) -> None:
 
 
 def open_files_anew(shared: Shared) -> None:
-    """Gives a copy, also of a copy, its own places in files, and its own files in memory."""
+    """Give a copy, even of a copy, its own positions in files, and its own files in memory."""
     copies: _Copies = {}
     for descriptor in shared.files:
         with suppress(OSError):
@@ -325,7 +324,7 @@ def open_files_anew(shared: Shared) -> None:
 
 
 def give_outputs(shared: Shared, pipes: tuple[int, int]) -> None:
-    """Has what led to stdout and stderr lead to these."""
+    """Replace the descriptors of stdout and stderr by these."""
     for pipe, descriptors in zip(pipes, shared.outputs, strict=True):
         for descriptor in descriptors:
             _replace(pipe, descriptor)
@@ -360,7 +359,7 @@ def _open_anew(descriptor: int, copies: _Copies) -> None:
 
 
 def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
-    """A file in memory that holds the same, and stands for what each descriptor of that file leads to."""
+    """A descriptor of the copy of a file in memory, which all descriptors of that file share."""
     source = _identity(os.fstat(descriptor))
     known = copies.get(source)
     copy = _copied(descriptor) if known is None else known
@@ -376,7 +375,7 @@ def _opened_copy(descriptor: int, flags: int, copies: _Copies) -> int:
 def _copied(descriptor: int) -> int:
     path = f"/proc/self/fd/{descriptor}"
     fresh = os.memfd_create(os.readlink(path)[len(_MEMORY_FILE) :].removesuffix(" (deleted)"), os.MFD_CLOEXEC)
-    # Anew, because this one may be open for writing alone.
+    # Opened again, because this descriptor may be write-only.
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size, at = os.fstat(source).st_size, 0
@@ -391,7 +390,7 @@ def _copied(descriptor: int) -> int:
 
 
 class Restoring:
-    """What a worker that is restored gets of the host."""
+    """The descriptors that a restored worker gets from the host."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         channel, stdout, stderr, handover, outlines = descriptors
@@ -401,17 +400,17 @@ class Restoring:
         self.pipes = (stdout, stderr)
 
 
-def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Coming | None:
-    """Makes a checkpoint of this worker, if that can be. Returns also in each worker that is restored from it.
+def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | PendingCheckpoint | None:
+    """Make a checkpoint of this worker, if possible. Also returns in each worker that is restored from it.
 
-    In this one what is to be waited for before anything of a statement's runs. Where there is no checkpoint, it is None
-    and the host is told why. Without a host, or with a hand-over socket that a statement has closed, there is none.
+    Returns, in this worker, the copy to wait for before a statement's code runs. If there is no checkpoint, returns
+    None and tells the host why. There is none if the host is gone, or a statement has closed the hand-over socket.
     """
     try:
         passed = _received(handover, PASSED_TO_TAKE, socket.MSG_DONTWAIT)
     except (OSError, ValueError):
         return None
-    # What it is need not be asked for.
+    # Given, so that Python does not query them.
     life, known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=passed[0]), passed[1]
     started, children, hindrance = time.monotonic(), len(children_of("self") or ()), _hindrance()
     coming, found, blocked = None, None, block_signals()
@@ -436,7 +435,7 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Coming
 
 
 class _Pause:
-    """What a copy does until it is wanted. `started` is when it was asked for, `children` are those of its original."""
+    """The life of a paused copy. `started` is the time of the request, `children` counts those of its original."""
 
     def __init__(self, life: socket.socket, found: Shared, started: float, children: int) -> None:
         self._life = life
@@ -446,7 +445,7 @@ class _Pause:
         self._passed: list[int] = []
 
     def live(self, amid: bool) -> None:
-        """Waits for as long as the host wants the checkpoint. Returns in the workers that are restored from it."""
+        """Wait as long as the host keeps the checkpoint. Returns in the workers that are restored from it."""
         try:
             in_common = _in_common(self._children, self._found.lost)
             _say(self._life, Paused(time.monotonic() - self._started, in_common))
@@ -457,12 +456,12 @@ class _Pause:
             os._exit(_EXIT_FAILED)
 
     def _is_original(self, amid: bool) -> bool:
-        """Whether this is the process that has waited, and not a worker that was restored from it."""
+        """Whether this is the waiting process, and not a worker that was restored from it."""
         try:
             self._passed = _received(self._life, PASSED_TO_RESTORE)
         except (OSError, ValueError):
             os._exit(0)
-        with suppress(OSError):  # the host finds the sockets closed
+        with suppress(OSError):  # because the host finds the sockets closed
             coming = fork_off(
                 self._passed[-1], partial(open_files_anew, self._found), reaps=False, shares=True, amid=amid
             )
@@ -472,7 +471,7 @@ class _Pause:
         return True
 
     def over(self) -> Restoring:
-        """For a worker that was restored."""
+        """The descriptors of a restored worker."""
         try:
             self._life.close()
             restoring = Restoring(self._passed[:-1])
@@ -485,7 +484,7 @@ class _Pause:
 
 
 def _received(connection: socket.socket, number: int, flags: int = 0) -> list[int]:
-    """The descriptors that come next. Raises OSError, and ValueError where they are not all there."""
+    """Receive the next descriptors. Raises OSError, and ValueError if some are missing."""
     data, descriptors, _, _ = socket.recv_fds(connection, _RECORD, number, flags)
     if not data or len(descriptors) != number:
         for descriptor in descriptors:
@@ -500,7 +499,7 @@ def _say(connection: socket.socket, message: FromCheckpoint) -> None:
 
 
 def _hindrance() -> str:
-    """Why a copy would not do, in a phrase; empty where it would."""
+    """Why a copy would not work, as a phrase; empty if it would."""
     others = len(sys._current_frames()) - 1  # pyright: ignore[reportPrivateUsage] -- documented
     if others:
         return f"{others} {plural(others, 'thread')} of the statements at work"
@@ -512,7 +511,7 @@ def _hindrance() -> str:
 
 
 def _in_common(children: int, lost: int) -> tuple[str, ...]:
-    """What a copy has in common with others, or lacks, in phrases."""
+    """Phrases on what a copy shares with others, or lacks."""
     mappings = _mappings()
     shared = sum(map(mappings.count, _SHARED))
     found = ((children, "child processes"), (lost, "open pipes and sockets"), (shared, "mappings of shared memory"))
@@ -520,10 +519,10 @@ def _in_common(children: int, lost: int) -> tuple[str, ...]:
 
 
 def _mappings() -> bytes:
-    """What the kernel says of the mappings of this process, a line for each; empty where it cannot be read."""
+    """The mappings of this process according to the kernel, a line for each; empty if unreadable."""
     pieces = list[bytes]()
     with suppress(OSError):
-        # Not by `open`, which is a long way here.
+        # Not with `open`, which is slow here.
         descriptor = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
         while piece := os.read(descriptor, _CHUNK):
             pieces.append(piece)

@@ -52,19 +52,19 @@ from ..statements import executor, output
 from ..statements.executor import OwnPython
 
 if TYPE_CHECKING:
-    from .checkpoint import Coming
+    from .checkpoint import PendingCheckpoint
 
 _CODE: Final = ("import ", "import\t")
 _SUFFIX: Final = ".pth"
 _RESERVED: Final = 8
-"""Descriptors at the top of the limit that are ours, where a statement closing a few low ones does not hit them."""
+"""The number of our descriptors, at the top of the limit, where statements that close low ones do not hit them."""
 _EXIT_SETUP: Final = 70
 
 
 def become_worker(
     request: Fork, parent: int, worker_socket: int, stdout: int, stderr: int, handover: int, outlines: int
 ) -> NoReturn:
-    """Turns this forked process into a worker that leaves by `os._exit` only."""
+    """Turn this forked process into a worker, which leaves only by `os._exit`."""
     channel = None
     system.take_place()
     try:
@@ -74,7 +74,7 @@ def become_worker(
             os._exit(_EXIT_SETUP)
         set_limits(request.data_bytes, request.open_files)
         spares, (asks, copies, channel) = _place(stdout, stderr, outlines, handover, worker_socket)
-        # Ahead of the import path, because a project's .pth files may run code.
+        # Before the import path, because a project's .pth files may run code.
         layers = _confine(request)
         gc.enable()
         os.chdir(request.cwd)
@@ -98,7 +98,7 @@ def _confine(request: Fork) -> tuple[Layer, ...]:
 
 
 def _place(stdout: int, stderr: int, *sockets: int) -> tuple[tuple[int, int], list[socket.socket]]:
-    """Puts the pipes on 1 and 2, /dev/null on 0, ours at the top of the limit, and closes all others."""
+    """Put the pipes on 1 and 2, /dev/null on 0, our sockets at the top of the limit, and close all others."""
     floor = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED
     placed = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, floor) for each in sockets]
     spares = (
@@ -126,9 +126,9 @@ def _main_module() -> dict[str, object]:
 
 
 def _set_path(request: Fork) -> None:
-    """The order of a script in the project: its folder, the standard library, its packages; ours come last.
+    """Set the path of a script in the project: its directory, the standard library, its packages; ours come last.
 
-    The project's .pth files count, which is how it is installed in its own environment.
+    The project's .pth files are used, because a project may be installed by them in its own environment.
     """
     paths = sysconfig.get_paths()
     roots = (paths["stdlib"], paths["platstdlib"])
@@ -154,19 +154,22 @@ def serve(
     fork: Fork,
     layers: tuple[Layer, ...],
 ) -> NoReturn:
-    """Becomes the worker's loop. `spares` are copies of the stdout and stderr pipes out of a statement's way.
+    """Run the worker's loop.
 
-    `layers` hold the process to the domain of `fork`. On `outlines` outlines are asked for, on `handover` come the
-    descriptors of copies of this process.
+    Args:
+        spares: copies of the stdout and stderr pipes, which statements do not find.
+        outlines: the socket for outlines.
+        handover: receives the descriptors for copies of this process.
+        layers: enforce the domain of `fork`.
     """
     output.install()
     interrupts = SignalInterrupts()
-    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
+    # Because an interrupt may come before the first statement, and Python's own handler would raise anywhere.
     interrupts.install()
     channel = Channel(connection)
     if fork.confined and fork.kept_out:
         keep_out(fork.kept_out)
-    # Ahead of what takes Python's functions as they are now for Python's own.
+    # Before the code that takes Python's present functions as the original ones.
     guard = OutsideGuard(
         own_process=True, turn_off=executor.turn_off, scratch=fork.domain.scratch if fork.domain else ""
     )
@@ -200,7 +203,7 @@ def serve(
 
 
 class Surroundings:
-    """The process as its statements find it, held by `layers`. On `handover` come the descriptors of copies of it."""
+    """The process around the statements, sandboxed by `layers`. `handover` receives the descriptors for its copies."""
 
     def __init__(
         self,
@@ -215,33 +218,34 @@ class Surroundings:
         self._handover = handover
         self._outlines = outlines
         self._layers = layers
-        self._coming: Coming | None = None
-        """A checkpoint that may be on its way."""
+        self._pending: PendingCheckpoint | None = None
+        """A checkpoint that may not have reported yet."""
         self._children: frozenset[int] | None = None
-        """The processes that there were when the latest statement began."""
+        """The processes at the start of the latest statement."""
 
     def prepare(self) -> None:
-        """A statement is about to run."""
+        """Prepare for a statement."""
         output.repair(self._spares)
         output.ensure()
         self._children = children_of("self")
 
     def begin(self) -> None:
-        """A replay begins, and the host has read all that was written before."""
+        """Begin a replay; the host has read all earlier output."""
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was written in the replay.
+        """Whether the replay has written nothing.
 
-        In this order: the host says so before it reads what was written, so where nothing is left of that, it has.
+        The order of the two checks matters: the host announces a read first, so if the output is gone, the announcement
+        has arrived.
         """
         return output.is_empty(self._spares) and self._channel.idle
 
     def answering(self, answer: Callable[[Request], FromWorker | None]) -> Callable[[Request], FromWorker | None]:
-        """`answer`, with what has to be done to the process before and after."""
+        """Wrap `answer` with the work on the process before and after it."""
 
         def answer_all(request: Request) -> FromWorker | None:
-            self._let_come()
+            self._wait_for_checkpoint()
             reply = answer(request)
             if isinstance(request, CleanUp):
                 self._end_started()
@@ -250,14 +254,14 @@ class Surroundings:
         return answer_all
 
     def snapshot(self, interpreter: Interpreter) -> Started | None:
-        """Makes a checkpoint. A worker that is restored from it begins here, and says so."""
-        # Late, as the keeper: the zygote loads it when it is ready.
+        """Make a checkpoint. A worker that is restored from it starts here, and reports `Started`."""
+        # Imported late, like the keeper, because the zygote loads it when it is idle.
         from .checkpoint import Restoring, take
 
-        self._let_come()
+        self._wait_for_checkpoint()
         restoring = take(self._handover, self._spares)
         if not isinstance(restoring, Restoring):
-            self._coming = restoring
+            self._pending = restoring
             return None
         system.take_place()
         become_subreaper()
@@ -268,14 +272,14 @@ class Surroundings:
         interpreter.take_place()
         return Started(self._layers)
 
-    def _let_come(self) -> None:
-        """Waits until a checkpoint that is on its way is out of reach of what runs next."""
-        coming, self._coming = self._coming, None
+    def _wait_for_checkpoint(self) -> None:
+        """Wait until a new checkpoint is out of reach of the next code."""
+        coming, self._pending = self._pending, None
         if coming is not None:
             coming.wait()
 
     def _end_started(self) -> None:
-        """Ends what the statement that was stopped has started: nothing of it goes on."""
+        """End the processes that a stopped statement has started."""
         before, now = self._children, children_of("self")
         if before is None or now is None:
             return
@@ -283,7 +287,7 @@ class Surroundings:
         if started:
             end_below(os.getpid(), lambda pid: pid not in before)
         for pid in started:
-            # Without taking its exit status, which the user's own object may ask for.
+            # Without reaping them, because a user's object may wait for the exit status.
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
@@ -292,7 +296,7 @@ class Surroundings:
 
 
 def add(directory: str, *, with_code: bool) -> None:
-    """Appends the directory and what its `.pth` files name; `with_code` runs their lines of code at once."""
+    """Append the directory, and the paths in its `.pth` files; `with_code` runs their lines of code at once."""
     if with_code:
         site.addsitedir(directory)
         return
@@ -326,7 +330,7 @@ def _append(path: str) -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """Runs the lines for the first module that nobody else finds, and looks for it once more."""
+    """Runs the lines of code at the first import that fails, and then retries it."""
 
     def __init__(self, code: list[str]) -> None:
         self._code = code

@@ -28,15 +28,15 @@ from . import child
 HANDLED: Final = (signal.SIGTERM, signal.SIGCHLD)
 """The signals that the zygote has handlers for."""
 _CREDENTIALS: Final = Struct("=iII")
-"""Of the sender of a record: process, user and group."""
+"""The credentials of a record's sender: process, user and group."""
 
 
 class ForkedProcess:
-    """One process and the channel over which the host asked for it.
+    """One process, and the channel of the host's request for it.
 
-    `limit` is how much memory its processes may hold, in bytes, `domain` what they may write, `who` what is said to
-    have held more, and `reason` why it was ended, where we did. One that `pauses` starts nothing. `ask_outlines` gives
-    the descriptor on which a worker asks for outlines, `number_of` the process id by which the host knows a process.
+    `limit` is the memory limit of its tree in bytes, `domain` is its sandbox, `who` its name in reasons, and `reason`
+    says why the zygote ended it. One that `pauses` starts nothing. `ask_outlines` returns the descriptor on which a
+    worker asks for outlines, `number_of` a process's id in the host's namespace.
     """
 
     __slots__ = (
@@ -63,16 +63,16 @@ class ForkedProcess:
         self.buffer = FrameBuffer()
 
     def say(self, message: FromZygote) -> None:
-        # The host may have gone or closed the session; then there is nobody to report to.
+        # Because the host may be gone, or have closed the session.
         with contextlib.suppress(OSError):
             self.control.sendall(frame(message))
 
     def say_forked(self, pid: int) -> None:
-        with contextlib.suppress(OSError):  # it has ended, which is said later
+        with contextlib.suppress(OSError):  # because it has ended, which is reported later
             self.say(Forked(self.number_of(pid)))
 
     def take_known(self) -> socket.socket:
-        """The socket on which a copy says that it is this process; it was passed last."""
+        """The socket on which a copy reports; it was passed last."""
         return socket.socket(fileno=self.passed.pop())
 
     def adopt_with(self, request: Adopt) -> None:
@@ -80,7 +80,7 @@ class ForkedProcess:
         self.pauses = request.pauses
 
     def adopt(self, known: socket.socket) -> None:
-        """Whoever spoke on the socket is this process, if it is below the zygote; says so to the host."""
+        """Take the sender on the socket as this process, if it is below the zygote; tell the host."""
         pid = said_by(known)
         if pid and is_below(pid, os.getpid()):
             self.pid = pid
@@ -90,13 +90,13 @@ class ForkedProcess:
         known.close()
 
     def forget(self) -> None:
-        """Closes what was to be passed on."""
+        """Close the descriptors that were to be passed on."""
         for descriptor in self.passed:
             os.close(descriptor)
         self.passed = []
 
     def fork(self, request: Fork | Execute) -> None:
-        """Starts the process, unless there is one or was one, and says so."""
+        """Start the process, unless it was started before, and tell the host."""
         if self.pid is not None or not self.passed:
             return
         parent = os.getpid()
@@ -118,7 +118,7 @@ class ForkedProcess:
         self.say_forked(pid)
 
     def _become(self, request: Fork | Execute, parent: int, outlines: int) -> NoReturn:
-        """What was forked goes its own way and does not return."""
+        """Run the forked process; does not return."""
         if isinstance(request, Fork):
             connection, stdout, stderr, handover = self.passed
             child.become_worker(request, parent, connection, stdout, stderr, handover, outlines)
@@ -127,7 +127,7 @@ class ForkedProcess:
 
 
 def said_by(connection: socket.socket) -> int:
-    """The process that has sent the next record, as the kernel says; 0 where that cannot be told."""
+    """The process that sent the next record, according to the kernel; 0 if unknown."""
     with contextlib.suppress(OSError):
         data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT)
         for level, kind, value in ancillary:
@@ -137,7 +137,7 @@ def said_by(connection: socket.socket) -> int:
 
 
 def fork(become: Callable[[], NoReturn]) -> int:
-    """A child of the zygote, in which `become` is called. Its process id. Raises OSError."""
+    """Fork a child of the zygote, which calls `become`; return its process id. Raises OSError."""
     # A signal between fork and the child's own handlers would run the zygote's handlers in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
@@ -157,7 +157,7 @@ def fork(become: Callable[[], NoReturn]) -> int:
 
 
 class ExpectedCopies:
-    """Each by the descriptor of its socket, which is in `poll`."""
+    """The expected copies by the descriptors of their sockets, which are in `poll`."""
 
     def __init__(self, poll: select.epoll) -> None:
         self._poll = poll
@@ -175,13 +175,13 @@ class ExpectedCopies:
         self._poll.register(known.fileno(), select.EPOLLIN)
 
     def take_in(self) -> None:
-        """Has those that have said so be their processes. Does not wait."""
+        """Take copies that have reported as their processes. Does not wait."""
         for descriptor in readable(self._copies):
             known, process = self._take(descriptor)
             process.adopt(known)
 
     def give_up(self, process: ForkedProcess) -> bool:
-        """Nobody wants that one any more; whether it was expected."""
+        """Stop expecting a copy; return whether it was expected."""
         descriptors = [descriptor for descriptor, (_, copy) in self._copies.items() if copy is process]
         for descriptor in descriptors:
             known, _ = self._take(descriptor)
@@ -194,7 +194,7 @@ class ExpectedCopies:
 
 
 def readable(descriptors: Collection[int]) -> list[int]:
-    """Those of the descriptors from which something can be read now."""
+    """The descriptors that are readable now."""
     if not descriptors:
         return []
     poll = select.poll()

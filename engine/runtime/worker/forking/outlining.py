@@ -30,28 +30,28 @@ from ..processes.system import die_with_parent, give_up_reading_others
 from .forked import fork
 
 SECONDS: Final = 1.0
-"""Of one processor, for one text; then the kernel ends the process."""
+"""Processor time for one text; then the kernel kills the process."""
 _SOFT_SECONDS: Final = 0.7
-"""After which a grammar is asked to stop."""
+"""After this time a grammar is asked to stop."""
 _PATIENT: Final = 10.0
-"""Times as many seconds where nobody waits for the outline."""
+"""Multiplies the time limits if nobody waits for the outline."""
 _IDLE_SECONDS: Final = 10.0
 _DATA_BYTES: Final = 768 << 20
 _OPEN_FILES: Final = 64
 _EXIT_SETUP: Final = 70
 _NOTHING: Final = Domain(scratch="", without=("mounts",))
-"""May be written; and of mounts none are left that would matter."""
+"""The writable directories. No mounts below them matter."""
 
 
 def become_parser(connection: int, parent: int) -> NoReturn:
-    """Turns this forked process into a parser that leaves by `os._exit` only."""
+    """Turn this forked process into a parser, which leaves only by `os._exit`."""
     try:
         os.setsid()
         if not die_with_parent(signal.SIGKILL, parent):
             os._exit(_EXIT_SETUP)
         _keep_alone(connection)
         set_limits(_DATA_BYTES, _OPEN_FILES)
-        give_up_reading_others(domain=True)  # also of kernels too old for the rest
+        give_up_reading_others(domain=True)  # even if the kernel is too old for the rest
         enter(_NOTHING, 0)
         gc.enable()
         _serve(socket.socket(fileno=connection))
@@ -61,7 +61,7 @@ def become_parser(connection: int, parent: int) -> NoReturn:
 
 
 def _keep_alone(connection: int) -> None:
-    """Closes what the zygote had open, and sends what C code may print to nobody."""
+    """Close the zygote's descriptors, and discard output of C code."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
@@ -71,7 +71,7 @@ def _keep_alone(connection: int) -> None:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Answers until nobody asks for `_IDLE_SECONDS`, or nobody is there to ask."""
+    """Answer requests until none comes for `_IDLE_SECONDS`, or the other side is gone."""
     connection.settimeout(_IDLE_SECONDS)
     pieces = Pieces()
     with suppress(OSError):
@@ -92,7 +92,7 @@ def _reply(request: Request) -> Reply:
 
 
 class _Bound:
-    """The time of this process for one text: the kernel ends the process when it is up."""
+    """The time limit of this process for one text, enforced by the kernel."""
 
     def __init__(self, *, patient: bool) -> None:
         self._times = _PATIENT if patient else 1.0
@@ -111,12 +111,12 @@ class _Bound:
 
 
 def _by_grammar(request: Request) -> Reply:
-    from ....files.outline import grammars  # loads tree-sitter, which the zygote is to do without
+    from ....files.outline import grammars  # loads tree-sitter, which the zygote does not need
 
     language = language_of(request.path, request.text)
     if language is None:
         return Reply(None, "there is no grammar for its language")
-    grammars.loaded(language.name)  # ours to take its time, which is not the text's
+    grammars.loaded(language.name)  # first, because loading must not count as time for the text
     with _Bound(patient=request.patient) as bound:
         most = grammars.PATIENT_BYTES if request.patient else grammars.BYTES
         return Reply(
@@ -130,7 +130,7 @@ def _by_grammar(request: Request) -> Reply:
 
 
 class Parsers:
-    """The sockets, each with its process while there is one."""
+    """The sockets for outlines, each with its process if there is one."""
 
     def __init__(self, poll: select.epoll) -> None:
         self._poll = poll
@@ -139,17 +139,17 @@ class Parsers:
 
     @property
     def pids(self) -> set[int]:
-        """The processes that are there."""
+        """The running parsers."""
         return set(self._served)
 
     def ask(self) -> socket.socket:
-        """A socket on which outlines can be asked for. Raises OSError."""
+        """A new socket for outlines. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.add(ours)
         return theirs
 
     def add(self, connection: socket.socket) -> None:
-        """From now on what is asked on this socket is served."""
+        """Serve requests on this socket from now on."""
         connection.setblocking(False)
         self._idle[connection.fileno()] = connection
         self._poll.register(connection.fileno(), select.EPOLLIN)
@@ -158,7 +158,7 @@ class Parsers:
         return descriptor in self._idle
 
     def serve(self, descriptor: int) -> None:
-        """There is something to read on a socket that has no process: a request, or its end."""
+        """Handle a readable socket without a process: a request, or its end."""
         connection = self._idle.pop(descriptor)
         self._poll.unregister(descriptor)
         with suppress(OSError):
@@ -168,7 +168,7 @@ class Parsers:
         connection.close()
 
     def ended(self, pid: int, status: int) -> None:
-        """A process was reaped; of another's this does nothing."""
+        """Note a reaped process; ignores other processes."""
         connection = self._served.pop(pid, None)
         if connection is None:
             return
@@ -188,6 +188,6 @@ class Parsers:
 
 
 def _become_parser(connection: int, parent: int) -> NoReturn:
-    # what it needs, the zygote does without until it has nothing else to do
+    # the zygote loads its modules only when it is idle
 
     become_parser(connection, parent)

@@ -51,39 +51,39 @@ from .forked import fork
 
 _NEWPID: Final = 0x20000000
 _RESERVED: Final = 300
-"""Ids that the kernel gives once, and not again when it begins anew."""
+"""The ids that the kernel skips when it starts again from the lowest."""
 _PROC: Final = "/proc"
 _FAILED: Final = 70
 STAND_STILL: Final = b"S"
-"""The record of the request, which comes with the socket."""
+"""The record of the request, which has the socket."""
 STILL, NOT_STILL = b"1", b"0"
 _SECONDS: Final = 2.0
-"""A thread may be in the middle of a system call that nothing interrupts, such as one that waits for a disk."""
+"""The longest wait. A thread may be in an uninterruptible system call, such as a wait for a disk."""
 _SHARED_SECONDS: Final = 0.02
-"""After which a thread that has not come to rest may wait for a child."""
+"""After this time, a thread that has not stopped may be waiting for a child."""
 _PAUSE: Final = 0.001
-"""Seconds between looks: no call waits for the stop of several threads that are not our children."""
+"""Seconds between checks. They are needed because no call waits for threads that are not our children."""
 _ENDED: Final = b"ZXx"
 _HELD: Final = b"t"
 _ANY_THREAD: Final = 0x40000000
-"""__WALL of waitid(2): threads, too."""
+"""__WALL of waitid(2): threads too."""
 
 
 class Begun(NamedTuple):
-    """The process id of a realm's zygote, 0 for none; and why there is no namespace, in a phrase, empty where it is."""
+    """The process id of a realm's zygote, or 0; and why there is no namespace, a phrase, empty if there is one."""
 
     pid: int
     missing: str
 
 
 def begin(socket: int, become: Callable[[int, int], NoReturn], *, apart: bool) -> Begun:
-    """Forks the zygote of a realm, which serves that socket; takes some milliseconds.
+    """Fork the zygote of a realm, which serves that socket; takes some milliseconds.
 
     Args:
         socket: a descriptor of a fork socket.
-        become: serves it, in the realm. Is given the socket, and a descriptor of the /proc around the realm, -1 where
-            there is no namespace.
-        apart: in a namespace. Without one it cannot fail but for a lack of processes.
+        become: serves the socket, in the realm. Its arguments are the socket, and a descriptor of the /proc outside the
+            realm, or -1 without a namespace.
+        apart: use a namespace. Without one it can fail only if there are too many processes.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
@@ -100,7 +100,7 @@ def begin(socket: int, become: Callable[[int, int], NoReturn], *, apart: bool) -
 
 
 def _split(socket: int, writer: int, become: Callable[[int, int], NoReturn], apart: bool) -> NoReturn:
-    """The process between: asks for the namespaces, forks the first process in them, and ends."""
+    """The middle process: request the namespaces, fork their first process, and end."""
     try:
         outside = -1
         if apart:
@@ -109,8 +109,8 @@ def _split(socket: int, writer: int, become: Callable[[int, int], NoReturn], apa
         between = os.pidfd_open(os.getpid())
         pid = os.fork()
         if pid == 0:
-            # Until its end, which is said when its children have the zygote for a parent: not that of its descriptors,
-            # after which the signal for the end of a parent could still be that for this one.
+            # Wait for the end of the process: then its children belong to the zygote. Its descriptors close earlier,
+            # when a parent's death signal could still be that of this process.
             select.select([between], [], [])
             _begin(socket, outside, writer, become)
         os.write(writer, b"%d\n" % pid)
@@ -132,16 +132,16 @@ def _begin(socket: int, outside: int, writer: int, become: Callable[[int, int], 
         close_all_but(*(each for each in (socket, outside) if each >= 0))
         become(socket, outside)
     except BaseException as error:
-        with suppress(OSError):  # what comes after the last step is nobody's to know
+        with suppress(OSError):  # because nobody reads the rest
             os.write(writer, _phrase(error).encode())
     os._exit(_FAILED)
 
 
 def _set_apart() -> None:
-    """Gives the namespace a /proc of its own, and an end of process ids. Raises OSError."""
+    """Give the namespace its own /proc, and a limit of process ids. Raises OSError."""
     mounts.follow_outside()
     kernel.mount("proc", _PROC, "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC, "")
-    # By which the kernel counts for each user namespace, but for root.
+    # The kernel counts processes for each user namespace by this limit, except for root.
     if os.geteuid() != 0:
         hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
         most = most_tasks() if hard == resource.RLIM_INFINITY else min(hard, most_tasks())
@@ -164,9 +164,9 @@ def _phrase(error: BaseException) -> str:
 
 
 def number_outside(pid: int, outside: int) -> int:
-    """What others call a process of this namespace, by a descriptor of the /proc around it; `pid` where that is -1.
+    """The outside id of a process of this namespace, from a descriptor of the outer /proc; `pid` if that is -1.
 
-    Raises OSError where the process is gone.
+    Raises OSError if the process is gone.
     """
     if outside < 0:
         return pid
@@ -184,26 +184,26 @@ def number_outside(pid: int, outside: int) -> int:
 
 
 class Stillness:
-    """Who wants it at present; sockets are watched by `poll`."""
+    """The sockets that keep all processes stopped; `poll` watches them."""
 
     def __init__(self, poll: select.epoll) -> None:
         self._poll = poll
         self._wanted: dict[int, socket.socket] = {}
         self._held: dict[int, int] = {}
-        """The threads that are held, each with the signal that it was about to get, or 0."""
+        """The stopped threads, each with the signal that it was about to get, or 0."""
         self._late: set[int] = set()
-        """Threads that had not come to rest when the others were let go."""
+        """Threads that had not stopped when the others were released."""
         self._is_still = False
 
     def __bool__(self) -> bool:
         return bool(self._wanted)
 
     def has(self, descriptor: int) -> bool:
-        """Whether it is one of its sockets."""
+        """Whether it is one of these sockets."""
         return descriptor in self._wanted
 
     def begin(self, descriptor: int) -> None:
-        """Holds all, and says on that socket whether they stand still."""
+        """Stop all processes, and report on that socket whether they have stopped."""
         wanted = socket.socket(fileno=descriptor)
         if not self._wanted:
             self._is_still = self._hold()
@@ -211,11 +211,11 @@ class Stillness:
                 self._let_go()
         self._wanted[wanted.fileno()] = wanted
         self._poll.register(wanted.fileno(), select.EPOLLIN)
-        with suppress(OSError):  # of a host that has gone, whose socket says so
+        with suppress(OSError):  # because the host may be gone, which its socket reports
             wanted.send(STILL if self._is_still else NOT_STILL)
 
     def end(self, descriptor: int) -> None:
-        """The host has closed its end: all go on, unless somebody else wants them still."""
+        """Release all, because the host has closed its end, unless another socket still stops them."""
         self._poll.unregister(descriptor)
         self._wanted.pop(descriptor).close()
         if not self._wanted:
@@ -223,11 +223,11 @@ class Stillness:
 
     @property
     def has_late(self) -> bool:
-        """Whether threads are still to be let go."""
+        """Whether threads must still be released."""
         return bool(self._late)
 
     def free_late(self) -> None:
-        """Lets threads go that have come to rest since nobody wanted that any more."""
+        """Release threads that have stopped late."""
         if self._late and not self._wanted:
             self._held = dict.fromkeys(self._late, 0)
             for thread in self._late:
@@ -235,10 +235,10 @@ class Stillness:
             self._let_go()
 
     def _hold(self) -> bool:
-        """Whether every thread is held that a look at all of them finds, while none was made.
+        """Stop threads until a pass over all finds no running one, and none was created during the pass.
 
-        A process that forks and exits all the time is in no list: it has gone when its threads are listed, and its
-        child came too late for the list of processes.
+        A process that forks and exits all the time is in no list: it is gone when its threads are listed, and its child
+        came after the list of processes.
         """
         deadline = time.monotonic() + _SECONDS
         self._held, self._late = dict.fromkeys(self._late, 0), set()
@@ -247,7 +247,7 @@ class Stillness:
         while time.monotonic() < deadline:
             newest = _newest()
             running = [thread for thread in _threads() if thread not in self._held or not _is_at_rest(thread)]
-            if not running and newest and newest == _newest():  # without /proc nobody is seen
+            if not running and newest and newest == _newest():  # without /proc no process is visible
                 return True
             for thread in running:
                 if thread not in self._held and not _seize(thread):
@@ -264,7 +264,7 @@ class Stillness:
         return False
 
     def _let_children_go(self, waiting: Collection[int]) -> None:
-        """For a moment: one of these threads may wait for a child of its process to have memory of its own."""
+        """Release children for a moment, because a waiting thread may need its child to get its own memory."""
         processes = {_process_of(thread) for thread in waiting}
         for thread in [each for each in self._held if each not in waiting and _parent(each) in processes]:
             with suppress(OSError):
@@ -273,7 +273,7 @@ class Stillness:
         time.sleep(_PAUSE)
 
     def _has_come_to_rest(self, thread: int) -> bool:
-        """Takes note of the thread's stop, with which the kernel may have been about to give it a signal."""
+        """Note the thread's stop, and the signal that the kernel was about to deliver, if any."""
         with suppress(ChildProcessError):
             stop = os.waitid(os.P_PID, thread, os.WSTOPPED | os.WNOHANG | _ANY_THREAD)
             if stop is not None:
@@ -294,12 +294,12 @@ class Stillness:
 
 
 def _newest() -> bytes:
-    """The number of the last process or thread that was made in this namespace; see proc_loadavg(5)."""
+    """The id of the last process or thread created in this namespace; see proc_loadavg(5)."""
     return read("/proc/loadavg").rpartition(b" ")[2]
 
 
 def _threads() -> list[int]:
-    """All threads of the realm that have not ended, but for the zygote's."""
+    """All living threads of the realm, except the zygote's."""
     found: list[int] = []
     for pid in set(pids()) - {os.getpid()}:
         with suppress(OSError):
@@ -308,7 +308,7 @@ def _threads() -> list[int]:
 
 
 def _seize(thread: int) -> bool:
-    """Whether the thread is held, or has ended."""
+    """Start to stop the thread; return whether that worked, or the thread has ended."""
     try:
         seize(thread)
     except OSError:
@@ -321,7 +321,7 @@ def _is_at_rest(thread: int) -> bool:
 
 
 def _process_of(thread: int) -> int:
-    """The process of a thread; 0 where it has ended."""
+    """The process of a thread; 0 if it has ended."""
     lines = read(f"/proc/{thread}/status").splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith(b"Tgid:")), 0)
 

@@ -1,14 +1,11 @@
 """The zygote: one single-threaded process per host that forks workers and keepers of programs, the parent of all.
 
-Loads once what all workers share, then serves three kinds of socket: the fork socket, whose closing means that the host
-is gone, one control channel per forked process, and those on which outlines are asked for (`parsers`). Runs nothing of
-the user's. It must not hold threads or state that a fork could not copy. Started by `boot`; its other end is
-`runtime.zygote`.
+Loads once what all workers share, then serves three kinds of sockets: the fork socket, which closes when the host is
+gone; a control channel for each forked process; and sockets for outlines (`outlining`). Runs no user code. It must not
+have threads or state that a fork cannot copy. Started by `boot`; its other end is `runtime.zygote`.
 
-It is the parent and the subreaper, so ids of its children cannot be reused before it has reaped them: all signals and
-all ending of processes go through it.
-
-A little over 300 lines, because all that its one loop waits for is served in one place.
+It is the parent and the subreaper, so ids of its children are not reused before it has reaped them. All signals and all
+ending of processes go through it.
 """
 
 from __future__ import annotations
@@ -45,27 +42,26 @@ from .outlining import Parsers
 from .realm import NOT_STILL, STAND_STILL, Stillness
 
 LIVES: Final = b"L"
-"""First record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
+"""The first record on the fork socket: the process runs. Sent after the host's first record, see `boot`."""
 READY: Final = b"R"
-"""Second record: everything is loaded, fork requests are served."""
+"""The second record: everything is loaded, and fork requests are served."""
 PASSED: Final = (4, 5)
-"""How many descriptors come with a fork request: control channel, the socket of who is forked, stdout and stderr pipes,
-for a worker its hand-over socket, and for a program that is talked to its stdin pipe."""
+"""The possible numbers of descriptors of a fork request: control channel, the process's socket, stdout and stderr
+pipes; and the hand-over socket of a worker, or the stdin pipe of a program."""
 ADOPTED: Final = 2
-"""Those of a copy of a worker: control channel, and the socket on which it says that it is there."""
+"""The same for a copy of a worker: control channel, and the socket on which it reports."""
 ASKS: Final = 1
-"""Descriptors that come with the request to serve a socket on which outlines are asked for: that socket; and with that
-for a realm: its fork socket."""
+"""The same for the requests to serve a socket for outlines, or a realm's fork socket: that socket."""
 REALM: Final = b"N"
-"""The record of that request."""
+"""The record of the request for a realm."""
 _CHUNK: Final = 65536
 _AGAIN_SECONDS: Final = 0.1
-"""Between two looks at orphans that have not ended yet."""
+"""Between two checks of orphans that have not ended yet."""
 _ROOM_SECONDS: Final = 5.0
-"""How long it is waited for that processes which were ended are gone."""
+"""The longest wait for killed processes to be gone."""
 _ROOM_LOOK_SECONDS: Final = 0.005
 _IDLE_SECONDS: Final = 1.0
-"""Without a request, before what dead hosts left behind is ended: nobody waits then."""
+"""After this time without a request, leftovers of dead hosts are ended, because nobody waits then."""
 
 
 class ZygoteLoop:
@@ -75,11 +71,11 @@ class ZygoteLoop:
         self._forks = forks
         self._is_swept = is_swept
         self._outside = outside
-        """In a realm, a descriptor of the /proc around it."""
+        """In a realm, a descriptor of the outer /proc."""
         self._realms: set[int] = set()
-        """The processes that are zygotes of realms."""
+        """The zygotes of realms."""
         self._without_realms = ""
-        """Why there are no namespaces for realms."""
+        """Why process namespaces are unavailable for realms."""
         self._has_orphans = False
         self._memory = MemoryWatch(lambda: bool(readable(self._processes.keys())), in_realm=outside >= 0)
         self._poll = select.epoll()
@@ -88,7 +84,7 @@ class ZygoteLoop:
         self._copies = ExpectedCopies(self._poll)
         self._still = Stillness(self._poll)
         self._queued: dict[ForkedProcess, Fork | Execute] = {}
-        """What is to be started when nothing is held still any more."""
+        """Processes to start when the others are no longer stopped."""
         self._parsers = Parsers(self._poll)
         self._wake_read, wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -98,14 +94,14 @@ class ZygoteLoop:
         self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
 
     def serve(self) -> NoReturn:
-        """Never returns: leaves the process when the host is gone."""
+        """Serve until the host is gone; then leave the process."""
         while True:
             self._still.free_late()
             if not self._still:
                 self._start_queued()
-            # One at a time, because what is done for one may have served another already.
+            # One at a time, because the work for one may have served another already.
             ready = self._poll.poll(self._patience(), 1)
-            if not self._still:  # or those would go on that are looked at
+            if not self._still:  # because ending processes would continue the stopped ones
                 self._look_at_memory()
             if not ready:
                 self._use_idle_time()
@@ -128,7 +124,7 @@ class ZygoteLoop:
             self._parsers.serve(descriptor)
 
     def _patience(self) -> float | None:
-        """Seconds to wait for a request before there is something else to do; None for ever."""
+        """Seconds until there is other work than requests; None if there is none."""
         is_due = self._has_orphans or self._still.has_late
         otherwise = _AGAIN_SECONDS if is_due else None if self._is_swept else _IDLE_SECONDS
         look = self._memory.patience()
@@ -148,22 +144,22 @@ class ZygoteLoop:
             self._end_tree(pid)
 
     def _sweep(self) -> None:
-        """Once in a zygote's life: ends what hosts left that were killed with their zygotes."""
+        """Once: end leftovers of hosts that were killed together with their zygotes."""
         self._is_swept = True
         end_left_behind()
 
     def announce(self, record: bytes) -> None:
-        """Reports to the host how far the start is; leaves where there is no host any more."""
+        """Report the progress of the start to the host; leave if it is gone."""
         try:
             self._forks.send(record)
         except OSError:
             self.leave()
 
     def notice(self, *_: object) -> None:
-        """Handles SIGCHLD: the wake-up descriptor has what the loop needs."""
+        """Handle SIGCHLD: the wake-up descriptor is enough for the loop."""
 
     def leave(self, *_: object) -> None:
-        """Ends every descendant, then this process; also the handler of SIGTERM."""
+        """End every descendant, then this process; also the handler of SIGTERM."""
         end_below(os.getpid(), reap=self._reap_orphan)
         if not self._is_swept:
             self._sweep()
@@ -206,7 +202,7 @@ class ZygoteLoop:
                 wanted.send(NOT_STILL)
 
     def _begin_realm(self, descriptor: int) -> None:
-        """Forks the zygote of a realm, in a namespace where that can be had."""
+        """Fork the zygote of a realm, in its own process namespace if available."""
         begun = realm.Begun(0, self._without_realms)
         if not begun.missing:
             begun = realm.begin(descriptor, serve_realm, apart=True)
@@ -221,7 +217,7 @@ class ZygoteLoop:
         return realm.number_outside(pid, self._outside)
 
     def _receive(self, process: ForkedProcess) -> None:
-        # A copy may have said that it is there, and what comes now is meant for it.
+        # Because a copy may have reported, and the message may be for it.
         self._copies.take_in()
         try:
             data = process.control.recv(_CHUNK)
@@ -250,23 +246,23 @@ class ZygoteLoop:
             self._end_orphans()
 
     def _end(self, process: ForkedProcess) -> None:
-        # What a statement had pass for a copy of its worker is nobody's child here: its id may be another's by now.
+        # A false copy, made by a statement, is not our child, so its id may have been reused.
         if process.pid is None or not is_below(process.pid, os.getpid()):
             return
         if process.pauses:
-            # What there should be below it, because a statement had something else pass for it, is then an orphan.
+            # Processes below a false copy, made by a statement, are orphans then.
             send(process.pid, signal.SIGKILL)
         else:
             self._end_tree(process.pid)
 
     def _give_up(self, process: ForkedProcess) -> None:
-        """Nobody wants it any more: it is not started if it waits for that."""
+        """Give up a process; it is not started if it still waits for that."""
         if self._queued.pop(process, None) is not None:
             process.say(Died(-1, "it was ended before it was started"))
             process.forget()
 
     def _make_room(self) -> None:
-        """Waits for what was ended in a realm to be gone: each holds a process id until then."""
+        """Wait until killed processes of a realm are gone, because each uses a process id until then."""
         deadline = time.monotonic() + _ROOM_SECONDS
         while self._outside >= 0 and is_full() and time.monotonic() < deadline:
             self._reap()
@@ -283,7 +279,7 @@ class ZygoteLoop:
             end_all_but(lambda: self._spared() - {pid})
 
     def _spared(self) -> set[int]:
-        """Children that are no orphans."""
+        """The children that are not orphans."""
         return {pid for pid in children_of("self") or () if not self._is_orphan(pid)}
 
     def _handle(self, process: ForkedProcess, message: ToZygote) -> None:
@@ -306,7 +302,7 @@ class ZygoteLoop:
                     self._memory.rest(process.pid, process.limit, process.domain)
 
     def _start(self, process: ForkedProcess, request: Fork | Execute) -> None:
-        """Forks the process, or does it later where it would run while all others stand still."""
+        """Fork the process; later, if all others are stopped now."""
         if self._still:
             self._queued.setdefault(process, request)
         else:
@@ -319,12 +315,12 @@ class ZygoteLoop:
             self._start(process, request)
 
     def _reap(self) -> None:
-        """Reaps all that has ended, ends what dead workers left, and reports whom the host asked for."""
+        """Reap dead children, end leftovers of dead workers, and report the ends of requested processes."""
         died: list[tuple[ForkedProcess, int]] = []
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
-                if os.WIFSTOPPED(status):  # a thread that is held still
+                if os.WIFSTOPPED(status):  # a thread that was stopped
                     continue
                 self._memory.end(pid)
                 self._realms.discard(pid)
@@ -340,15 +336,15 @@ class ZygoteLoop:
         return next((process for process in self._processes.values() if process.pid == pid), None)
 
     def _reap_orphan(self, pid: int) -> None:
-        """Reaps what a dead worker left and has ended; a worker is left to `_reap`, which reports its end."""
+        """Reap a dead leftover of a worker. Workers are left to `_reap`, which reports their ends."""
         if pid not in self._known():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
     def _end_orphans(self) -> None:
-        """Ends what dead workers left behind: a child of the zygote that is no worker was reparented to it."""
+        """End leftovers of dead workers: children of the zygote that are not workers were reparented to it."""
         unknown = (children_of("self") or frozenset()) - self._known()
-        # Again until there are none, because one that was missed may never end by itself and so never be noticed.
+        # Repeated until there are none, because one that was missed may never end, and so never be noticed.
         self._has_orphans = bool(unknown)
         if self._still:
             return
@@ -363,7 +359,7 @@ class ZygoteLoop:
     def _is_orphan(self, pid: int) -> bool:
         """Whether a child is neither one of ours nor a copy that has not reported yet (`checkpoint`)."""
         session = session_of(pid)
-        # In this order: a copy is asked for before it is made, and says so before it leaves its original's session.
+        # In this order: a copy is announced before it is made, and reports before it leaves its original's session.
         while readable((self._forks.fileno(),)):
             self._accept()
         self._copies.take_in()
@@ -376,7 +372,7 @@ class ZygoteLoop:
 
 
 def serve_realm(fork_socket: int, outside: int) -> NoReturn:
-    """Becomes the zygote of a realm, in a process that has loaded all. Arguments as `realm.begin` gives them."""
+    """Become the zygote of a realm, in a process that has loaded everything. Arguments from `realm.begin`."""
     forks = socket.socket(fileno=fork_socket)
     zygote = ZygoteLoop(forks, is_swept=True, outside=outside)
     zygote.announce(LIVES)
@@ -387,13 +383,13 @@ def serve_realm(fork_socket: int, outside: int) -> NoReturn:
 
 
 def main(fork_socket: int, brand: Brand, with_thread: bool, is_swept: bool) -> None:
-    """Becomes the zygote of the process that the brand names.
+    """Become the zygote of the host that the brand names.
 
     Args:
-        fork_socket: an inherited SOCK_SEQPACKET descriptor; each record carries the four descriptors of one worker.
-        brand: for this process and all below it. When its host is not the parent any more the zygote leaves at once.
-        with_thread: whether the host's spawning thread lives as long as the host, so that its end may be a signal.
-        is_swept: whether what dead hosts left behind was ended already.
+        fork_socket: an inherited SOCK_SEQPACKET descriptor; each record carries the descriptors of one request.
+        brand: of this process and all below it. The zygote leaves at once if the host is not its parent any more.
+        with_thread: whether the host's spawning thread lives as long as the host, so that its end may send a signal.
+        is_swept: whether leftovers of dead hosts were ended already.
     """
     forks = socket.socket(fileno=fork_socket)
     os.set_inheritable(fork_socket, False)
@@ -419,12 +415,12 @@ def _load() -> None:
     tokens.load()
     counter()("the first count builds what counting needs")
     gc.collect()
-    give_back_memory()  # 4 MB that reading the ranks took for a moment
+    give_back_memory()  # 4 MB that reading the ranks needed temporarily
     gc.freeze()
 
 
 def _load_later() -> None:
-    """What the first statement does without: workers that were forked by then load it by themselves."""
+    """Load modules that the first statement does not need. Workers that exist by then load them when needed."""
     from ..guarding.outside import load as load_unaudited
     from ..keeping import keeper
     from ..statements import executor

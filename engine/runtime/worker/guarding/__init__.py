@@ -1,1 +1,1 @@
-"""What touches anything outside the namespace: how it is noticed, whose work it is, and what stops it in a replay."""
+"""Acts outside the namespace: how they are noticed, which statement they come from, and how a replay stops them."""

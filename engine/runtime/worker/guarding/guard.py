@@ -1,14 +1,14 @@
 """The guard of replays, edits and plan mode: stops acts outside the namespace. For other statements, reports them.
 
-Bookkeeping, not a boundary: C code that opens files is not seen. `outside` lists the acts, `origins` tells whose work a
-thread does, and the guard decides. Acts on files in the session's scratch directory alone are never stopped. The
-interpreter arms it while a history runs again, and for statements in plan mode or of an edit, with an exception for
-each of these reasons. Otherwise a watch sees each act and stops none (`writes.touching`).
+It is bookkeeping, not a security boundary: it does not see files that C code opens. `outside` lists the acts, `origins`
+knows the statement that a thread works for, and the guard decides. Acts only on the session's scratch directory are
+never stopped. The interpreter arms the guard during a rebuild or replay, and for statements of plan mode or an edit;
+each has its own exception. Otherwise a watch sees each act and stops none (`writes.touching`).
 
-An audit hook cannot be removed and sees every thread of its process. So all guards and watches share one, added at the
-first use. The origin of work and calls without an event are loaded with the first guard, so a worker that never replays
-does not pay for them. In a worker, an armed guard covers every thread. In a process that is not the statement's own, it
-covers the statement's work alone. Work that a statement started stays guarded when the guard is disarmed.
+An audit hook cannot be removed, and sees every thread of its process. So all guards and watches share one, which is
+added at the first use. `origins` and the patches of `outside` are loaded with the first guard, so a worker that never
+replays does not pay for them. In a worker, an armed guard covers every thread. In a process that also does other work,
+it covers only the statement's work. Work that a statement started stays guarded when the guard is disarmed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import origins, outside
 from .outside import STAGED, STOPPED, TARGETS, described, is_bytecode
 
 Refusal = Callable[[str], Exception]
-"""Makes the exception that the statement sees instead of the effect, given what it was kept from."""
+"""Makes the exception that the statement gets instead of the effect, from a phrase on the prevented act."""
 _NONE: Final = -1
 _PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "open": ((0, _NONE),),
@@ -45,9 +45,9 @@ _PATHS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "os.rename": ((0, 2), (1, 3)),
     "os.link": ((0, 2), (1, 3)),
 }
-"""By event: the positions of a path and of the descriptor of the directory that it begins at, where it has one."""
+"""By event: the positions of a path argument, and of the descriptor of the directory that it starts from, if any."""
 KEPT_STOPS: Final = 5
-"""Of what one statement was kept from, so much is told in words, and the rest as a number."""
+"""The most prevented acts of one statement that are described; the others are counted."""
 _KEPT_LATE: Final = 64
 _OWN_TASKS: Final = "/proc/self/task"
 _IMPORT: Final = "import"
@@ -57,14 +57,14 @@ _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_
 _ON_THE_WAY: Final = frozenset(
     function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
 )
-"""Of the standard library, what a watch calls."""
+"""Modules of the standard library that a watch calls."""
 Watch = Callable[[str, tuple[Any, ...]], None]
-"""Is told of each act of free work before it happens, by the name and the arguments of its event."""
+"""Called before each act of unguarded work, with the name and arguments of its audit event."""
 _LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
 
 
 class ReplayEffect(RuntimeError):  # noqa: N818 -- the name is the specification's (engine semantics, section 7)
-    """Raised in a statement that runs again and would touch something outside; a replay never does."""
+    """Raised in a statement that runs again, instead of an act outside the namespace."""
 
 
 def replaying(phrase: str) -> Exception:
@@ -83,7 +83,7 @@ def editing(phrase: str) -> Exception:
 
 
 def is_in(scratch: str, name: str, args: tuple[Any, ...]) -> bool:
-    """Whether the event is about nothing but what is below the directory, links above the last name resolved."""
+    """Whether the event concerns only paths below the directory, with links above the last name resolved."""
     places = _PATHS.get(name)
     if places is None:
         return False
@@ -102,28 +102,28 @@ def _is_below(scratch: str, path: Any, directory: int) -> bool:
             folder = os.getcwd() if directory == _NONE else os.readlink(f"/proc/self/fd/{directory}")
             place = os.path.join(folder, place)
     folder = os.path.realpath(os.path.dirname(place))
-    # A link of the last name leads out of it, perhaps.
+    # Because the last name may be a link that leads out.
     return f"{folder}/".startswith(scratch) and f"{os.path.realpath(place)}/".startswith(scratch)
 
 
 class Guarded:
-    """The origin of a guarded statement's work, and what that was kept from. `label` names the statement."""
+    """The origin of a guarded statement's work, and its prevented acts. `label` names the statement."""
 
     def __init__(self, label: str, refusal: Refusal) -> None:
         self.label = label
         self.late: Callable[[str], None] | None = None
-        """Takes a sentence on each stop from when the rebuild is over; None while its statements run."""
+        """Receives a sentence for each prevented act after the rebuild; None while its statements run."""
         self._refusal = refusal
         self._phrases: list[str] = []
         self._count = 0
 
     @property
     def may_stage(self) -> bool:
-        """Whether files are opened whose writes the host is asked for, because it answers these from a record."""
+        """Whether files may be opened for staged writes, because the host answers these from the record."""
         return self._refusal is editing
 
     def refuse(self, phrase: str) -> Exception:
-        """Notes the stop, and returns what the work is to see."""
+        """Note the prevented act, and return the exception for the work."""
         if self.late is None:
             self._note(phrase)
             return self._refusal(phrase)
@@ -140,13 +140,13 @@ class Guarded:
         )
 
     def _note(self, phrase: str) -> None:
-        # Two threads may count one for both: the number is for a report, and a lock would hang a signal handler.
+        # Two threads may count one act together, but a lock could hang a signal handler, and it is only for a report.
         self._count += 1
         if len(self._phrases) < KEPT_STOPS and phrase not in self._phrases:
             self._phrases.append(phrase)
 
     def take(self) -> tuple[str, ...]:
-        """One phrase for each stop since the last time this was called, at most KEPT_STOPS and a number."""
+        """A phrase for each prevented act since the last call; at most KEPT_STOPS, then a number."""
         phrases, count, self._phrases, self._count = self._phrases, self._count, [], 0
         left = count - len(phrases)
         return (*phrases, f"was kept from {left:,} more acts outside") if left > 0 else tuple(phrases)
@@ -157,12 +157,12 @@ def _no_alarms() -> tuple[str, ...]:
 
 
 class OutsideGuard:
-    """A switch for one environment.
+    """The guard of one environment.
 
     Args:
-        own_process: whether the process is the statements' own, so that a guard that is armed stands before every
-            thread of it, and threads that C code began are the statements'.
-        turn_off: ends what would call a function of the statement's by itself later on, and says what there was.
+        own_process: the process runs only statements, so an armed guard covers all its threads, even those that C code
+            started.
+        turn_off: turns off timers and signals that would call a statement's function later, and describes them.
         scratch: the directory in which nothing is stopped; empty for none.
     """
 
@@ -179,7 +179,7 @@ class OutsideGuard:
         self._late: deque[str] = deque(maxlen=_KEPT_LATE)
 
     def arm(self, label: str, refusal: Refusal, *, replay: bool) -> None:
-        """The calling thread runs a statement from now on whose work is guarded; in a `replay` until that is over."""
+        """Guard the work of the statement that the calling thread runs from now on; in a `replay`, until `settle`."""
         _HOOK.install()
         self._armed = Guarded(label, refusal)
         if replay:
@@ -189,38 +189,38 @@ class OutsideGuard:
         origins.begin(self._armed)
 
     def ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The statement has ended, and the guard is armed still: phrases on its stops, and on what was turned off."""
+        """After a statement, while armed: return phrases on its prevented acts, and on what was turned off."""
         if self._armed is None:
             return (), ()
         turned_off = self._turn_off()
         return self._armed.take(), turned_off
 
     def disarm(self) -> None:
-        """The calling thread runs what is free from now on."""
+        """Stop guarding the calling thread."""
         if self._armed is not None:
             self._armed = _HOOK.everywhere = None
             origins.begin(None)
 
     def begin_watch(self, watch: Watch) -> None:
-        """From now on `watch` is told of what the statements do that is free: of all threads where the process is
-        theirs, otherwise of the calling one. It never keeps anything from happening."""
+        """Call `watch` for unguarded acts from now on, of all threads in the statements' own process, else of the
+        calling thread. A watch prevents nothing."""
         _HOOK.watch()
         _HOOK.watches[_ALL_THREADS if self.own_process else threading.get_ident()] = watch
 
     def end_watch(self) -> None:
-        """Nobody is told any more."""
+        """End the watch."""
         _HOOK.watches.pop(_ALL_THREADS if self.own_process else threading.get_ident(), None)
 
     def admit(self, operation: str) -> None:
-        """Raises the refusal where the calling work is guarded and not that of the statement which runs."""
+        """Raise the refusal if the caller is guarded work of a statement that does not run now."""
         origin = origins.present()
         if origin is not None and origin is not self._armed:
             raise origin.refuse(f"was kept from asking for {operation}")
 
     def settle(self) -> tuple[str, ...]:
-        """The history has run again: disarms, and returns a sentence on all that goes on and what it was kept from.
+        """End a rebuild: disarm, and return sentences on work that continues and on prevented acts.
 
-        Timers of threads are cancelled. What can be collected is, so that finalizers run while they are guarded.
+        Thread timers are cancelled. Garbage is collected first, so that finalizers run while guarded.
         """
         self._collect()
         living = [_left_alive(work) for work in origins.alive() if work.origin in self._rerun]
@@ -236,7 +236,7 @@ class OutsideGuard:
         return (*late, *living)
 
     def _collect(self) -> None:
-        """Ends what nothing refers to any more: otherwise it would end, and act, in the middle of a live statement."""
+        """Collect garbage, because its finalizers would otherwise act in the middle of a live statement."""
         if self.own_process and self._rerun:
             left = Guarded("what nothing refers to any more", replaying)
             self._rerun.append(left)
@@ -245,7 +245,7 @@ class OutsideGuard:
             origins.begin(self._armed)
 
     def take_late(self) -> tuple[str, ...]:
-        """A sentence on each of the latest stops since the rebuild was over, or since this was last called."""
+        """A sentence on each of the latest prevented acts since the rebuild, or since the last call."""
         taken: list[str] = []
         while self._late:
             taken.append(self._late.popleft())
@@ -253,7 +253,7 @@ class OutsideGuard:
 
 
 def _left_alive(work: origins.Work) -> str:
-    """Turns a timer off; says what there is and what becomes of it."""
+    """Turn off a timer; return a sentence on the work that is still alive."""
     assert work.origin is not None
     thread = work.thread
     if isinstance(thread, threading.Timer):
@@ -267,7 +267,7 @@ def _native_threads() -> list[int]:
 
 
 class _Hook:
-    """What the process's audit hook does. `everywhere` stands before every thread that is free otherwise."""
+    """The process's audit hook. `everywhere` is the origin of threads that have no other."""
 
     def __init__(self) -> None:
         self._is_added = False
@@ -276,7 +276,7 @@ class _Hook:
         self.everywhere: Guarded | None = None
         self.scratch = ""
         self.watches: dict[int, Watch] = {}
-        """By the identifier of the thread whose work is watched."""
+        """Watches by the identifier of the watched thread."""
 
     def watch(self) -> None:
         if not self._is_added:
@@ -307,12 +307,12 @@ class _Hook:
         if self.scratch and is_in(self.scratch, name, args):
             return
         if is_bytecode(name, args):
-            # An import does without keeping what it compiled, if it is told so by an OSError.
+            # An OSError lets an import continue without saving its bytecode.
             raise PermissionError(f"{name} is kept from keeping bytecode")
         raise origin.refuse(f"was kept from {described(name, args)}")
 
     def _import(self, name: str, file: str | None, *_: object) -> None:
-        # With a file its loading has begun, and would not end with what is loaded here.
+        # With a file, loading has begun already, and would not finish with the modules that are loaded here.
         if self._installed and file is None:
             self._databases.importing(name)
 
@@ -324,7 +324,7 @@ class _Hook:
             if (name not in STOPPED or STOPPED[name](args)) and not is_bytecode(name, args):
                 watch(name, args)
         except Exception as error:
-            # What a statement's own signal handler raises in the middle of it is the statement's.
+            # An exception of the statement's signal handler belongs to the statement.
             if not _is_ours(error):
                 raise
 
@@ -347,7 +347,7 @@ def _touches(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _notice(name: str, args: tuple[Any, ...]) -> None:
-    # Apart, because some events are frequent: `id()` raises one. A function, because the interpreter looks for an
-    # attribute of the hook at each event, for which a method has to be searched: that takes four times as long.
+    # A separate fast path, because some events are frequent: `id()` raises one. A function, because the interpreter
+    # reads an attribute of the hook at each event, which takes four times as long for a method.
     if name in _LISTED:
         _HOOK.audit(name, args)

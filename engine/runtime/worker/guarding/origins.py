@@ -1,26 +1,26 @@
-"""Whose work a thread is doing: the statement that started it, however long ago, or the one that handed it over since.
+"""The origin of work: the guarded statement that started a thread, or handed the work over.
 
-A statement that is guarded may start threads, timers, executors and loops that act when it has long ended. So not a
-moment is guarded but an *origin*: everything that a statement starts has the statement's origin, and so has what that
-starts in turn. A live statement's origin is None, and its work is free. Why no work gets a wrong origin:
+A guarded statement may start threads, timers, executors and loops that act long after it ended. So the guard covers an
+*origin*, not a period: everything that a statement starts, directly or not, has the statement's origin. A live
+statement has the origin None, and its work is free. No work gets a wrong origin, because:
 
-1. The origin is a context variable. Within a thread it follows whoever calls, and `asyncio` keeps a copy of it with
-   every callback and task: what a live statement hands to a loop is free there, what was waiting in it is not. A task
-   that runs in a thread and a context that a statement has copied keep the origin of their making, whoever runs them.
-2. A new thread begins with an empty context. Therefore `_thread.start_new_thread` is replaced, and whatever begins a
-   thread from Python ends there: the thread begins with the origin of whoever started it.
-3. Code that is run in a context of its own, empty, finds no variable. Then the thread's own origin counts, which is
-   kept by thread and is the running statement's in the thread that runs statements.
-4. Work handed to an executor or a thread pool is run by a thread that somebody else may have started. Therefore what is
-   handed over carries the origin of whoever did it, and so does a callback added to its future.
-5. A thread that C code has begun has no origin. One that was there when the rebuild ended is a stranger, and guarded as
-   the rebuild was: what has begun it, ran again. One that begins later is a live statement's.
-6. Work that passes from hand to hand in another manner (a queue that a thread reads, a pool of somebody else's making)
-   cannot be told from the thread's own: it has the origin of the thread, and the guard's error names that.
+1. The origin is a context variable. In a thread it follows the caller, and `asyncio` saves a copy with every callback
+   and task: work that a live statement gives to a loop is free, earlier work in it is not. A task in a thread, and a
+   copied context, keep the origin of their creation, whoever runs them.
+2. A new thread starts with an empty context. So `_thread.start_new_thread`, which every thread of Python code uses, is
+   replaced: the thread starts with the origin of its starter.
+3. Code in a new empty context finds no variable. Then the thread's own origin applies, which is stored by thread. In
+   the thread that runs statements, it is that of the running statement.
+4. An executor or thread pool runs work in threads that others may have started. So submitted work carries the origin of
+   its submitter, and so does a callback added to a future.
+5. A thread started by C code has no origin. If it exists when a rebuild ends, it is guarded like the rebuild, because
+   something in the rebuild started it. If it starts later, it belongs to a live statement.
+6. Work passed in any other way (a queue that a thread reads, another kind of pool) cannot be told from the thread's own
+   work: it has the thread's origin, and the guard's error names the thread.
 
-Nothing is replaced before the first guard is armed, so a worker that never rebuilds never pays. Locks are not used,
-because a signal handler may come here from within; every step is one operation on a dict or a set. Must not know what
-is guarded, nor how. Used by `guard`.
+Nothing is replaced before the first guard is armed, so a worker that never rebuilds does not pay. There are no locks,
+because signal handlers may run this code at any point; every step is one operation on a dict or a set. Must not know
+what is guarded, or how. Used by `guard`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Origin(Protocol):
     def may_stage(self) -> bool: ...
 
     def refuse(self, phrase: str) -> Exception:
-        """What the work is to see in place of an act; `phrase` says what it was kept from."""
+        """The exception that the work gets instead of an act; `phrase` describes the act."""
         ...
 
 
@@ -57,7 +57,7 @@ _get_native_id: Final = threading.get_native_id
 
 
 class Work:
-    """A thread that a statement has started."""
+    """A thread that a statement started."""
 
     __slots__ = ("_function", "origin")
 
@@ -67,7 +67,7 @@ class Work:
 
     @property
     def thread(self) -> threading.Thread | None:
-        """None for one that was begun without an object."""
+        """The thread's object; None if it has none."""
         owner = getattr(self._function, "__self__", None)
         return owner if isinstance(owner, threading.Thread) else None
 
@@ -84,13 +84,13 @@ _STRANGERS: Final[dict[int, Origin]] = {}
 
 
 def begin(origin: Origin | None) -> None:
-    """From now on the calling thread works for `origin`."""
+    """Set the origin of the calling thread's work from now on."""
     _ORIGIN.set(origin)
     _BY_THREAD[_get_ident()] = Work(origin, begin)
 
 
 def present() -> Origin | None:
-    """Whose work the calling thread is doing; None where it is free."""
+    """The origin of the calling thread's work; None if it is free."""
     origin = _ORIGIN.get(_UNSET)
     if origin is not _UNSET:
         return origin
@@ -101,7 +101,7 @@ def present() -> Origin | None:
 
 
 def doer() -> str:
-    """What the calling thread is, for whoever has to make it anew."""
+    """A description of the calling thread or task, for an error."""
     task = _current_task()
     work = _BY_THREAD.get(_get_ident())
     thread = None if work is None or work not in _ALIVE else str(work)
@@ -117,20 +117,20 @@ def _current_task() -> str | None:
 
 
 def alive() -> Iterable[Work]:
-    """The threads that are running, whoever started them, since the first guard was armed."""
+    """The running threads that were started since the first guard was armed."""
     return tuple(_ALIVE)
 
 
 def take_strangers(threads: Iterable[int], origin: Origin) -> None:
-    """These threads, by their native identifiers, do the work of `origin` unless they are known to do another's."""
+    """Give `origin` to these threads, by native identifiers, unless they have an origin."""
     _STRANGERS.update(dict.fromkeys(threads, origin))
 
 
-# --- what hands work over --------------------------------------------------------------------------------------------
+# --- functions that pass work to other threads ------------------------------------------------------------------------
 
 
 def _begun(work: Work, function: Callable[..., object]) -> Callable[..., None]:
-    """The beginning of a thread that does that work."""
+    """The first function of a thread with that work."""
 
     def run(*args: object, **kwargs: object) -> None:
         thread = _get_ident()
@@ -146,16 +146,16 @@ def _begun(work: Work, function: Callable[..., object]) -> Callable[..., None]:
 
 
 def _starting(start: Callable[..., Any]) -> Callable[..., Any]:
-    """`start`, of a thread, so that it works for the caller's origin."""
+    """Wrap a thread's `start`, so that the thread has the caller's origin."""
 
     @wraps(start)
     def begin_thread(function: Callable[..., object], /, *args: object, **kwargs: object) -> Any:
-        # A pool starts its threads before it is given work.
+        # Because a pool starts its threads before it has work.
         _carry_in_pools()
         if not callable(function):
             return start(function, *args, **kwargs)
         work = Work(present(), function)
-        # Ahead of the start, so that nobody finds it missing who looks before it runs.
+        # Before the start, so that it is never missing while it runs.
         _ALIVE.add(work)
         try:
             return start(_begun(work, function), *args, **kwargs)
@@ -167,7 +167,7 @@ def _starting(start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carried(function: Any) -> Any:
-    """`function`, which acts for the origin of whoever hands it over, in whichever thread it is called."""
+    """Wrap `function`, so that it has the caller's origin in any thread."""
     if not callable(function):
         return function
     origin = present()
@@ -184,7 +184,7 @@ def _carried(function: Any) -> Any:
 
 
 def _handing(take: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
-    """`take`, a method whose first argument somebody else will call later on, as are those of these `names`."""
+    """Wrap a method whose first argument, and keyword arguments of these `names`, are called later by other code."""
 
     @wraps(take)
     def hand(self: object, *args: object, **kwargs: object) -> Any:
@@ -195,12 +195,12 @@ def _handing(take: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
 
 
 _POOL_METHODS: Final = ("apply_async", "imap", "imap_unordered", "_map_async")
-"""What all that a thread pool is given goes through."""
+"""The methods through which a thread pool gets all its work."""
 _replaced: Final[set[str]] = set()
 
 
 def install() -> None:
-    """Has work carry its origin from now on; may be repeated."""
+    """Make work carry its origin from now on. Idempotent."""
     if "threads" in _replaced:
         return
     _replaced.add("threads")
@@ -216,7 +216,7 @@ def install() -> None:
 
 
 def _carry_in_pools() -> None:
-    """The same for `multiprocessing.pool.ThreadPool`, as soon as somebody has loaded it."""
+    """The same for `multiprocessing.pool.ThreadPool`, once it is loaded."""
     pool = sys.modules.get("multiprocessing.pool")
     if "pools" not in _replaced and hasattr(pool, "ThreadPool"):
         _replaced.add("pools")

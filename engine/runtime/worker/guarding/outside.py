@@ -31,7 +31,7 @@ from .routes import Route, original
 
 Arguments = tuple[Any, ...]
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-"""Any of these flags says that a file is opened to be changed."""
+"""Flags of files that are opened for changes."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
 _DESCRIPTORS: Final = "/proc/self/fd/"
 _MEMORY_FILE: Final = "/memfd:"
@@ -49,14 +49,14 @@ _PROCESSES: Final = (
 _NETWORK: Final = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "syslog.syslog")
 _MACHINE: Final = ("socket.sethostname", "time.clock_settime", "time.clock_settime_ns")
 STAGED: Final = "rewindow.open"
-"""Raised by our own `open` in place of the event of the built-in: what it writes, the host does."""
+"""Our own `open` raises it instead of the built-in's event, because the host does the writing."""
 _NAMED: Final = frozenset(("open", STAGED, *_FILES))
-_encode: Final = os.fsencode  # bound here, because a statement may replace it
+_encode: Final = os.fsencode  # bound here, because statements may replace it
 _BESIDE_A_DATABASE: Final = (b"", b"-journal", b"-wal")
 _READ_ONLY: Final = frozenset((1, 3))
 """`mmap.ACCESS_READ` and `mmap.ACCESS_COPY`, without loading the module."""
 Audit = Callable[[str, tuple[Any, ...]], None]
-"""Is told of an event before it happens; what it raises keeps it from happening."""
+"""Called with an event before the act; an exception prevents the act."""
 _OF_PROCESSES: Final = ("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 _CALLS: Final = (
     ("os", "mkfifo", "os.mkfifo"),
@@ -73,7 +73,7 @@ _CALLS: Final = (
     ("_posixshmem", "shm_unlink", "shared memory"),
     ("_interpreters", "create", "cpython.PyInterpreterState_New"),  # 3.13 and later raise none
 )
-"""Module, function, and the event that it is to raise with its arguments."""
+"""Module, function, and the event that it will raise with its arguments."""
 _DIRECTORY_SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 _SQLITE: Final = "_sqlite3"
@@ -82,16 +82,16 @@ _CONNECTING: Final[set[int]] = set()
 
 def _opens_for_writing(args: Arguments) -> bool:
     path, mode, flags = args
-    # First, because most files are opened to be read.
+    # Checked first, because most files are opened for reading.
     writes = flags & WRITING if isinstance(flags, int) and flags else mode and set(mode) & set("wax+")
-    # A number is a descriptor that is open already: opening it for writing was let through or stopped before.
+    # A number is an open descriptor: opening its file was allowed or stopped before.
     if not writes or isinstance(path, int):
         return False
     return _text(path) not in _HARMLESS and not _is_in_memory(_text(path))
 
 
 def _is_in_memory(path: str) -> bool:
-    """Whether it is a file in memory that is opened again, as what `open` of statements writes is at first."""
+    """Whether it is a file in memory that is opened again, such as a staged file."""
     if not path.startswith(_DESCRIPTORS):
         return False
     try:
@@ -101,12 +101,12 @@ def _is_in_memory(path: str) -> bool:
 
 
 def _makes_directory(args: Arguments) -> bool:
-    # mkdir of what exists only fails, which `makedirs(exist_ok=True)` relies on.
+    # mkdir of an existing path only fails, which `makedirs(exist_ok=True)` relies on.
     return not os.path.lexists(args[0])
 
 
 def _names_database(args: Arguments) -> bool:
-    # A name that is worked out by the database itself is not told beforehand.
+    # A name that the database computes is unknown beforehand.
     return _text(args[0]) not in _IN_MEMORY
 
 
@@ -145,12 +145,12 @@ def _text(path: Any) -> str:
 
 
 def is_bytecode(name: str, args: Arguments) -> bool:
-    """Whether this is an import that keeps what it compiled, which it does without where an OSError refuses it."""
+    """Whether this is an import that saves its bytecode. After an OSError it continues without saving."""
     return name in ("open", "os.mkdir", "os.rename") and "__pycache__" in _text(args[0])
 
 
 def described(name: str, args: Arguments) -> str:
-    """The event with the path it is about, in a line."""
+    """The event and its path, in a line."""
     is_named = name in _NAMED and bool(args) and args[0] is not None
     name = "open" if name == STAGED else name
     return f"{name} {cut_line(_text(args[0]), _PATH_CHARS)}" if is_named else name
@@ -160,7 +160,7 @@ def described(name: str, args: Arguments) -> str:
 
 
 class Target(NamedTuple):
-    """A path as the act has it. `directory` is a descriptor or -1; `follows`: the act follows a link of that name."""
+    """The path of an act. `directory` is a descriptor or -1; `follows`: the act follows a link of that name."""
 
     path: Any
     directory: int = -1
@@ -199,15 +199,15 @@ def _linked(args: Arguments) -> Iterator[Target]:
 
 
 def _database(args: Arguments) -> Iterator[Target]:
-    """A database, and what SQLite keeps beside it of a transaction."""
+    """A database, and SQLite's files for a transaction beside it."""
     name = b"" if args[0] is None else _encode(args[0])
-    # Which of both it is, the connection alone knows.
+    # Both, because only the connection knows which one it is.
     for each in {name, _of_uri(name)} - {b"", b":memory:"}:
         yield from (Target(each + end) for end in _BESIDE_A_DATABASE)
 
 
 def _of_uri(name: bytes) -> bytes:
-    """The path that a name is as a URI; empty where it is none."""
+    """The path of a name that is a URI; empty if it is not one."""
     if not name.startswith(b"file:"):
         return b""
     path = name[5:].split(b"#")[0].split(b"?")[0]
@@ -235,31 +235,31 @@ TARGETS: Final[dict[str, Callable[[Arguments], Iterator[Target]]]] = {
     "sqlite3.connect": _database,
     "mmap.__new__": _mapped,
 }
-"""By event: the files it is about. An act on a directory alone, and a new link, change no file."""
+"""The files of each event. An act on a directory alone, and a new link, change no file."""
 
 
 # --- calls without an audit event -------------------------------------------------------------------------------------
 
 
 def install(audit: Audit) -> None:
-    """Has each of them ask `audit` first. Called once in a process."""
+    """Make each of them call `audit` first. Once in a process."""
     for module, name, event in _CALLS:
         _replace(_module(module), name, event, audit)
 
 
 def load() -> None:
-    """Loads those of their modules that next to nothing depends on, so that `install` finds them."""
+    """Load their modules that have almost no dependencies, so that `install` finds them."""
     for name in ("_posixsubprocess", "_posixshmem"):
         _module(name)
 
 
 def install_places(audit: Audit) -> None:
-    """Has `audit` asked before a file is opened or made relative to a directory's descriptor. Called once in a process.
+    """Call `audit` before a file is opened or created relative to a directory's descriptor. Once in a process.
 
-    To be called ahead of `own_python`, which takes what it finds for Python's own.
+    Call it before `OwnPython` is made, which takes the present functions as Python's own.
     """
     for module in (os, _module("posix")):
-        # Each its own, because Python itself uses what `posix` has, and statements may find another one in `os`.
+        # Both modules, because Python itself uses `posix`, and `os` may have another function.
         _put(module, "open", _in_a_directory(original(vars(module)["open"]), audit))
     os.supports_dir_fd.add(os.open)
     for name in ("os", "posix"):
@@ -297,7 +297,7 @@ def _replace(module: ModuleType | None, name: str, event: str, audit: Audit) -> 
 
     _put(module, name, audited)
     for supporting in _DIRECTORY_SETS:
-        # The standard library asks these sets what a function of `os` can do.
+        # The standard library looks up features of `os` functions in these sets.
         if function in supporting:
             supporting.add(audited)
 
@@ -305,16 +305,16 @@ def _replace(module: ModuleType | None, name: str, event: str, audit: Audit) -> 
 def _put(module: Any, name: str, audited: Callable[..., Any]) -> None:
     found = getattr(module, name)
     if isinstance(found, Route):
-        # What it leads elsewhere does not happen here.
+        # A redirected act does not happen here.
         found.surround(audited)
     else:
         setattr(module, name, audited)
 
 
 class Databases:
-    """Connections of SQLite, which are told to ask `audit` when their module is there.
+    """SQLite connections, which call `audit` once their module is loaded.
 
-    It is loaded for nobody who does not want it, because that takes as long as several statements.
+    The module is not loaded just for this, because that takes as long as several statements.
     """
 
     def __init__(self, audit: Audit) -> None:
@@ -322,19 +322,19 @@ class Databases:
         self._are_watched = False
 
     def look(self) -> None:
-        """To be called when a guard is armed: what somebody has loaded by now is taken in with its connections."""
+        """Watch the module and its connections if it is loaded. Call it when a guard is armed."""
         if _SQLITE in sys.modules:
             self._take_in(among=gc.get_objects)
 
     def importing(self, name: str) -> None:
-        """To be called ahead of each import, in whose place that of the module is done here, and then taken in."""
+        """Call it before each import: it imports the module itself if that is the one, and watches it."""
         if name == _SQLITE:
             self._take_in(among=tuple)
 
     def _take_in(self, among: Callable[[], Sequence[object]]) -> None:
         if self._are_watched:
             return
-        self._are_watched = True  # first, because the import is announced, too
+        self._are_watched = True  # first, because this import raises an event too
         sqlite = _module(_SQLITE)
         if sqlite is None:
             self._are_watched = False
@@ -343,7 +343,7 @@ class Databases:
 
 
 def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> None:
-    """Sets the authorizer of every connection: those that are open, and those to come, when they are ready for it."""
+    """Set the authorizer of every open connection, and of later ones as soon as they are ready."""
     for found in among:
         if issubclass(type(found), sqlite.Connection):
             _watch(found, sqlite, audit)
@@ -366,17 +366,17 @@ def _watch_connections(sqlite: Any, audit: Audit, among: Sequence[object]) -> No
 
 
 def is_unwatched_connection() -> bool:
-    """Whether the connection that the calling thread makes now will have no authorizer: one not made by `connect`."""
+    """Whether the connection that the calling thread makes now will have no authorizer: `connect` did not make it."""
     return get_ident() not in _CONNECTING
 
 
 def _watch(connection: Any, sqlite: Any, audit: Audit) -> None:
     def authorize(action: int, first: str | None, *_: str | None) -> int:
         if action == sqlite.SQLITE_ATTACH:
-            # What this raises, the connection takes for a no.
+            # The connection takes an exception as a refusal.
             audit("sqlite3 ATTACH", (first,))
         return sqlite.SQLITE_OK
 
-    # It may be closed, or another thread's.
+    # Because it may be closed, or belong to another thread.
     with suppress(Exception):
         connection.set_authorizer(authorize)

@@ -1,16 +1,14 @@
-"""Python's own functions that change files, each behind a route that can be led elsewhere: to the host.
+"""Routes: replacements of Python's file-changing functions that can be redirected to the host.
 
-`install` puts routes in the place of the functions, in the zygote and ahead of all that might bind one of them, so that
-`from os import open` in any module binds a route, too. A route calls the function as it is, from C, and adds no frame
-to a traceback; `lead` has all routes of a process call something else, wherever they are bound. Only workers with a
-domain do. The module `posix` keeps the functions: through it Python itself writes bytecode, about which nobody is
-asked.
+`install` replaces the functions with routes. It runs in the zygote before any other module could bind them, so even
+`from os import open` binds a route. A route calls the original from C, and adds no frame to tracebacks. `lead`
+redirects all routes of a process, wherever they are bound; only sandboxed workers do that. The module `posix` keeps the
+original functions: Python writes bytecode through it, and nobody is asked about that.
 
-A route is a `staticmethod`, of which three properties are used: calling it calls what it holds, from C; it can be made
-to hold something else; and as an attribute of a class it does not become a method, as the functions in C do not.
+A route is a `staticmethod`, because of three properties: calling it calls its target from C; its target can be changed;
+and as an attribute of a class it does not become a method, just like a function written in C.
 
-Must import nothing but what Python has loaded by itself. Used by `boot`, `routed`
-and `unaudited`.
+Must import only modules that Python itself has loaded already. Used by `boot`, the interpreter, `outside` and `writes`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Any, Final
 Function = Callable[..., Any]
 
 OPEN: Final = "open"
-"""The name of the built-in among those of `os`, of which the one that opens descriptors is `os.open`."""
+"""The name of the built-in function; the one that opens descriptors is `os.open`."""
 _OF_OS: Final = (
     "open", "close", "truncate", "mkdir", "rmdir", "remove", "unlink", "rename", "replace", "link", "symlink",
     "mkfifo", "chmod", "utime",
@@ -35,9 +33,9 @@ _LEFT: Final = "posix"
 
 
 class Route(staticmethod):  # pyright: ignore[reportMissingTypeArgument] -- any function
-    """Stands for a function. `original` is that function, `module` and `name` are where it is found.
+    """A replacement of the function `original`, which is `name` in `module`.
 
-    `plain` is what to call where nothing is to be led elsewhere: the function, or what somebody has put around it.
+    `plain` is the function to call without a redirect: the original, or a wrapper that `surround` has set.
     """
 
     def __init__(self, original: Function, module: str, name: str) -> None:
@@ -48,13 +46,13 @@ class Route(staticmethod):  # pyright: ignore[reportMissingTypeArgument] -- any 
         self._look_like_it()
 
     def lead(self, target: Function) -> None:
-        """From now on, to call this is to call the target."""
+        """Redirect calls to the target from now on."""
         self._is_led = True
         super().__init__(target)
         self._look_like_it()
 
     def surround(self, around: Function) -> None:
-        """From now on `around`, which calls the function, is what is called where nothing is led elsewhere."""
+        """Call `around`, which calls the function, if there is no redirect."""
         self.plain = around
         if not self._is_led:
             super().__init__(around)
@@ -76,7 +74,7 @@ _ROUTES: Final[dict[str, Route]] = {}
 
 
 def install() -> None:
-    """Puts routes in the place of the functions, wherever a loaded module has bound them. Once in a process."""
+    """Replace the functions in every loaded module that has bound them. Once in a process."""
     _ROUTES[OPEN] = Route(builtins.open, "io", "open")
     for name in _OF_OS:
         _ROUTES[f"os.{name}"] = Route(getattr(os, name), "os", name)
@@ -86,13 +84,13 @@ def install() -> None:
             replace_in(vars(found), replaced)
     for route in _ROUTES.values():
         for supporting in _SETS:
-            # The standard library asks these sets what a function of `os` can do.
+            # The standard library looks up features of `os` functions in these sets.
             if route.original in supporting:
                 supporting.add(route)
 
 
 def replace_in(names: dict[str, Any], replaced: Mapping[int, object]) -> None:
-    """Binds the names to what replaces the objects with these identities."""
+    """Rebind names to the replacements of their objects, which are given by identity."""
     for name, value in list(names.items()):
         found = replaced.get(id(value))
         if found is not None:
@@ -100,16 +98,16 @@ def replace_in(names: dict[str, Any], replaced: Mapping[int, object]) -> None:
 
 
 def lead(targets: Mapping[str, Function]) -> None:
-    """Leads the routes with these names elsewhere: `open`, and `os.open` and the like."""
+    """Redirect the routes with these names, such as `open` and `os.open`."""
     for name, target in targets.items():
         _ROUTES[name].lead(target)
 
 
 def route(name: str) -> Route:
-    """The one of that name."""
+    """The route of that name."""
     return _ROUTES[name]
 
 
 def original(function: Function) -> Function:
-    """What a route stands for; any other function as it is."""
+    """The original function of a route; any other function is returned unchanged."""
     return function.original if isinstance(function, Route) else function

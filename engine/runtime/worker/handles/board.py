@@ -66,10 +66,6 @@ _N = TypeVar("_N", bound=NodeBase)
 _DIFFERENCE_CHARS = 2_000
 
 
-# The Board: all nodes of one session, what an execution did to them, the tick, and the worker's share of a
-# projection.
-#
-# Which nodes live is known to `live_nodes`, how statements make them to `node_names`. Called by the worker alone.
 class Board:
     """The nodes of one session.
 

@@ -42,7 +42,7 @@ from ....log.statements import UpdatePayload
 from ..contents import Contents
 
 _CELL: Final = "<module>"
-"""What Python calls the code of a cell outside its functions."""
+"""Python's name for a cell's code outside of functions."""
 
 
 class LiveNodes:
@@ -78,34 +78,34 @@ class LiveNodes:
         self._events: list[Event] = []
         self._naming: Mapping[int, str] | None = None
 
-    # --- which there are ---------------------------------------------------------------------------------------------
+    # --- the nodes ----------------------------------------------------------------------------------------------------
 
     def all(self) -> list[NodeBase]:
         """All nodes, in the order of their creation."""
         return [node for reference in self._nodes.valuerefs() if (node := reference()) is not None]
 
     def views(self) -> list[ViewHandle]:
-        """The windows on documents among them."""
+        """The views among them."""
         return [node for node in self.all() if isinstance(node, ViewHandle)]
 
     def get(self, obj_id: str) -> NodeBase | None:
-        """The living node of that id."""
+        """The living node of that id, or None."""
         return self._nodes.get(obj_id)
 
     def add(self, node: NodeBase) -> None:
-        """A statement has made a node."""
+        """Add a node that a statement has made."""
         self._nodes[node.obj_id] = node
         self.emit(NodeMade(obj_id=node.obj_id, obj_type=node.obj_type, statement=self.statement, line=self._line()))
 
     def put_back(self, node: NodeBase) -> None:
-        """A node that was made before lives again. Nodes are ticked and listed in the order in which they were made."""
+        """Add a restored node at its place, because nodes are ticked and listed in the order of their creation."""
         self._nodes[node.obj_id] = node
         nodes = sorted(self.all(), key=_made_at)
         self._nodes.clear()
         self._nodes.update((each.obj_id, each) for each in nodes)
 
     def replace(self, node: NodeBase, other: NodeBase) -> None:
-        """Puts `other`, which is in no group, in the node's place in every group, and where it is pinned."""
+        """Replace the node in every group, and its pin, by `other`, which is in no group."""
         for holder in node.holders():
             if isinstance(holder, GroupHandle):
                 holder.Replace(node, other)
@@ -114,7 +114,7 @@ class LiveNodes:
             self.unpin(node)
 
     def tick_context(self, round_id: int, now: float, payloads: Sequence[UpdatePayload] = ()) -> TickContext:
-        """What the phases of a tick are given."""
+        """The context for the phases of a tick."""
         nodes = self.all()
         groups = [node for node in nodes if isinstance(node, GroupHandle)]
         others = [node for node in nodes if not isinstance(node, GroupHandle)]
@@ -123,7 +123,7 @@ class LiveNodes:
     # --- pins --------------------------------------------------------------------------------------------------------
 
     def pin(self, node: NodeBase, reason: str) -> None:
-        """Holds the node, whoever else lets it go, and has it favoured."""
+        """Keep the node alive, and give it priority in the tail."""
         self._pins[node.obj_id] = node
         node.favour(reason)
 
@@ -133,17 +133,17 @@ class LiveNodes:
         node.favour(None)
 
     def made(self) -> list[NodeBase]:
-        """Those that this execution has made and that live."""
+        """The living nodes that this execution made."""
         last = f"-{self.statement}."
         return [node for node in self.all() if last in node.obj_id] if self._minted else []
 
     # --- names -------------------------------------------------------------------------------------------------------
 
     def names(self) -> dict[int, str]:
-        """What the namespace calls its nodes, by their identity: the first plain name of each."""
+        """The first plain name of each node in the namespace, by the node's `id()`."""
         nodes = {id(node) for node in self.all()}
         names: dict[int, str] = {}
-        # Compared by identity, because `isinstance` would run code of the user's own objects.
+        # Compared by identity, because `isinstance` may run code of user objects.
         for name, value in tuple(self.namespace.items()):
             if id(value) in nodes and _is_name(name):
                 names.setdefault(id(value), name)
@@ -151,7 +151,7 @@ class LiveNodes:
 
     @contextmanager
     def named(self) -> Generator[Mapping[int, str]]:
-        """`names`, which within the block every node's name is looked up in: a namespace is gone through once."""
+        """Search the namespace once for `names`, and use them for all names in the block."""
         outer = self._naming
         self._naming = self.names() if outer is None else outer
         try:
@@ -160,7 +160,7 @@ class LiveNodes:
             self._naming = outer
 
     def name_of(self, node: NodeBase) -> str:
-        """The first plain name that the namespace has for the node; its id where there is none."""
+        """The first plain name of the node in the namespace, else its id."""
         if self._naming is not None:
             return self._naming.get(id(node), node.obj_id)
         for name, value in tuple(self.namespace.items()):
@@ -171,13 +171,13 @@ class LiveNodes:
     # --- one execution -----------------------------------------------------------------------------------------------
 
     def begin(self, index: int, namespace: Mapping[str, object]) -> None:
-        """The statement `index` starts in `namespace`; the nodes that it makes are numbered from 1."""
+        """Start the statement `index` in `namespace`; its nodes are numbered from 1."""
         self.namespace = namespace
         self._events.clear()
         self.statement, self._minted = index, 0
 
     def take_events(self) -> tuple[Event, ...]:
-        """What happened to nodes since this was called last, in order; the nodes made are named as they are now."""
+        """The events of nodes since the last call, in order; new nodes have their current names."""
         events, self._events = self._events, []
         return tuple(self._named(event) if isinstance(event, NodeMade) else event for event in events)
 
@@ -187,7 +187,7 @@ class LiveNodes:
         return made if name == made.obj_id else with_fields(made, name=name)
 
     def emit(self, event: Event) -> None:
-        """Something happened to a node."""
+        """Record an event of a node."""
         self._events.append(event)
 
     def _mint(self, obj_type: str) -> ObjId:
@@ -195,7 +195,7 @@ class LiveNodes:
         return ObjId(f"{obj_type}-{self.statement}.{self._minted}")
 
     def _line(self) -> int:
-        """The line of the cell that is being executed; 0 where no cell of this namespace called us."""
+        """The current line of the running cell; 0 if no cell of this namespace is on the stack."""
         frame = inspect.currentframe()
         while frame is not None:
             if frame.f_globals is self.namespace and frame.f_code.co_name == _CELL:
@@ -205,7 +205,7 @@ class LiveNodes:
 
 
 def _made_at(node: NodeBase) -> tuple[int, ...]:
-    """What orders nodes by when they were made: the numbers of statement and node."""
+    """The order of creation: the numbers of statement and node."""
     return tuple(int(number) for number in node.obj_id.rpartition("-")[2].split(".") if number.isdecimal())
 
 
@@ -214,7 +214,7 @@ def _is_name(name: object) -> bool:
 
 
 class Ticks:
-    """The ticks of one board. `now` is in seconds since the epoch; at `paths` a tick is about to look."""
+    """The ticks of one board. `now` is in seconds since the epoch; `paths` gives the files that a tick will read."""
 
     def __init__(self, looks: Looks, now: Callable[[], float], paths: Callable[[], Iterable[str]]) -> None:
         self._looks = looks
@@ -225,26 +225,26 @@ class Ticks:
         self._round_id = 0
         self._times: deque[float] = deque()
         self.tells = True
-        """Whether anybody is told of what the present step changes."""
+        """Whether changes in the current step are reported."""
 
     def admit(self, what: str) -> None:
-        """Raises NodeChangeError unless the calling thread may change nodes now."""
+        """Raise NodeChangeError unless the calling thread may change nodes now."""
         if self._thread != threading.get_ident():
             raise NodeChangeError(what)
 
     def begin(self, execution_id: ExecutionId, round_id: int, times: Iterable[float]) -> None:
-        """A statement begins, in the calling thread; in a re-run its ticks took place at these `times`."""
+        """Begin a statement in the calling thread; in a re-run its ticks use these `times`."""
         self._thread = threading.get_ident()
         self._execution_id, self._round_id = execution_id, round_id
         self._times = deque(times)
         self.tells = True
 
     def end(self) -> None:
-        """The statement has ended."""
+        """End the statement."""
         self._thread = None
 
     def step(self, context: TickContext, *, tells: bool) -> tuple[Event, ...]:
-        """A tick between statements, in the calling thread. Where nobody `tells`, nodes change alike."""
+        """A tick between statements, in the calling thread. Without `tells`, nodes change without reports."""
         self.tells = tells
         self._thread = threading.get_ident()
         try:
@@ -253,9 +253,9 @@ class Ticks:
             self._thread = None
 
     def asked(self, context_at: Callable[[int, float], TickContext]) -> Iterator[Event]:
-        """A tick within the statement that asks for it; events as they happen. Raises NodeChangeError elsewhere.
+        """A tick that a running statement requests; yields events. Raises NodeChangeError outside of one.
 
-        `context_at` gives the context of a tick in a Round at a moment.
+        `context_at` returns the context of a tick in a Round at a time.
         """
         self.admit("tick")
         now = self._times.popleft() if self._times else self._now()
@@ -277,7 +277,7 @@ class Ticks:
 
 
 class Holding:
-    """The names of one namespace, of which `shares` has the parts. `names` are those that hold handles now."""
+    """The names of one namespace that contain handles now (`names`). `shares` has the parts of all names."""
 
     def __init__(self, shares: Mapping[str, frozenset[int]]) -> None:
         self._shares = shares
@@ -285,21 +285,21 @@ class Holding:
         self._lost: set[int] = set()
 
     def note(self, name: str, before: frozenset[int], now: Contents) -> None:
-        """What a name holds now, and which parts it had before."""
+        """Note the contents of a name, and its parts before."""
         if name in self.names:
             self._lost |= before - now.parts
         (self.names.add if now.handles else self.names.discard)(name)
 
     def forget(self, name: str, before: frozenset[int]) -> None:
-        """The name is gone; which parts it had."""
+        """Note that a name is gone, and the parts that it had."""
         if name in self.names:
             self._lost |= before
             self.names.discard(name)
 
     def unheld(self, made: Iterable[int]) -> set[int]:
-        """What names have lost since this was last asked, and what was `made`, but for what a name holds now.
+        """The objects that names have lost since the last call, and those in `made`, except what names contain now.
 
-        A handle among it is out of the namespace's reach, or held in a way that nobody follows: under a name of two
+        A handle among them is unreachable from the namespace, or held in an unknown way: under a name with two
         underscores, by a thread, by a library.
         """
         lost, self._lost = self._lost.union(made), set()

@@ -1,11 +1,9 @@
-"""Asks for outlines: the side of workers and of the host, over a socket that `parsers` serves with a process.
+"""The client of the parser: asks for outlines over a socket, in workers and in the host.
 
-An `Outliner` that keeps the latest outlines. Where the process dies of a text, cannot do it, or does not answer, the
-outline is made here, from indentation, which may be done anywhere.
-Blocks the calling thread and no other; calls of several threads queue up. Must not know who makes outlines, nor how.
+It caches the latest outlines. If the parser dies, fails or does not answer, the outline is made here, from indentation.
+A call blocks only its own thread; calls of several threads wait in a queue. Must not know how outlines are made.
 
-A message that an exception of the statement's (an interrupt) left half-sent, or unanswered, spoils no later one: see
-`files.outline.requests`.
+A message that an interrupt left half-sent or unanswered does not affect later ones: see `files.outline`.
 """
 
 from __future__ import annotations
@@ -28,19 +26,19 @@ from ..processes import system
 
 _KEPT: Final = 512
 _KEPT_SYMBOLS: Final = 100_000
-"""Symbols and references of the outlines that are kept."""
+"""The size of the cache, in symbols and references."""
 _SENT: Final = 16 << 20
-"""A longer text is outlined here."""
+"""The longest text that is sent to the parser."""
 _PATIENCE: Final = 10.0
-"""Seconds for one answer: on a busy machine a process may need a while for what takes it a second."""
+"""The time limit of one answer, in seconds. A busy machine needs several times as long as an idle one."""
 _LONG_PATIENCE: Final = 60.0
-"""The same where nobody waits."""
+"""The same if nobody waits."""
 
 Connect = Callable[[], socket.socket | None]
-"""Gives a socket on which outlines can be asked for, None where there is none (any more). May raise OSError."""
+"""Returns a socket to the parser; None if there is none. May raise OSError."""
 
 _Key = tuple[str, str, Tier | None, bool, bool]
-"""The arguments of `outline` but the text, which goes by its digest."""
+"""The arguments of `outline`, with the text's digest instead of the text."""
 
 
 class Outlines:
@@ -54,7 +52,7 @@ class Outlines:
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._number = 0
-        # A process that a statement forks has no part in this conversation.
+        # A process forked by a statement must not use this connection.
         os.register_at_fork(after_in_child=self._forget_connection)
 
     def outline(
@@ -76,16 +74,16 @@ class Outlines:
         return outline
 
     def reopen(self, connect: Connect) -> None:
-        """Begins another conversation, in a process that has taken the worker's place."""
+        """Start a new connection, in a process that has taken the worker's place."""
         self._drop()
         self._connect = connect
 
     def close(self) -> None:
-        """Ends the conversation; the process on the other side leaves then. May be used again."""
+        """Close the connection, which ends the parser. The object can be used again."""
         with self._lock:
             self._drop()
 
-    # --- what is kept ------------------------------------------------------------------------------------------------
+    # --- the cache ----------------------------------------------------------------------------------------------------
 
     def _look_up(self, key: _Key) -> Outline | None:
         with suppress(KeyError):
@@ -101,7 +99,7 @@ class Outlines:
             with suppress(KeyError):  # another thread may have emptied it meanwhile
                 self._symbols -= _size(self._kept.popitem(last=False)[1])
 
-    # --- how it is made ----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def _made(self, text: bytes, path: str, tier: Tier | None, *, references: bool, patient: bool) -> Outline:
         by_grammar = tier in (None, "tree-sitter") and len(text) <= _SENT and language_of(path, text) is not None
@@ -110,15 +108,15 @@ class Outlines:
         return outline_by_indentation(text)
 
     def _asked(self, request: Request) -> Reply | None:
-        """The answer; None where there is nobody to ask. A process that died of it has an answer too."""
+        """Ask the parser; return None if there is none. The death of a parser is an answer too."""
         if not system.is_own():
             return None
         with self._lock:
             self._number += 1
-            for _ in range(2):  # a socket whose other side has gone is replaced once
+            for _ in range(2):  # because a closed socket is replaced once
                 connection = self._connected()
                 if connection is None:
-                    continue  # because a zygote that has just ended is replaced for the next one
+                    continue  # because a new zygote replaces one that has just ended
                 try:
                     return _exchange(connection, self._number, request)
                 except (TimeoutError, ValueError) as error:
@@ -139,7 +137,7 @@ class Outlines:
             self._connection = None
 
     def _forget_connection(self) -> None:
-        # Nor may it wait for a lock that another thread held when it was forked.
+        # Nor may it wait for a lock that another thread held during the fork.
         self._lock = threading.Lock()
         self._drop()
 
@@ -149,7 +147,7 @@ def _size(outline: Outline) -> int:
 
 
 def _exchange(connection: socket.socket, number: int, request: Request) -> Reply:
-    """Raises OSError where no answer comes: TimeoutError, or ConnectionError where the other side is gone."""
+    """Send a request; return the reply. Raises TimeoutError, or ConnectionError if the other side is gone."""
     deadline = time.monotonic() + (_LONG_PATIENCE if request.patient else _PATIENCE)
     for record in records(number, request):
         connection.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -38,18 +38,18 @@ from .trees import Globs
 _TYPE: Final = "type"
 _MEMBERS: Final = "members"
 _SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
-"""Of a digest. That a node is paused tells of a change all the same."""
+"""Fields of a digest that do not change what the node shows."""
 _LISTED: Final = 20
 _KEPT: Final = 4
-"""Smaller renders of one node."""
+"""Cached smaller renders of one node."""
 _NAMED: Final = 8
-"""Handles of statements that came out differently, in one heading."""
+"""The most handles of diverged statements in one heading."""
 Diverged = Mapping[str, tuple[int, ...]]
-"""The numbers of statements that came out differently when they ran again, by the ids of their handles."""
+"""The numbers of statements whose re-run differed, by the ids of their handles."""
 
 
 class HandleStates:
-    """What makes the nodes of one board of their states."""
+    """Makes the nodes of one board from their states."""
 
     def __init__(self, nodes: LiveNodes, documents: Documents, looks: Looks, globs: Globs) -> None:
         self._nodes = nodes
@@ -62,7 +62,7 @@ class HandleStates:
         }
 
     def state_of(self, node: NodeBase) -> dict[str, object]:
-        """All that there is to the node but its id; of a group its members are in it as the nodes that they are."""
+        """The whole state of a node except its id; a group's members are in it as nodes."""
         state = cast("dict[str, object]", msgspec.to_builtins(node.state()))
         if not isinstance(node, GroupHandle):
             return state
@@ -70,10 +70,10 @@ class HandleStates:
         return {**state, _MEMBERS: members}
 
     def node_from(self, obj_id: str, state: object) -> NodeBase:
-        """The living node of that id in that state, which `state_of` gave; a new one where none lives.
+        """Set the living node of that id to a state from `state_of`; make one if none lives.
 
         Raises:
-            ValueError: it is no state; nothing was changed.
+            ValueError: it is not a state; nothing was changed.
         """
         try:
             known = msgspec.convert(state, dict[str, Any])
@@ -87,7 +87,7 @@ class HandleStates:
         node = make(obj_id, known)
         if seen is not None and node is before:
             was_changed, was_running, shown = seen
-            # The state is of another moment, so whether it was read then says nothing of what was read since.
+            # The state is from another time, so it does not tell what was read since.
             if was_changed or (was_running and not node.running) or shown != _shown(node):
                 node.mark_changed()
         if node.pinned is not None:
@@ -145,7 +145,7 @@ class HandleStates:
             return document, document.current
         revision = self._looks.known(state.path, state.title, state)
         document = self._documents.held(state.path, state.title, revision, outside=state.outside)
-        # Views of one file share its revisions; another object would count as another content when it is adopted.
+        # Because views of one file share its revisions: another object would count as another content.
         return document, document.current if revision.same_as(document.current) else revision
 
     def _shown_of(self, state: ViewState, shown: ShownState, present: Revision) -> ShownRevision:
@@ -157,7 +157,7 @@ class HandleStates:
 
 
 def _shown(node: NodeBase) -> dict[str, object]:
-    """What makes a node another one for who has read it. How often it is ticked does not."""
+    """The part of a state that a reader can see. The frequency is not part of it."""
     return {key: value for key, value in node.GetDigest().items() if key not in _SCHEDULE}
 
 
@@ -169,7 +169,7 @@ def _given(obj_id: ObjId, _: str) -> ObjId:
 
 
 def row(node: NodeBase, name: str) -> HandleRow:
-    """The row of a handle under that name; nothing about the handle changes."""
+    """The row of a handle under that name. Changes nothing."""
     return HandleRow(
         name=name,
         obj_id=node.obj_id,
@@ -190,7 +190,7 @@ def row(node: NodeBase, name: str) -> HandleRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Listing:
-    """What `ls()` returns: its repr is the listing."""
+    """The result of `ls()`: its repr is the listing."""
 
     rows: tuple[HandleRow, ...]
 
@@ -227,7 +227,7 @@ class Shown:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is shown at its own policy."""
+        """Whether it is shown with its own policy."""
         return self.lod is None and self.tokens is None
 
     @property
@@ -243,9 +243,9 @@ class Shown:
 
 
 def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display, Location | None]:
-    """What the result of that statement holds of it, and the place in a file that it shows, where it does.
+    """The render for the result of that statement, and the place in a file that it shows, if any.
 
-    `is_as_then` is False in a re-run that may see other contents than the statement did: nobody was shown those.
+    `is_as_then` is False in a re-run that may see other contents than the original, which no reader has seen.
     """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
@@ -259,7 +259,7 @@ def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display
 
 
 def looked_at(node: NodeBase, tokens: int | None) -> Display:
-    """What the node shows at its own policy, within `tokens`; nothing about it changes."""
+    """The node's render with its own policy, within `tokens`. Changes nothing."""
     own = node.measure()
     if tokens is None or own.tokens <= tokens:
         return _display(node, own, node.tokens, node.lod, is_own=True)
@@ -325,9 +325,9 @@ def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
 
 
 class Smaller:
-    """Renders of nodes within less than their own budgets, which one tail after the other asks for where room is short.
+    """Renders of nodes below their own budgets, for tails that are short of room.
 
-    Kept for as long as the node shows the same, the latest few of each.
+    The latest few of each node are cached until its content changes.
     """
 
     def __init__(self) -> None:
@@ -388,7 +388,7 @@ class Surfaces:
         return replace(surface, heading=f"{surface.heading[:-1]}; {differing})", shown_in=0)
 
     def _differing(self, group: GroupHandle, diverged: Diverged) -> str:
-        """Which of what is in the group is of statements that came out differently; empty for none."""
+        """Return the group's handles of diverged statements, as a phrase; empty if there are none."""
         if not diverged:
             return ""
         found: dict[str, str] = {}
@@ -449,10 +449,10 @@ def _most_detailed(ways: Sequence[Shown]) -> Shown:
 
 
 def _shown_in(own: RenderedView, standing: StandingRender | None) -> int:
-    """The index of the statement whose result shows the node; 0 for none.
+    """The number of the statement whose result shows the node; 0 for none.
 
-    Where it is of the same content at another policy, and no smaller, it counts: whoever gives a node fewer tokens is
-    not to pay for a second render of it, for as long as the first one stands.
+    A render of the same content with another policy counts if it is not smaller. So reducing a node's tokens costs no
+    second render as long as the first one is in the View.
     """
     if standing is None:
         return 0

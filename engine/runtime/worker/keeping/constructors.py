@@ -1,8 +1,7 @@
-"""The functions that a pickle of a kept value names where Python's own will not do.
+"""Names of the functions that pickles of kept values call.
 
-They are names alone: `loader` gives each its meaning in the namespace it loads into, because they need that namespace.
-A name here is in the pickles of sessions on disk, so it stays, whatever becomes of this module's place. Used by
-`pickler` and `loader`.
+They are only names: the loader implements each of them for the namespace that it loads into. Pickles on disk contain
+these names, so none may change, even if this module moves (`former_names`). Used by `pickler` and `keeper`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from typing import NoReturn
 
 
 def injected(name: str) -> NoReturn:
-    """What is injected under that name."""
+    """The injected object of that name."""
     raise NotImplementedError(name)
 
 
 def named(*path: str) -> NoReturn:
-    """The function or class that the namespace has under the first name, or what that has under the further ones."""
+    """The function or class at a dotted path: a name of the namespace, then attributes."""
     raise NotImplementedError(path)
 
 
@@ -31,17 +30,17 @@ def function(code: object, name: str, closure: object) -> NoReturn:
 
 
 def bound_function(path: object, code: object, name: str) -> NoReturn:
-    """One without a closure that was bound under `path`: the one that lives there, where that has the same code."""
+    """A function without a closure, bound at `path`: the living one if it has the same code, else a new one."""
     raise NotImplementedError(path, code, name)
 
 
 def fill_function(made: object, state: object) -> NoReturn:
-    """Gives it its defaults, attributes and what else is set after it was made."""
+    """Set the defaults, attributes and other state of a new function."""
     raise NotImplementedError(made, state)
 
 
 def fill_cell(cell: object, content: object) -> NoReturn:
-    """Gives a closure's variable its value, which is the one element of `content`."""
+    """Set a closure variable to the only element of `content`."""
     raise NotImplementedError(cell, content)
 
 
@@ -51,10 +50,10 @@ def cached(function: object, maxsize: object, typed: object) -> NoReturn:
 
 
 def dynamic_class(path: object, fingerprint: str, make: object, arguments: object) -> NoReturn:
-    """A class of a statement: the one that lives under `path`, where that is the same; otherwise `make` makes it."""
+    """A class of a statement: the living one at `path` if it is the same, else one made by `make`."""
     raise NotImplementedError(path, fingerprint, make, arguments)
 
 
 def array_view(kind: object, layout: object, writeable: bool) -> NoReturn:
-    """An array of numpy's that lies in another object; `layout` are the arguments of its class."""
+    """A numpy array over another object's memory; `layout` has the arguments of its class."""
     raise NotImplementedError(kind, layout, writeable)

@@ -46,24 +46,24 @@ from .reasons import NotThereError
 _LIBRARY: Final[Any] = cloudpickle
 CloudPickler: Final[type[pickle.Pickler]] = _LIBRARY.Pickler
 REDUCERS: Final[tuple[Mapping[type, Callable[[Any], Any]], ...]] = tuple(_LIBRARY.Pickler.dispatch_table.maps)
-"""By type, its own and those that are registered with `copyreg`, which change."""
+"""Reducers by type: cloudpickle's own, and those of `copyreg`, which may change."""
 BUILTIN_TYPES: Final = cast(
     "tuple[type, ...]", (*map(type, (None, ..., NotImplemented)), *_LIBRARY._BUILTIN_TYPE_NAMES)
 )
-"""Types that can be had from `types` or by `type()` alone."""
+"""Types that are found only in `types`, or by `type()`."""
 FILLS_CLASS: Final = (_LIBRARY.__name__, _LIBRARY._class_setstate.__name__)
-"""What pickles call by these names is `fill_class` here."""
+"""Names in pickles that mean `fill_class` here."""
 _AGAIN: Final = "again-"
 _OF_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 _MISSING: Final = object()
 Path = tuple[str, ...]
 _HARMLESS: Final = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "cloudpickle", __name__.partition(".")[0]))
-"""Top-level modules. `__main__` and the project's own are not among them."""
+"""Top-level modules whose code is harmless, without `__main__` and the project's own."""
 _ASKED: Final = (
     "__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__getattribute__",
     "__getattr__", "__class__", "__dict__",
 )  # fmt: skip
-"""What pickling looks up on an object, or on a class where that is a metaclass."""
+"""The attributes that pickling looks up on an object, or on a class with a metaclass."""
 _ASKED_OF_CONTAINERS: Final = ("__iter__", "items")
 _ASKED_OF_METACLASSES: Final = ("__iter__", "__hash__", "__eq__", "__instancecheck__", "__subclasscheck__")
 _IN_C: Final = (
@@ -71,35 +71,35 @@ _IN_C: Final = (
     MethodWrapperType, WrapperDescriptorType,
 )  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9
-"""Of a type's flags: it was made by Python code, or asked to count as such."""
+"""The type flag of classes that Python code made, or that count as such."""
 _MRO: Final = type.__dict__["__mro__"]
 _MARK: Final = b"RWV\x01"
-"""The last byte counts the forms."""
+"""The last byte is the number of the format."""
 SIZE: Final = len(_MARK) + 3
 
 
 def is_imported(value: object) -> bool:
-    """Whether a function or class is found in a module other than `__main__`; its reducers act by the same answer."""
+    """Whether a function or class is found in a module other than `__main__`, as cloudpickle's reducers decide it."""
     return bool(_LIBRARY._should_pickle_by_reference(value))
 
 
 def reduced(pickler: pickle.Pickler, value: object) -> Any:
-    """What cloudpickle makes of a function or class."""
+    """cloudpickle's reduction of a function or class."""
     return _LIBRARY.Pickler.reducer_override(pickler, value)
 
 
 def function_state(function: FunctionType) -> tuple[dict[str, object], dict[str, object]]:
-    """What is set on a function after it was made: its attributes, and the rest."""
+    """The state that is set on a new function: its attributes, and the rest."""
     return _LIBRARY._function_getstate(function)
 
 
 def completed(kind: type, arguments: tuple[Any, ...], state: Any) -> tuple[tuple[Any, ...], Any]:
-    """The arguments of a class's constructor and its state, with what cloudpickle leaves out of them."""
+    """The arguments of a class's constructor, and its state, completed by the parts that cloudpickle leaves out."""
     members = vars(kind)
     if issubclass(kind, Enum):
         return arguments, state
     if "__slots__" in members and not (issubclass(kind, tuple) and "__orig_bases__" in members):
-        # A class gets its slots when it is made, or never; a NamedTuple makes its own.
+        # Slots must be set when a class is made; a NamedTuple makes its own.
         maker, name, bases, keywords, *rest = arguments
         arguments = (maker, name, bases, {**keywords, "__slots__": members["__slots__"]}, *rest)
     attributes, others = state
@@ -113,8 +113,8 @@ def completed(kind: type, arguments: tuple[Any, ...], state: Any) -> tuple[tuple
 
 
 def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The mark among the arguments of a class's constructor, and these without it."""
-    # In those of classes and of enums alike it is the last but one; without it nothing is looked up.
+    """The mark among the arguments of a class's constructor, and the other arguments."""
+    # For classes and enums, it is the last argument but one. Without it nothing is looked up.
     *others, mark, extra = arguments
     return mark, (*others, None, extra)
 
@@ -125,7 +125,7 @@ def bases_of(make: object, arguments: tuple[Any, ...]) -> tuple[type, ...]:
 
 
 def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
-    """Gives a class what its copy has. One that lives already, and was filled by another run, loses the rest."""
+    """Give a class the state of its copy. A living class that another run filled loses its other state."""
     members = dict(cast("Mapping[str, object]", vars(kind)))
     for name, value in members.items() if Enum not in kind.__mro__ else ():
         is_own = name[:2] != "__" and name[:5] != "_abc_" and type(value) not in _OF_SLOTS
@@ -135,21 +135,21 @@ def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
 
 
 def mark_again(kind: Any) -> None:
-    """Gives a class that a rebuild has made a mark which says so, if it has none: those of its copies from before are
-    not known here."""
+    """Give a class that a rebuild made a mark that says so, unless it has one, because the marks in earlier copies are
+    unknown here."""
     marks = _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS
-    # Another metaclass may have code of the statements' for being looked up.
+    # Because a lookup with another metaclass may run user code.
     if type(kind).__hash__ is type.__hash__ and type(kind).__eq__ is type.__eq__ and kind not in marks:
         marks[kind] = _AGAIN + uuid4().hex
 
 
 def is_again(mark: str) -> bool:
-    """Whether a class with this mark was made by a rebuild, so that an earlier mark may be of the same."""
+    """Whether a rebuild made the class with this mark, so an earlier mark may denote the same class."""
     return mark.startswith(_AGAIN)
 
 
 def put_mark(kind: Any, mark: str) -> None:
-    """Has the class written with that mark from now on."""
+    """Pickle the class with that mark from now on."""
     _LIBRARY._DYNAMIC_CLASS_TRACKER_BY_CLASS[kind] = mark
 
 
@@ -157,19 +157,19 @@ def put_mark(kind: Any, mark: str) -> None:
 
 
 class BoundNames:
-    """Under which names the namespace binds functions and classes, as it is during one go over it."""
+    """The names under which the namespace binds functions and classes, at the time of one pass over it."""
 
     def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
         self._found: dict[int, str] | None = None
 
     def path_of(self, value: Any) -> Path | None:
-        """The names under which `value`, a function or a class, is found; its own name is preferred."""
+        """The path to `value`, a function or class; its own name is preferred."""
         path = tuple(cast(str, value.__qualname__).split("."))
         if found_at(self._namespace, path) is value:
             return path
         if self._found is None:
-            # A copy, because threads of the user's may bind names meanwhile; the first of several names counts.
+            # A copy, because the user's threads may bind names meanwhile. The first of several names is used.
             items = tuple(dict(self._namespace).items())
             self._found = {id(bound): name for name, bound in reversed(items) if is_named(bound)}
         name = self._found.get(id(value))
@@ -177,12 +177,12 @@ class BoundNames:
 
 
 def is_named(value: object) -> bool:
-    """Whether it is a function or a class: what others hold by the name that it is bound to."""
+    """Whether it is a function or class, which copies of other values contain by name."""
     return type(value) is FunctionType or issubclass(type(value), type)
 
 
 def found_at(namespace: Mapping[str, object], path: Path) -> object:
-    """What is bound there: a name, then attributes of classes, looked up without calling anything. None if nothing."""
+    """The object at a path: a name, then attributes of classes, looked up without calling code; None if missing."""
     found = namespace.get(path[0], _MISSING)
     for name in path[1:]:
         if not issubclass(type(found), type):
@@ -192,7 +192,7 @@ def found_at(namespace: Mapping[str, object], path: Path) -> object:
 
 
 def fingerprint(kind: type) -> str:
-    """xxh3 hex over what a definition makes of a class: its name, the names of its bases, its functions' code."""
+    """The xxh3 hex of a class's definition: its name, the names of its bases, the code of its functions."""
     state = xxhash.xxh3_64(repr((kind.__qualname__, [base.__qualname__ for base in kind.__bases__])).encode())
     for name, member in sorted(vars(kind).items()):
         if type(member) is FunctionType:
@@ -208,7 +208,7 @@ def _add_code(state: Any, code: CodeType) -> None:
         if type(constant) is CodeType:
             _add_code(state, constant)
         elif not isinstance(constant, frozenset):
-            # The order of a set is not that of the next process.
+            # Because the order of a set differs between processes.
             state.update(repr(constant).encode("utf-8", "replace"))
 
 
@@ -216,7 +216,7 @@ def _add_code(state: Any, code: CodeType) -> None:
 
 
 class ForeignCode:
-    """Answers for the types met in one go; a type may be changed before the next."""
+    """Answers for the types of one pass, because a type may change before the next."""
 
     __slots__ = ("_known",)
 
@@ -224,7 +224,7 @@ class ForeignCode:
         self._known: dict[type, bool] = {}
 
     def runs_for(self, kind: type) -> bool:
-        """Whether pickling an object of this type calls code of the user's."""
+        """Whether pickling an object of this type calls user code."""
         known = self._known.get(kind)
         if known is None:
             known = self._known[kind] = _runs(kind)
@@ -235,7 +235,7 @@ def _runs(kind: type) -> bool:
     if _is_users(copyreg.dispatch_table.get(kind)):
         return True
     mro = cast("tuple[type, ...]", _MRO.__get__(kind))
-    # Only built-in containers hand over their elements by iterating.
+    # Because only built-in containers pass their elements by iteration.
     contains = any(base is not object and not base.__flags__ & _HEAP_TYPE for base in mro)
     more = _ASKED_OF_METACLASSES if type in mro else _ASKED_OF_CONTAINERS if contains else ()
     return any(_is_users_on(mro, name) for name in (*_ASKED, *more))
@@ -245,7 +245,7 @@ def _is_users_on(mro: tuple[type, ...], name: str) -> bool:
     for base in mro:
         members = type.__dict__["__dict__"].__get__(base)
         if name in members:
-            # What a library does to its own classes in C, or by decorators, is not taken apart.
+            # Changes of a library's own classes, in C or by decorators, are not analysed.
             return not _is_harmless(members.get("__module__")) and _is_users(members[name])
     return False
 
@@ -269,7 +269,7 @@ def _is_users(member: Any) -> bool:
 
 
 def header(*, has_code: bool) -> bytes:
-    """The bytes ahead of a pickle that this Python has written; SIZE of them."""
+    """The SIZE bytes before a pickle of this Python."""
     return _MARK + bytes((*sys.version_info[:2], has_code))
 
 

@@ -42,14 +42,14 @@ from .reasons import NotKeptError
 
 _PROTOCOL: Final = 5
 _ONLY_ITS_OWN: Final = 2
-"""References to what an array lies in, if nobody else has it: the array's, and that of the call that counts."""
+"""The reference count of an array's base that no one else has: the array's reference, and that of the counting call."""
 _NOT_COPIED: Final = {
     ("builtins", "memoryview"): "a memoryview",
     ("numpy", "memmap"): "a memory map of a file",
     ("numpy.core.memmap", "memmap"): "a memory map of a file",
     ("numpy._core.memmap", "memmap"): "a memory map of a file",
 }
-"""What would be copied as something that has lost its connection, by module and name, because few are imported."""
+"""Types whose copies would lose their connection; by module and name, because few are imported."""
 
 
 class Sink(Protocol):
@@ -59,7 +59,7 @@ class Sink(Protocol):
 
 
 class RunsCodeError(Exception):
-    """Raised where pickling would call code of the user's, and may not here."""
+    """Raised if pickling would have to call user code, and may not."""
 
 
 class Handles(Protocol):
@@ -72,7 +72,7 @@ class Handles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is kept by name. `injected` are names by the identity of what they are injected with."""
+    """Objects that are pickled by name. `injected` has the names of injected objects, by identity."""
 
     namespace: Mapping[str, object]
     injected: Mapping[int, str]
@@ -84,7 +84,7 @@ def _cell(cell: CellType) -> Any:
         content = (cell.cell_contents,)
     except ValueError:
         return CellType, ()
-    # Filled when it is known to the pickler: what it holds may be the function that it belongs to.
+    # Filled after the pickler knows it, because its content may be the function that it belongs to.
     return CellType, (), content, None, None, constructors.fill_cell
 
 
@@ -96,7 +96,7 @@ def _stream(stream: io.TextIOWrapper) -> Any:
 
 
 def _of_dict(kind: Any, name: str) -> Callable[[Any], Any]:
-    """Reduces a view of a dict of that kind so that it stays one of that dict."""
+    """A reducer for views of that kind of dict, so that a copy is a view of the copied dict."""
     make = getattr(kind, name)
     return lambda view: (make, tuple(get_referents(view)))
 
@@ -118,10 +118,10 @@ class GroupPickler(CloudPickler):
     """The pickler of one group.
 
     Args:
-        sink: what is written to.
-        names: of the group.
-        known: the same for all groups of one go, as `bound` and `foreign`.
-        runs_code: whether code of the user's may be called.
+        sink: receives the pickle.
+        names: the names of the group.
+        known: shared by all groups that are pickled together, as `bound` and `foreign`.
+        runs_code: whether user code may be called.
     """
 
     dispatch_table: ClassVar[Any] = ChainMap(_OWN_REDUCERS, *cast(Any, REDUCERS))
@@ -143,10 +143,10 @@ class GroupPickler(CloudPickler):
         self._foreign = foreign
         self._runs_code = runs_code
         self.has_code = False
-        """Whether code objects were written, which no other version of Python can run."""
+        """Whether code objects were written, which only this version of Python can run."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Called by Python's pickler for whatever is not of its own basic types."""
+        """Called by Python's pickler for objects that are not of basic types."""
         kind = cast("type[object]", type(obj))
         if not self._runs_code and self._foreign.runs_for(kind):
             raise RunsCodeError
@@ -204,7 +204,7 @@ class GroupPickler(CloudPickler):
 
     def _module(self, module: Any) -> Any:
         if module is self._known.namespace.get("__builtins__"):
-            # Python puts it into the globals of code, and nobody else into a value.
+            # Python puts it into the globals of code; no value has it otherwise.
             raise NotKeptError("it holds the namespace itself, which is not copied")
         name = module.__name__
         if sys.modules.get(name) is module:
@@ -213,10 +213,10 @@ class GroupPickler(CloudPickler):
 
 
 def _cached(function: Any) -> Any:
-    """A function behind `functools.lru_cache`, without what that holds, which nobody can read."""
+    """Reduce a `functools.lru_cache` to its function, because the cached results are not readable."""
     attributes = cast("dict[str, Any]", vars(function)).copy()
     wrapped, parameters = attributes.pop("__wrapped__", None), attributes.pop("cache_parameters", None)
-    # Both may have been replaced by a statement.
+    # Because a statement may have replaced both.
     is_known = type(wrapped) is FunctionType and getattr(parameters, "__module__", "") == "functools"
     if not is_known or _is_found(function):
         return NotImplemented
@@ -228,18 +228,18 @@ def _new_type(new: Any) -> Any:
 
 
 def _is_found(value: Any) -> bool:
-    """Whether its name leads to it in a module that is imported.
+    """Whether the object's qualified name leads to it in an imported module.
 
-    Python's pickler takes that for granted, and would write such a name of the namespace, too: by the time at which it
-    is loaded it is another's, or its own, and the copy is one of nothing.
+    Python's pickler does not check that. It would also write a name of the namespace, which may mean another object
+    when the pickle is loaded.
     """
     module = sys.modules.get(value.__module__)
     return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
 
 
 def _array(array: Any) -> Any:
-    """Reduces an array of numpy's that lies in something which somebody else has, too, so that it stays in that."""
-    # A loaded array lies in a `bytearray`, and so do all that share it.
+    """Reduce a numpy array over memory that other objects use too, so that the copies share memory as well."""
+    # A loaded array uses a `bytearray`, which all arrays that share it use.
     if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
         return NotImplemented
     base = array.base
@@ -260,4 +260,4 @@ _BY_NAME: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
     ("functools", "_lru_cache_wrapper"): _cached,
     ("typing", "NewType"): _new_type,
 }
-"""By module and name, because not all are imported. A reducer may leave an object to Python's pickler."""
+"""By module and name, because not all types are imported. A reducer may leave an object to Python's pickler."""

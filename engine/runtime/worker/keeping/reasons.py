@@ -46,7 +46,7 @@ INTERRUPTED: Final = "copying it was interrupted, because it took too long"
 
 
 def why_not_kept(error: BaseException) -> str:
-    """The phrase on an exception out of the pickler."""
+    """The phrase on an exception of the pickler."""
     match error:
         case NotKeptError():
             return str(error)
@@ -66,7 +66,7 @@ def why_not_kept(error: BaseException) -> str:
 
 
 def why_not_loaded(error: BaseException) -> str:
-    """The phrase on an exception out of the loader."""
+    """The phrase on an exception of the loader."""
     match error:
         case NotThereError():
             return str(error)
@@ -79,7 +79,7 @@ def why_not_loaded(error: BaseException) -> str:
 
 
 class TooLargeError(Exception):
-    """Raised out of the pickler where a group passes `limit` bytes."""
+    """Raised in the pickler if a group exceeds `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit:,} bytes")
@@ -87,7 +87,7 @@ class TooLargeError(Exception):
 
 
 class OutOfTimeError(Exception):
-    """Raised out of the pickler when `seconds`, which it had for this and what came before, are over."""
+    """Raised in the pickler after `seconds`, its time for this group and the earlier ones."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"longer than {seconds:g} s")
@@ -95,7 +95,7 @@ class OutOfTimeError(Exception):
 
 
 class Clock:
-    """The time that is left from now on, for one group after the other."""
+    """The time that is left for several groups."""
 
     __slots__ = ("_end", "_seconds")
 
@@ -104,13 +104,13 @@ class Clock:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Raises OutOfTimeError where it is over."""
+        """Raise OutOfTimeError if it is over."""
         if time.monotonic() > self._end:
             raise OutOfTimeError(self._seconds)
 
 
 class MemorySink:
-    """Keeps what is written in memory."""
+    """Stores the data in memory."""
 
     __slots__ = ("_clock", "_limit", "_parts", "_size")
 
@@ -131,12 +131,12 @@ class MemorySink:
             return view.nbytes
 
     def taken(self) -> bytes:
-        """All that was written."""
+        """All data that was written."""
         return b"".join(self._parts)
 
 
 class FileSink:
-    """Writes into an open file from `offset` on, whatever its position is."""
+    """Writes into an open file from `offset` on; ignores the file's position."""
 
     __slots__ = ("_clock", "_descriptor", "_limit", "_offset", "size")
 
@@ -161,11 +161,11 @@ class FileSink:
 
 
 class NotKeptError(Exception):
-    """Raised out of the pickler for what must not be copied; the message is the reason."""
+    """Raised in the pickler for objects that must not be copied; the message is the reason."""
 
 
 class NotThereError(Exception):
-    """Raised out of the loader for what the namespace lacks; the message is the reason."""
+    """Raised in the loader for objects that the namespace lacks; the message is the reason."""
 
 
 def took_longer(seconds: float) -> str:
@@ -173,7 +173,7 @@ def took_longer(seconds: float) -> str:
 
 
 def kept_from(phrase: str) -> str:
-    """The reason of a copy that was kept from an act: `phrase` is the guard's."""
+    """The reason if the guard prevented an act of copying: `phrase` is the guard's."""
     return f"copying it {phrase}"
 
 
@@ -183,7 +183,7 @@ def _told(what: str, error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    # It is an object of the user's: its `__str__` may do what it likes.
+    # Because the `__str__` of a user's exception may do anything.
     try:
         return " ".join(valid_text(str(error)).split())
     except BaseException as failure:

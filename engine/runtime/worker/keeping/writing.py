@@ -53,31 +53,31 @@ from .reasons import (
 )
 
 CODE_SECONDS: Final = 10.0
-"""How long one group may take that calls code of the user's."""
+"""The time limit of one group whose pickling calls user code."""
 TOTAL_SECONDS: Final = 60.0
-"""How long all groups of one child may take."""
+"""The time limit of all groups of one child."""
 TOTAL_BYTES: Final = 256 << 20
-"""What the groups of one child may come to."""
+"""The size limit of all groups of one child."""
 _HEAD: Final = struct.Struct("<BQ")
 _EMPTY: Final = 0
 _DATA: Final = 1
 _REASON: Final = 2
 Names = tuple[str, ...]
 Write = Callable[[int, int, Names, bool], "int | str | None"]
-"""Pickles a group into the file at an offset: descriptor, offset, names, whether code of the user's may run.
+"""Pickles a group into the file at an offset: descriptor, offset, names, whether user code may run.
 
-Gives the size of the data, or the reason why there is none, or None where it would have to run such code.
+Returns the size of the data, or the reason why there is none, or None if user code would have to run.
 """
 SMALL_BYTES: Final = 64 << 10
-"""What a group may come to that is kept after every statement: bytes of its pickle."""
+"""The largest group that is saved after every statement, in bytes of its pickle."""
 LARGE_BYTES: Final = 64 << 20
-"""The same after a statement that has acted, or that does not run again."""
+"""The same after a statement that acted outside, or that does not run again."""
 _LABEL: Final = "copying values"
 T = TypeVar("T")
 
 
 class GroupWriter:
-    """Writes the groups of one namespace as it is now, all with the same clock where they go into memory."""
+    """Writes groups of one namespace as it is now. All groups in memory share one time limit."""
 
     def __init__(self, known: Surroundings, guard: OutsideGuard, limit: int, seconds: float) -> None:
         self._known = known
@@ -88,10 +88,10 @@ class GroupWriter:
         self._foreign = ForeignCode()
 
     def in_memory(self, names: Names) -> bytes:
-        """The group's data, if it is small and no code of the user's has to run.
+        """The group's data, if it is small and needs no user code.
 
         Raises:
-            RunsCodeError: some would have to.
+            RunsCodeError: it needs user code.
             TooLargeError: it is larger than SMALL_BYTES.
             Exception: it cannot be pickled; `why_not_kept` says why.
         """
@@ -100,13 +100,13 @@ class GroupWriter:
         return header(has_code=has_code) + sink.taken()
 
     def in_memory_guarded(self, names: Names) -> bytes:
-        """The same where code of the user's has to run and there is no other process for it."""
+        """The same with user code, in this process."""
         sink = MemorySink(self._limit, self._clock)
         has_code = self._guarded(lambda: self._dump(sink, names, runs_code=True))
         return header(has_code=has_code) + sink.taken()
 
     def in_file(self, descriptor: int, offset: int, names: Names, runs_code: bool) -> int | str | None:
-        """Writes the group at the offset; what `copies.Write` says. `runs_code`: in a process that ends afterwards."""
+        """Write the group at the offset, as `Write`. With `runs_code`, this process must end afterwards."""
         clock = Clock(CODE_SECONDS if runs_code else TOTAL_SECONDS)
         body = FileSink(descriptor, offset + SIZE, self._limit, clock)
         try:
@@ -122,7 +122,7 @@ class GroupWriter:
         return SIZE + body.size
 
     def _dump(self, sink: Sink, names: Names, *, runs_code: bool) -> bool:
-        """Whether there is code in it."""
+        """Pickle the group; return whether it contains code."""
         values = {name: self._known.namespace[name] for name in names}
         pickler = GroupPickler(sink, frozenset(names), self._known, self._bound, self._foreign, runs_code=runs_code)
         pickler.dump(values)
@@ -136,7 +136,7 @@ class GroupWriter:
         finally:
             phrases, _ = self._guard.ended()
             self._guard.disarm()
-            # Ahead of what was raised, which may have come of it.
+            # Checked before the exception, which it may have caused.
             if phrases:
                 raise NotKeptError(kept_from("; ".join(phrases)))
             if before != _bindings(self._known.namespace):
@@ -144,7 +144,7 @@ class GroupWriter:
 
 
 def _bindings(namespace: Mapping[str, object]) -> list[tuple[str, int]]:
-    # A copy, because threads of the user's may bind names meanwhile.
+    # A copy, because the user's threads may bind names meanwhile.
     return [(name, id(value)) for name, value in dict(namespace).items()]
 
 
@@ -153,10 +153,10 @@ def _refusal(phrase: str) -> Exception:
 
 
 class Copies:
-    """One child, from its fork until all it has written is taken.
+    """One child, from its fork until all its records are taken.
 
     Raises:
-        OSError: there is no process or no file to be had.
+        OSError: no process or no file is available.
     """
 
     def __init__(self, groups: tuple[Names, ...], write: Write) -> None:
@@ -177,7 +177,7 @@ class Copies:
 
     @property
     def ended(self) -> bool:
-        """Whether all that will be written is there; ends a child whose time is over."""
+        """Whether the child has written everything; ends a child at its time limit."""
         if _has_ended(self._process, 0):
             return True
         if time.monotonic() < self._deadline:
@@ -187,16 +187,16 @@ class Copies:
         return _has_ended(self._process, 1000)
 
     def end(self) -> None:
-        """Ends the child with all below it."""
+        """End the child and everything below it."""
         end_tree(self.pid)
 
     def take(self) -> Finished | None:
-        """What became of the next group; None when there are no more, and then everything is given back."""
+        """The result of the next group; None after the last one, when everything is released."""
         if not self._groups:
             self._close()
             return None
         names = self._groups.pop(0)
-        # A statement may have closed the file under us, or put another in its place.
+        # Because a statement may have closed or replaced our descriptor.
         try:
             state, size = _HEAD.unpack(os.pread(self._memory, _HEAD.size, self._offset))
             content = os.pread(self._memory, size, self._offset + _HEAD.size) if 0 < size <= TOTAL_BYTES else b""
@@ -214,7 +214,7 @@ class Copies:
         self.leave()
 
     def leave(self) -> None:
-        """Gives the descriptors back; what the child writes is of no use here."""
+        """Release the descriptors, in a process that does not need the child's records."""
         for descriptor in (self._memory, self._process):
             with suppress(OSError):
                 os.close(descriptor)
@@ -222,7 +222,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What became of one group: its data, or the reason why there is none."""
+    """The result of one group: its data, or the reason why there is none."""
 
     names: Names
     data: bytes
@@ -230,7 +230,7 @@ class Finished:
 
 
 def _has_ended(process: int, milliseconds: int) -> bool:
-    # Through a descriptor, because a statement may have taken the child's exit status itself.
+    # Through a descriptor, because a statement may have reaped the child itself.
     poll = select.poll()
     poll.register(process, select.POLLIN)
     return bool(poll.poll(milliseconds))
@@ -262,7 +262,7 @@ def _take_signals_back() -> None:
 
 
 def _record(memory: int, offset: int, names: Names, write: Write) -> int:
-    """Writes what became of a group; returns where the next record goes."""
+    """Write the record of a group; return the offset of the next record."""
     if offset > TOTAL_BYTES:
         return _put_reason(memory, offset, TOO_MANY)
     written = _written(memory, offset, names, write, runs_code=False)
@@ -296,7 +296,7 @@ def _put_reason(memory: int, offset: int, reason: str) -> int:
 
 
 def _in_process_of_its_own(work: Callable[[], object]) -> str:
-    """Does the work in a forked process; returns why it may not have come to an end, or nothing."""
+    """Do the work in a forked process; return why it may not have finished, or ""."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -312,7 +312,7 @@ def _in_process_of_its_own(work: Callable[[], object]) -> str:
     os.waitpid(pid, 0)
     os.close(process)
     if children_of("self"):
-        # C code may start a process unseen by the guard.
+        # Because C code may start a process that the guard does not see.
         end_below(os.getpid())
         with suppress(ChildProcessError):
             while True:

@@ -25,14 +25,14 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 _ANY_KIND: Final = 0x40000000
-"""`__WALL`: also those of whose end nobody is told by a signal."""
+"""`__WALL`: also children whose end sends no signal."""
 _STATE, _PARENT, _GROUP, _SESSION, _START = 0, 1, 2, 3, 19
-"""Of the fields of /proc/PID/stat that come after the command."""
+"""An index among the fields of /proc/PID/stat after the command."""
 
 
 class Stat(NamedTuple):
-    """One process: its state as a letter, its parent, its start in clock ticks after that of the machine, and the
-    process group and the session that it is in."""
+    """One process: its state as a letter, its parent, its start in clock ticks since boot, its process group and its
+    session."""
 
     state: bytes
     parent: int
@@ -42,7 +42,7 @@ class Stat(NamedTuple):
 
 
 def read(path: str) -> bytes:
-    """The start of a file, enough for any of /proc that is about one process; empty where it cannot be read."""
+    """The start of a file, enough for /proc files of one process; empty if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -56,7 +56,7 @@ def read(path: str) -> bytes:
 
 
 def pids() -> list[int]:
-    """All processes of this namespace that can be seen, zombies included; none where there is no /proc."""
+    """All visible processes of this namespace, including zombies; none without /proc."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -64,8 +64,8 @@ def pids() -> list[int]:
 
 
 def stat_of(pid: int | str) -> Stat | None:
-    """What the kernel says of a process, None where it is gone."""
-    # The command may hold spaces and brackets: fields are counted from the last closing one.
+    """The kernel's facts about a process; None if it is gone."""
+    # The command may contain spaces and brackets, so fields are counted from the last closing one.
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) <= _START:
         return None
@@ -74,9 +74,9 @@ def stat_of(pid: int | str) -> Stat | None:
 
 
 def children_of(pid: int | str) -> frozenset[int] | None:
-    """The children of a process, whichever of its threads started them, zombies included.
+    """The children of all threads of a process, including zombies.
 
-    None where it cannot be found out, because the process is gone or a statement has used up all descriptors.
+    None if they are unknown, because the process is gone or a statement has used up all descriptors.
     """
     found: set[int] = set()
     if pid == "self" and not has_children():
@@ -91,7 +91,7 @@ def children_of(pid: int | str) -> frozenset[int] | None:
 
 
 def has_children() -> bool:
-    """Whether this process has any, zombies included. One system call, where `children_of` reads a file."""
+    """Whether this process has children, including zombies. One system call, while `children_of` reads files."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _ANY_KIND)
     except ChildProcessError:
@@ -112,7 +112,7 @@ def is_below(pid: int, ancestor: int) -> bool:
 
 
 def session_of(pid: int) -> int:
-    """The session that a process is in; 0 where it is gone."""
+    """The session of a process; 0 if it is gone."""
     try:
         return os.getsid(pid)
     except OSError:
@@ -120,7 +120,7 @@ def session_of(pid: int) -> int:
 
 
 def latest_pid() -> int:
-    """The number that was given last: while it stays the same, no process has begun. 0 where nobody says."""
+    """The last process id that the kernel gave: as long as it is the same, no process was started. 0 if unknown."""
     fields = read("/proc/loadavg").split()
     return int(fields[-1]) if fields else 0
 
@@ -130,7 +130,7 @@ _HARD_FLAG: Final = 1 << 62
 _SERIAL: Final = (56, (1 << 5) - 1)
 _START_BITS: Final = (22, (1 << 34) - 1)
 _PID: Final = (0, (1 << 22) - 1)
-"""Where a part stands, and the mask of its bits; 22 bits are the kernel's own bound on process ids."""
+"""The position of a part, and the mask of its bits; process ids have at most 22 bits."""
 _NAMESPACES: Final = (32, (1 << 30) - 1)
 _USER: Final = (0, (1 << 32) - 1)
 _LINE: Final = b"Max realtime timeout"
@@ -149,7 +149,7 @@ class Brand(NamedTuple):
 
 
 def own_brand(serial: int) -> Brand:
-    """The brand of this process's zygote number `serial`, of which it tells 32 apart. Raises OSError without /proc."""
+    """The brand of this process's zygote number `serial`, modulo 32. Raises OSError without /proc."""
     found = stat_of("self")
     if found is None:
         raise OSError("/proc is not mounted")
@@ -158,7 +158,7 @@ def own_brand(serial: int) -> Brand:
 
 
 def brand_of(pid: int) -> Brand | None:
-    """The brand of a process, None where it has none or is gone."""
+    """The brand of a process; None if it has none or is gone."""
     _, found, line = read(f"/proc/{pid}/limits").partition(_LINE)
     values = line.split(None, 2)[:2]
     if not found or not all(value.isdigit() for value in values):
@@ -168,7 +168,7 @@ def brand_of(pid: int) -> Brand | None:
 
 
 def host_is_dead(brand: Brand) -> bool:
-    """Whether the brand is of a host of this user in these namespaces, which does not run any more."""
+    """Whether the brand names a dead host of this user in these namespaces."""
     if brand.hard != _own_hard():
         return False
     found = stat_of(brand.host)
@@ -184,7 +184,7 @@ def _inode(namespace: str) -> int:
     try:
         return os.stat(f"/proc/self/ns/{namespace}").st_ino
     except OSError:
-        return 0  # a kernel without it has one for all
+        return 0  # because a kernel without this kind has a single one
 
 
 def _placed(value: int, place: tuple[int, int]) -> int:

@@ -1,37 +1,35 @@
-"""Ends processes that may start others meanwhile: all of a tree, or all with a brand.
+"""Ends processes that may be starting others: a whole tree, or all processes with a brand.
 
-Whoever is to be ended is stopped first, because a stopped process forks no more, and is killed when nobody is left who
-could add one. The difficulty is to know that. /proc is no snapshot: between the listing and the look at a process it
-may have forked and gone, so a pass over /proc that finds nobody new proves nothing by itself. But the kernel says which
-process id it gave last. If that is the same after a pass as before it, and all members had come to rest before the
-pass (a fork that was under way when its process was told to stop still ends), then no process has begun in between: the
-pass has seen all there are, and the set is closed. On a machine where others start processes all the time the number
-never rests; there, several passes without a new member have to do.
+Processes to be ended (*members*) are first stopped, because a stopped process cannot fork. They are killed when no
+process is left that could add a member. Proving that is the difficulty. /proc is not a snapshot: a process may fork and
+exit between the listing and the look at it. So a pass over /proc without a new member proves nothing. But the kernel
+tells the last process id that it gave. Suppose that all members had stopped before a pass (a fork in progress still
+completes), and that this id is the same before and after the pass. Then no process started during the pass, so the pass
+has seen all of them. If other processes start all the time, the id never stays the same. Then several passes without a
+new member must suffice.
 
-What forks faster than /proc can be read, because it has the processors, is stopped by whole process groups, each in
-one step: the kernel gives a signal that is sent to a group to a child that is being forked at that moment, too, so that
-nobody of the group slips through. Whoever leads a session, as a worker does, has all of what it starts in it that did
-not go out of its way to leave. A group may hold one that is not meant, such as a copy of a worker that has not left
-yet; so all are told to go on at the end. The group of a leader who lives and is not meant is left alone, and so is this
-process's own session.
+Processes that fork faster than /proc can be read are stopped by process group, in one step: the kernel also delivers a
+group's signal to a child that is being forked, so none escapes. A session leader, such as a worker, has everything that
+it starts in its session, except processes that leave it on purpose. A group may contain a process that is not a member,
+such as a copy of a worker that has not left yet. So every stopped process is continued at the end. The group of a
+living leader that is not a member is left alone, and so is this process's own session.
 
-After the kill the same is done again, until there was nobody new: a member whose parent ended before it was seen became
-a child of somebody else's in the meantime.
+After the kill everything is repeated until there is no new member, because a member whose parent ended before it was
+seen has another parent now.
 
-What has ended is a zombie until its parent reaps it. It forks no more and is no member; but what forks on leaves
-thousands of them to the nearest ancestor that asked for orphans, and each makes every later pass longer. So that one
-reaps them as they are met (`reap`), or the passes would soon take longer than the processes live.
+A dead process is a zombie until its parent reaps it. It cannot fork and is not a member. But a fork bomb leaves
+thousands of zombies to the nearest subreaper, and each makes every later pass slower. So the subreaper reaps zombies
+as they are found (`reap`). Otherwise passes would soon take longer than processes live.
 
-Most have nobody below them, and to look through all of /proc several times takes longer than all else: so a tree is
-first taken for one process alone. That is proven without a pass: it was told to stop, has one thread, which rests, and
-the kernel knows of no child of it; whoever has none then has none later, neither by forking nor by inheriting.
+Most processes have no descendants, and several passes over /proc take longer than everything else. So a tree is first
+treated as a single process. That needs no pass: the process is stopped, has one thread, and the kernel knows no child
+of it. Then it will never have one, neither by forking nor by inheriting.
 
-The first process of a realm needs none of this: a signal of its to all reaches all that there are (`end_all`).
+The first process of a realm needs none of this: its signal to all processes reaches every one (`end_all`).
 
-Ids are reused. So a signal is sent through a descriptor that pins the process, after its start was compared.
+Process ids are reused. So a signal goes through a descriptor that pins the process, after a comparison of start times.
 
-Used by the zygote and by the workers (trees), by the host and at the start of each command (brands). A little over 300
-lines, because the proof is about all of it.
+Used by the zygote and the workers (trees), by the host and at the start of each command (brands).
 """
 
 from __future__ import annotations
@@ -46,49 +44,48 @@ from typing import Final
 from .brands import Brand, Stat, brand_of, host_is_dead, latest_pid, pids, stat_of
 
 _PASSES: Final = 50
-"""Passes without a new member that are enough where process ids are given all the time."""
+"""Passes without a new member that suffice if process ids change all the time."""
 _AT_REST: Final = b"TtZXxD"
-"""States in which a process that was told to stop forks no more: stopped, ended, or in the middle of a system call
-that no signal interrupts."""
+"""States in which a process that got SIGSTOP cannot fork: stopped, dead, or in an uninterruptible system call."""
 _ENDED: Final = b"ZXx"
 _STOPPED: Final = b"T"
 _SECONDS: Final = 5.0
-"""How long one ending may go on: longer than any fork bomb resisted, short for whoever waits."""
+"""The time limit of one ending: more than any fork bomb in tests needed, and short for the caller."""
 _STOP_SECONDS: Final = 0.02
-"""How long one process that may be alone may take to stop: some moments of others' work, and less than several looks at
-all of /proc take, which would keep it from the processors, too."""
+"""The wait for a single process to stop: some time slices of other processes, but less than several passes over /proc,
+which would compete with it for the processors."""
 _STOP_LOOK_SECONDS: Final = 0.00005
-"""Between two looks whether it has."""
+"""Between two checks whether it has stopped."""
 
 Belongs = Callable[[int, int, Collection[int]], bool | None]
-"""Whether a process (its id, its parent, those found so far) is to be ended; None where that cannot be told yet."""
+"""Whether a process (its id, its parent, the members so far) is a member; None if that is unknown yet."""
 
 
 Reap = Callable[[int], None]
-"""Is given the id of each process that was found to have ended, whoever its parent is."""
+"""Receives the id of each zombie that was found, whoever its parent is."""
 
 
 def _leave(_: int) -> None: ...
 
 
 def end_tree(root: int, reap: Reap = _leave) -> None:
-    """Ends `root` and everything below it."""
+    """End `root` and everything below it."""
     if not end_alone(root):
         _end(lambda pid, parent, found: pid == root or parent in found, reap, root)
 
 
 def end_all() -> None:
-    """Ends all other processes of the namespace of which this is the first.
+    """End all other processes of the process namespace; this is its first process.
 
-    A signal to all is given to a child that is being forked at that moment, too, so nobody slips through, and nobody
-    has to be looked for: a fork bomb takes no longer than anything else.
+    The kernel also delivers a signal to all to a child that is being forked, so none escapes and no search is needed. A
+    fork bomb takes no longer than anything else.
     """
     _send_all(signal.SIGKILL)
 
 
 def end_all_but(spared: Callable[[], Collection[int]]) -> None:
-    """The same, but for some and what is below them. All are stopped first, because a fork bomb leaves nobody the time
-    to find out who that is."""
+    """The same, except for some processes and their descendants. All are stopped first, because during a fork bomb
+    there would be no time to find these."""
     _send_all(signal.SIGSTOP)
     try:
         parents = {pid: found.parent for pid in pids() if (found := stat_of(pid)) is not None}
@@ -103,7 +100,7 @@ def end_all_but(spared: Callable[[], Collection[int]]) -> None:
 
 
 def _send_all(number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # there is nobody else
+    with suppress(ProcessLookupError):  # there is no other process
         os.kill(-1, number)
 
 
@@ -112,24 +109,24 @@ def _each(_: int) -> bool:
 
 
 def end_below(ancestor: int, is_meant: Callable[[int], bool] = _each, reap: Reap = _leave) -> None:
-    """Ends those children of `ancestor` that are meant, with everything below them."""
-    # Orphans become children of the nearest ancestor that asked for them, which is the one that calls this.
+    """End the children of `ancestor` for which `is_meant` is true, with everything below them."""
+    # Orphans become children of the nearest subreaper, which is the caller.
     _end(lambda pid, parent, found: (parent == ancestor and is_meant(pid)) or parent in found, reap)
 
 
 def end_branded(brand: Brand) -> None:
-    """Ends every process with that brand, whoever its parent is by now."""
+    """End every process with that brand, whoever its parent is now."""
     _end(lambda pid, _parent, _found: pid != os.getpid() and brand_of(pid) == brand)
 
 
 def left_behind() -> list[int]:
-    """The processes that carry the brand of a dead host, zombies and this process's own ancestors left out."""
+    """The processes with the brand of a dead host, except zombies and this process's own ancestors."""
     above = _ancestors()
     return [pid for pid in pids() if pid not in above and _is_left_behind(pid)]
 
 
 def end_left_behind() -> None:
-    """Ends what carries the brand of a dead host: what hosts and zygotes left that were killed together."""
+    """End the processes with the brand of a dead host, which remain if host and zygote were killed together."""
     above = _ancestors()
     _end(lambda pid, _parent, _found: pid not in above and _is_left_behind(pid))
 
@@ -153,11 +150,11 @@ def _ancestors() -> set[int]:
 
 
 def end_alone(root: int) -> bool:
-    """Ends one that has nobody below it, and says so; False where that is not so, or cannot be told."""
+    """End a process that has no descendants; return False if it has some, or if that is unknown."""
     with suppress(OSError):
         descriptor = os.pidfd_open(root)
         try:
-            # Before the wait, too, because whoever has children is not waited for: these may start others meanwhile.
+            # Also before the wait, because children could start others during it.
             if _is_childless(root) and _is_stopped(descriptor, root) and _is_childless(root):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 return True
@@ -167,7 +164,7 @@ def end_alone(root: int) -> bool:
 
 
 def _is_stopped(descriptor: int, root: int) -> bool:
-    """Whether all of the process, which is told to, has stopped: its one thread. Raises OSError."""
+    """Whether the process has a single thread, which has stopped. Raises OSError."""
     found = stat_of(root)
     if found is None or found.state in _ENDED:
         return False
@@ -176,13 +173,13 @@ def _is_stopped(descriptor: int, root: int) -> bool:
     while (found := stat_of(root)) is not None and found.state != _STOPPED:
         if found.state in _ENDED or time.monotonic() > deadline:
             return False
-        # Not `sched_yield`, which lets nobody run that has less precedence than the zygote, as all others have.
+        # Not `sched_yield`, which never yields to the others, because their priority is lower than the zygote's.
         time.sleep(_STOP_LOOK_SECONDS)
     return os.listdir(f"/proc/{root}/task") == [str(root)]
 
 
 def _is_childless(root: int) -> bool:
-    """Raises OSError where the kernel does not say."""
+    """Whether the process has no child. Raises OSError if the kernel does not tell."""
     with open(f"/proc/{root}/task/{root}/children", "rb") as listed:
         return not listed.read()
 
@@ -191,7 +188,7 @@ def _end(belongs: Belongs, reap: Reap = _leave, root: int | None = None) -> None
     round_up = _RoundUp(belongs, reap)
     try:
         if root is not None and (found := stat_of(root)) is not None:
-            round_up.stop_group(root, found)  # before the first pass, which takes long where many want the processors
+            round_up.stop_group(root, found)  # before the first pass, which is slow if many processes are running
         while round_up.stop():
             round_up.kill()
     finally:
@@ -199,7 +196,7 @@ def _end(belongs: Belongs, reap: Reap = _leave, root: int | None = None) -> None
 
 
 class _RoundUp:
-    """The members found so far, by when they began, and how much time is left to find more."""
+    """The members found so far, by start time, and the time left to find more."""
 
     def __init__(self, belongs: Belongs, reap: Reap) -> None:
         self._belongs = belongs
@@ -210,11 +207,11 @@ class _RoundUp:
         self._ended: set[int] = set()
         self._stopped: list[int] = []
         self._groups: set[int] = set()
-        """Those that were told to stop."""
+        """The members that got SIGSTOP."""
         self._session = os.getsid(0)
 
     def stop(self) -> bool:
-        """Stops members until no new one can appear; whether there was any."""
+        """Stop members until no new one can appear; return whether there was any."""
         self._stopped = []
         quiet = 0
         while quiet < _PASSES and time.monotonic() < self._deadline:
@@ -227,18 +224,18 @@ class _RoundUp:
         return bool(self._stopped)
 
     def kill(self) -> None:
-        """Kills the members that were stopped last."""
+        """Kill the members that were stopped last."""
         for pid in self._stopped:
             self._send(pid, signal.SIGKILL)
 
     def spare(self) -> None:
-        """Has those go on that were stopped with others."""
+        """Continue the processes that were stopped with a group but are not members."""
         for group in self._groups:
             with suppress(OSError):
                 os.killpg(group, signal.SIGCONT)
 
     def stop_group(self, pid: int, stat: Stat) -> None:
-        """Stops the group of that member, unless one leads it who is not meant, or it is of the own session."""
+        """Stop the group of that member, unless its leader is not a member, or it is in this process's session."""
         group = stat.group
         if group in self._groups or stat.session == self._session:
             return
@@ -248,7 +245,7 @@ class _RoundUp:
                 os.killpg(group, signal.SIGSTOP)
 
     def _look(self) -> tuple[list[int], bool]:
-        """New members, parents before children, and whether every process could be told to be one or not."""
+        """Find new members, parents before children; also return whether every process could be classified."""
         present = set(pids())
         self._others &= present
         self._ended &= present
@@ -264,7 +261,7 @@ class _RoundUp:
                 self.stop_group(pid, unknown[pid])
                 self._members[pid] = unknown.pop(pid).start
             fresh += more
-        # A parent that had ended before it was looked at may have been a member: what was below it is looked at again.
+        # A parent that ended before it was seen may have been a member, so its children are checked again.
         unsure = {pid for pid, stat in unknown.items() if stat.parent not in self._others | unknown.keys() | {0}}
         while below := {pid for pid, stat in unknown.items() if stat.parent in unsure} - unsure:
             unsure |= below
@@ -275,7 +272,7 @@ class _RoundUp:
         return self._others | self._ended | self._members.keys()
 
     def _send(self, pid: int, number: signal.Signals) -> bool:
-        """Whether the process was sent the signal: it may be gone, or another user's by now."""
+        """Send the signal; return False if the process is gone or belongs to another user."""
         with suppress(OSError):
             descriptor = os.pidfd_open(pid)
             try:
@@ -289,7 +286,7 @@ class _RoundUp:
 
 
 def _has_ended(pid: int, stat: Stat) -> bool:
-    """Whether all of it has: a process whose first thread alone has ended is called a zombie, too."""
+    """Whether all its threads have ended: a process whose first thread has ended is shown as a zombie too."""
     if stat.state not in _ENDED:
         return False
     try:

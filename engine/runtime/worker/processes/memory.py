@@ -39,41 +39,40 @@ from .brands import children_of, read
 
 _BLOCK: Final = 512
 _LEAST: Final = 4096
-"""What a file or a directory counts at least, so that the number of them is bounded too, and a count ends."""
+"""The least bytes that each file or directory counts, which also limits their number, so a count ends."""
 _FULL_LOOK_SECONDS: Final = 0.05
-"""Between two looks at whether a realm is full: others wait for a processor until a fork bomb is ended."""
+"""Between two checks whether a realm is full. Other processes wait for a processor until a fork bomb is ended."""
 LOOK_SECONDS: Final = 0.25
-"""Between two looks. What a tree allocates in this time is how far it may exceed its limit."""
+"""Between two looks. A tree can exceed its limit by as much as it allocates in this time."""
 IDLE_LOOK_SECONDS: Final = 1.0
-"""The same where all that is watched was left by statements."""
+"""The same if only processes that statements left behind are watched."""
 MOST_PROCESSES: Final = 1000
-"""In one tree: more than builds and test runs on many cores start, and a fork bomb of a second."""
+"""The most processes in one tree: more than builds and tests on many cores need; a fork bomb has them in a second."""
 _TASKS_OF_A_CORE: Final = 64
 _FEW: Final = 100
-"""Processes of a realm up to which their threads are counted, too."""
+"""Threads are counted too if a realm has at most this many processes."""
 _MANY: Final = 300
-"""Processes of a realm that would leave whoever looks at them no processor."""
+"""With this many processes in a realm, a look would get no processor, so they are stopped for it."""
 _NEARLY: Final = 20
-"""Tasks below the most of a realm at which it counts as full: the zygote has some, and so have copies and commands."""
+"""A realm counts as full this many tasks below its limit, because the zygote, copies and commands have some."""
 _SHARE: Final = 9
-"""How many times as long as a look took the next one is away at least."""
+"""The wait before the next look, as a multiple of the time of the last one."""
 _GROWTH: Final = 64
-"""The part of its bound by which a scratch directory grows without somebody being ended for that: caches, and files
-that are still on their way to the disk."""
+"""The part of its limit by which a scratch directory may always grow: caches, and files not yet on the disk."""
 _EVERYTHING: Final = 1 << 62
 _MOST: Final = 2
-"""Times its bound a scratch directory is counted where it may be a statement that has filled it."""
+"""A scratch directory is counted up to this multiple of its limit if a statement may have filled it."""
 _KIB: Final = 1024
 _BOUND: Final = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 _MEMFD: Final = "/memfd:"
 _LEFT: Final = "what statements left running"
 _HEADER_FIELDS: Final = 6
-"""Of the first line about a mapping in smaps, where it has a name: addresses, rights, offset, device, inode, name."""
+"""The first line of a named mapping in smaps: addresses, rights, offset, device, inode, name."""
 
 
 def set_limits(data_bytes: int, open_files: int) -> None:
-    """Limits this process and all that it starts, for good. A limit that is lower already stays."""
+    """Limit this process and everything that it starts, for good. A lower limit stays."""
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_DATA, data_bytes)
     _lower(resource.RLIMIT_NOFILE, open_files)
@@ -89,11 +88,10 @@ def _lower(kind: int, value: int) -> None:
 
 
 def held(directory: str, enough: int, since: float = math.inf) -> int:
-    """Bytes on the disk of all that is in it, links not followed; the count ends where it is above `enough`.
+    """Count the bytes on the disk in a directory, without following links, until the count exceeds `enough`.
 
-    What has changed `since` that time, in seconds since the epoch, is left out.
-
-    It is above that, too, where a path in it is longer than the kernel takes.
+    Files that changed after `since`, in seconds since the epoch, are left out. The result also exceeds `enough` if a
+    path is longer than the kernel accepts.
     """
     total, waiting = 0, [directory]
     while waiting and total <= enough:
@@ -101,7 +99,7 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     found = entry.stat(follow_symlinks=False)
-                    if found.st_ctime < since:  # which nobody can set
+                    if found.st_ctime < since:  # a time that no program can set
                         total += max(found.st_blocks * _BLOCK, _LEAST)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -109,8 +107,8 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
                         break
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                return enough + 1  # or whatever is deeper than a path can be long would not count
-            continue  # it goes while we look
+                return enough + 1  # because files in deeper directories could not be counted
+            continue  # it was removed during the count
     return total
 
 
@@ -118,7 +116,7 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
 
 
 def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -> int:
-    """Bytes that the processes hold together if they are more than `limit`, else 0; also where somebody `is_wanted`."""
+    """The bytes of all the processes if they exceed `limit`, else 0; also 0 if `is_wanted` interrupts the count."""
     if _bound(pids) <= limit:
         return 0
     memfds = _memfds(pids)
@@ -127,37 +125,37 @@ def _excess_of(pids: Sequence[int], limit: int, is_wanted: Callable[[], bool]) -
         if is_wanted():
             return 0
         held += _proportional(pid)
-        if held > limit:  # and how much more is not worth the time
+        if held > limit:  # the exact excess is not worth the time
             return held
     held += _unmapped(pids, memfds)
     return held if held > limit else 0
 
 
 def _bound(pids: Sequence[int]) -> int:
-    """Bytes that the processes hold at most together."""
+    """An upper bound of the bytes of all the processes."""
     return sum(map(bound_of, pids)) + sum(_memfds(pids).values())
 
 
 def bound_of(pid: int) -> int:
-    """Bytes that a process holds at most: all of what it shares with others is counted."""
+    """An upper bound of the bytes of a process, which counts shared memory in full."""
     return _sum(f"/proc/{pid}/status", _BOUND)
 
 
 def held_by(pids: Sequence[int]) -> Sequence[int]:
-    """Bytes that each of the processes holds."""
+    """The bytes of each process."""
     return [_proportional(pid) for pid in pids]
 
 
 def most_tasks() -> int:
-    """Processes and threads that a realm may have: more on large machines, where libraries start one for each core."""
+    """The most processes and threads of a realm; more on large machines, where libraries start one for each core."""
     return max(MOST_PROCESSES, _TASKS_OF_A_CORE * (os.cpu_count() or 1))
 
 
 def is_full() -> bool:
-    """Whether the realm of this process has about as many processes and threads as it may have.
+    """Whether the realm of this process has nearly reached its limit of processes and threads.
 
-    Takes a few system calls however many there are, because a fork bomb leaves little time. Threads are counted where
-    processes are few.
+    Always takes only a few system calls, because a fork bomb leaves little time. Threads are counted only if there are
+    few processes.
     """
     found = [name for name in os.listdir("/proc") if name.isdigit()]
     count = len(found)
@@ -169,28 +167,28 @@ def is_full() -> bool:
 
 
 class Watch:
-    """The processes that are watched, each with its limit in bytes and what a reason calls it.
+    """The watched processes, each with its limit in bytes and its name in reasons.
 
-    A look at hundreds of processes that hold much takes seconds; it is given up, and begun anew at once, where
-    `is_wanted` says that somebody asks for something else, perhaps for their end.
+    A look at hundreds of large processes takes seconds. If `is_wanted` reports another request, perhaps to end them,
+    the look is given up and starts again at once.
     """
 
     def __init__(self, is_wanted: Callable[[], bool] = lambda: False, *, in_realm: bool = False) -> None:
         self._is_wanted = is_wanted
         self._in_realm = in_realm
-        """The kernel keeps them from becoming more than `most_tasks`."""
+        """Whether the kernel limits their number to `most_tasks`."""
         self._limits: dict[int, tuple[int, str]] = {}
         self._idle: set[int] = set()
-        """Those of which the statement is over."""
+        """The processes whose statement has ended."""
         self._scratches: dict[int, tuple[Domain, int]] = {}
-        """With what each may hold: its bound, or a little more than it held already."""
+        """The limit of each scratch directory: its bound, or a little more than its size before."""
         self._next_look = 0.0
         self._have_stopped = False
 
     def begin(self, pid: int, limit: int, who: str, domain: Domain | None = None) -> None:
-        """From now on the tree of `pid` is looked at, for the first time at once."""
+        """Watch the tree of `pid` from now on, starting at once."""
         if domain is not None:
-            # Whoever begins is watched only after a while, and what it has written by then is its own.
+            # The first look comes after a while, and writes until then belong to the new statement.
             since = math.inf if who == _LEFT else time.time() - LOOK_SECONDS
             self._scratches[pid] = domain, _allowed(domain, since)
         if not self.is_busy:
@@ -199,13 +197,13 @@ class Watch:
         self._idle.discard(pid)
 
     def rest(self, pid: int, limit: int, domain: Domain | None = None) -> None:
-        """A statement is over; what it has left is looked at for as long as there is something."""
+        """After a statement: watch the processes that it left behind, as long as there are any."""
         if pid not in self._limits:
-            if _is_alone(pid):  # most of the time, and then a look at its scratch directory would be for nothing
+            if _is_alone(pid):  # as usual; then its scratch directory needs no look
                 return
             self.begin(pid, limit, _LEFT, domain)
         elif _is_alone(pid):
-            # Or the files of the statement that is over would be the fault of the next one.
+            # Otherwise the next statement would be blamed for files of this one.
             self._scratches.pop(pid, None)
         elif domain is not None:
             self._scratches[pid] = domain, _allowed(domain, math.inf)
@@ -213,7 +211,7 @@ class Watch:
         self._idle.add(pid)
 
     def end(self, pid: int) -> None:
-        """The process is over."""
+        """Stop watching the process."""
         self._limits.pop(pid, None)
         self._scratches.pop(pid, None)
         self._idle.discard(pid)
@@ -224,14 +222,14 @@ class Watch:
         return len(self._limits) > len(self._idle)
 
     def patience(self) -> float | None:
-        """Seconds until the next look; None where nothing is watched."""
+        """Seconds until the next look; None if nothing is watched."""
         if not self._limits:
             return None
         left = max(0.0, self._next_look - time.monotonic())
         return min(left, _FULL_LOOK_SECONDS) if self._in_realm and self.is_busy else left
 
     def look(self) -> list[tuple[int, str]]:
-        """Those whose trees hold too much, each with the reason in words; none before the next look is due."""
+        """The processes whose trees exceed a limit, with the reasons; none if no look is due yet."""
         started = time.monotonic()
         if not self._limits:
             return []
@@ -243,22 +241,22 @@ class Watch:
         for pid in [pid for pid in self._idle if _is_alone(pid)]:
             self.end(pid)
         took = time.monotonic() - started
-        rest = 0.0 if is_crowded else _SHARE * took  # because a fork bomb is not to have more time, but less
+        rest = 0.0 if is_crowded else _SHARE * took  # because a fork bomb must be found soon
         self._next_look = started + took + max(LOOK_SECONDS if self.is_busy else IDLE_LOOK_SECONDS, rest)
         return [(pid, reason) for pid, reason in found if reason]
 
     def _excess(self, pid: int, limit: int, who: str) -> str:
-        """What it holds too much, in words; empty where it does not."""
+        """The reason if it exceeds a limit, else ""."""
         if self._in_realm and is_full():
             return f"{who} reached the {most_tasks():,} processes and threads it may have at a time; they were ended"
         tree = _tree(pid)
         if not self._in_realm and len(tree) > MOST_PROCESSES:
             return f"{who} had more than the {MOST_PROCESSES:,} processes that it may have at a time; they were ended"
-        # Twice, because what processes come to share, or no longer share, between their turns is counted too often.
+        # Twice, because pages are counted too often if processes begin or cease to share them during the count.
         if self._excess_of(tree, limit) and (too_much := self._excess_of(tree, limit)):
             return _reason(who, too_much, limit)
         if pid in self._scratches:
-            # What frees space may go on; and what was there before is not its fault.
+            # A program that frees space may continue, and earlier files are not its fault.
             domain, allowed = self._scratches[pid]
             if held(domain.scratch, allowed) > allowed:
                 bound = domain.scratch_bytes / 1e9
@@ -266,20 +264,20 @@ class Watch:
         return ""
 
     def _excess_of(self, tree: Sequence[int], limit: int) -> int:
-        # Whoever forks without end holds the locks that reading its memory takes.
+        # A process that forks without end holds the locks that reading its memory needs.
         if self._in_realm and len(tree) > 1 and _bound(tree) > limit:
             self._stop()
         return _excess_of(tree, limit, self._is_wanted)
 
     @contextmanager
     def _room_to_look(self, is_crowded: bool) -> Generator[None]:
-        """Many processes stand still for a look, and those of which memory has to be counted; all go on afterwards."""
+        """Stop the processes during a look if they are many or their memory must be counted; then continue them."""
         if is_crowded:
             self._stop()
         try:
             yield
         finally:
-            if self._have_stopped:  # or processes that a statement has stopped itself would go on
+            if self._have_stopped:  # so that processes which a statement has stopped stay stopped
                 self._have_stopped = False
                 _send_all(signal.SIGCONT)
 
@@ -289,26 +287,26 @@ class Watch:
 
 
 def _allowed(domain: Domain, since: float) -> int:
-    """Bytes that its scratch directory may hold from now on: its bound, and little more than was there at that time.
+    """The limit of the scratch directory from now on: its bound, or a little more than its size at that time.
 
-    All of it is counted, or what lies beyond the end of a count would be the fault of whoever begins now. What has
-    changed since may be old all the same, moved or made shorter; of that it counts as much as leads to twice the bound.
+    The whole directory is counted, because the new statement would be blamed for uncounted files. A file that changed
+    since then may be old, moved or shortened; such files count up to twice the bound.
     """
     before = held(domain.scratch, _EVERYTHING, since)
-    if before > _EVERYTHING:  # a part of it is too deep to be counted, and would have no bound
+    if before > _EVERYTHING:  # a part is too deep to count, and would have no limit
         return domain.scratch_bytes
     changed = min(held(domain.scratch, _MOST * domain.scratch_bytes), _MOST * domain.scratch_bytes)
     return max(domain.scratch_bytes, before + domain.scratch_bytes // _GROWTH, changed)
 
 
 def _send_all(number: signal.Signals) -> None:
-    """To all other processes of a realm."""
+    """Send a signal to all other processes of a realm."""
     with suppress(ProcessLookupError):
         os.kill(-1, number)
 
 
 def _count() -> int:
-    """How many processes there are in the realm."""
+    """The number of processes in the realm."""
     return sum(name.isdigit() for name in os.listdir("/proc"))
 
 
@@ -320,7 +318,7 @@ def _reason(who: str, held: int, limit: int) -> str:
 
 
 def _is_alone(pid: int) -> bool:
-    """Whether it has neither children nor a second thread; also where it is gone."""
+    """Whether it has neither children nor a second thread, or is gone."""
     try:
         return len(os.listdir(f"/proc/{pid}/task")) == 1 and not children_of(pid)
     except OSError:
@@ -328,7 +326,7 @@ def _is_alone(pid: int) -> bool:
 
 
 def _tree(root: int) -> list[int]:
-    """As far as one more than may be."""
+    """The processes of a tree, up to one more than the limit."""
     found = [root]
     for pid in found:
         if len(found) > most_tasks():
@@ -338,18 +336,18 @@ def _tree(root: int) -> list[int]:
 
 
 def _sum(path: str, names: tuple[bytes, ...]) -> int:
-    """The sum of these lines, in bytes; 0 where the file cannot be read."""
+    """The sum of these lines, in bytes; 0 if the file cannot be read."""
     return sum(int(line.split()[1]) * _KIB for line in read(path).splitlines() if line.startswith(names))
 
 
 def _proportional(pid: int) -> int:
-    # Of a program that gained privileges only the bound can be read.
+    # Only the bound is readable for a program that gained privileges.
     rollup = f"/proc/{pid}/smaps_rollup"
     return _sum(rollup, _EXACT) or _sum(f"/proc/{pid}/status", _BOUND)
 
 
 def _memfds(pids: Iterable[int]) -> dict[int, int]:
-    """The memory files that the processes have open: bytes by inode."""
+    """The size of each memfd that the processes have open, by inode."""
     found: dict[int, int] = {}
     for pid in pids:
         with suppress(OSError):
@@ -363,7 +361,7 @@ def _memfds(pids: Iterable[int]) -> dict[int, int]:
 
 
 def _unmapped(pids: Iterable[int], memfds: dict[int, int]) -> int:
-    """Bytes that memory files hold beyond what is mapped of them, which counts as memory of the processes."""
+    """The bytes of memfds that are not mapped. Mapped parts are counted with the processes."""
     if not memfds:
         return 0
     mapped = dict.fromkeys(memfds, 0)

@@ -1,13 +1,13 @@
 """The keeper of a program: a process below the zygote that starts one program, waits for it, and ends what it left.
 
-It is the program's parent and the subreaper of all that the program starts, so whatever leaves the program's group or
-outlives its parent becomes the keeper's child. It reaps them as they end, because what forks on leaves thousands. When
-the program has ended, all that is left below the keeper is ended, and only then the host is told. Whoever kills the
-keeper's tree, as the zygote does at a time limit, a cancel or the end of a session, has all of it.
+It is the program's parent and the subreaper of everything that the program starts, so a process that leaves the
+program's group or outlives its parent becomes the keeper's child. The keeper reaps them as they end, because a fork
+bomb leaves thousands. When the program has ended, everything below the keeper is ended, and only then the host is told.
+Killing the keeper's tree, as the zygote does at a time limit, a cancel or the end of a session, kills all of it.
 
-The program gets a session of its own, hence no terminal; what it reads is a file in memory, so nobody has to write it,
-or a pipe, where it is talked to; it inherits no descriptor but the three, and no signal that is ignored. Called by
-`forked` in the forked child. Must not know what the program is for.
+The program gets its own session, hence no terminal. Its input is a file in memory, which needs no writer, or a pipe for
+a dialogue. It inherits only these three descriptors, and no ignored signals. Called by `forked` in the forked child.
+Must not know what the program is for.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGINT)
 def become_keeper(
     request: Execute, parent: int, report: int, stdout: int, stderr: int, stdin: int | None = None
 ) -> NoReturn:
-    """Turns this forked process into the keeper of a program; leaves by `os._exit` only.
+    """Turn this forked process into the keeper of a program; leaves only by `os._exit`.
 
-    An interrupt has the program's group sent SIGTERM. Says `Finished` or `NotStarted` on the socket `report`. Without
-    `stdin` the program reads what the request has.
+    An interrupt sends SIGTERM to the program's group. Reports `Finished` or `NotStarted` on the socket `report`.
+    Without `stdin` the program reads the input of the request.
     """
-    # Blocked until they are waited for, so that none is lost and none runs a handler.
+    # Signals are blocked until `_wait` waits for them, so none is lost and none runs a handler.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     for number in _WAITED_FOR:
         signal.signal(number, signal.SIG_DFL)
@@ -54,7 +54,7 @@ def become_keeper(
         _confine(request)
         stdin = _file_of(request.stdin or b"") if stdin is None else stdin
         program = _start(request, stdin, stdout, stderr)
-        # Or the host could not see the end of the output, nor the program that of its input.
+        # Otherwise the host could not see the end of the output, nor the program the end of its input.
         for descriptor in (stdin, stdout, stderr):
             os.close(descriptor)
         answer: FromKeeper = Finished(_wait(program))
@@ -72,11 +72,11 @@ def _confine(request: Execute) -> None:
     if request.domain is None:
         give_up_reading_others(domain=not request.allow_sudo)
     elif not is_held(enter(request.domain, request.data_bytes), request.domain):
-        raise PermissionError(errno.EPERM, "the program was not started: its sandbox is not to be had here", "")
+        raise PermissionError(errno.EPERM, "the program was not started, because its sandbox is unavailable here", "")
 
 
 def _file_of(data: bytes) -> int:
-    """A file in memory, at its beginning."""
+    """A file in memory with that content, at position 0."""
     descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -103,7 +103,7 @@ def _start(request: Execute, stdin: int, stdout: int, stderr: int) -> int:
 
 
 def _wait(program: int) -> int:
-    """The status with which the program ended; reaps all others that end meanwhile."""
+    """Wait for the program and return its status; reap all others that end meanwhile."""
     while (status := _reap_ended(program)) is None:
         if signal.sigwait(_WAITED_FOR) == signal.SIGINT:
             with suppress(OSError):

@@ -34,29 +34,29 @@ from .brands import Brand
 
 _pid = os.getpid()
 _DROPPED: Final = (entering.SYS_RAWIO, entering.SYS_PTRACE, entering.SYS_ADMIN, entering.PERFMON)
-"""Each reads the memory of others: by /proc/kcore, by tracing, by entering namespaces, by probes in the kernel."""
+"""Capabilities that allow reading other processes' memory: by /proc/kcore, tracing, namespaces, or kernel probes."""
 _OLDEST: Final = 2
-"""Version 1 (Linux 5.13 to 5.18) cannot allow to move a file into another directory, so its domains do harm."""
+"""Version 1 (Linux 5.13 to 5.18) cannot allow moving files between directories, so its domains would do harm."""
 _STREAMS: Final = 3
 _FIRST: Final = -20
-"""The highest precedence that is no real-time one."""
+"""The highest priority that is not real-time."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_DETACH = 0x4206, 0x4207, 17
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _LIBC.ptrace.restype = ctypes.c_long
 _MASK_BYTES: Final = 128
-"""Of a set of signals, as C libraries for Linux have it."""
+"""The size of a signal set in C libraries for Linux."""
 
 
 def is_own() -> bool:
-    """Whether this is the worker itself and not something that it forked."""
+    """Whether this is the worker itself, not a process that it forked."""
     return os.getpid() == _pid
 
 
 def take_place() -> None:
-    """From now on this process is the worker, for all that was copied into it."""
-    global _pid  # noqa: PLW0603 -- a process is one thing, whoever asks
+    """Make this process the worker, for all objects that were copied into it."""
+    global _pid  # noqa: PLW0603 -- because it describes the process
     _pid = os.getpid()
 
 
@@ -64,20 +64,20 @@ def take_place() -> None:
 
 
 def become_unreadable() -> None:
-    """Makes this process one that no other may read or trace, but for one with CAP_SYS_PTRACE.
+    """Prevent other processes from reading or tracing this one, except with CAP_SYS_PTRACE.
 
-    A fork inherits it; a program that it starts is readable again.
+    A fork inherits it; a started program is readable again.
     """
     with suppress(OSError):
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
 
 def give_up_reading_others(*, domain: bool) -> None:
-    """Gives up what would let this process, and all that it starts, read processes that are not below it.
+    """Drop the rights by which this process, and all that it starts, could read processes that are not below it.
 
     Args:
-        domain: also enters a Landlock domain, which hides dumpable processes of the same user too. That ends what gains
-            privileges by being started (`sudo`), unless this process has CAP_SYS_ADMIN.
+        domain: also enter a Landlock domain, which also hides dumpable processes of the same user. Then programs like
+            `sudo` gain no privileges, unless this process has CAP_SYS_ADMIN.
     """
     if domain and hides_processes():
         _enter_domain()
@@ -87,7 +87,7 @@ def give_up_reading_others(*, domain: bool) -> None:
 
 
 def hides_processes() -> bool:
-    """Whether this kernel has what a domain takes."""
+    """Whether this kernel supports such a domain."""
     return landlock.version() >= _OLDEST
 
 
@@ -95,7 +95,7 @@ def _enter_domain() -> None:
     try:
         landlock.enter_unrestricted()
     except PermissionError:
-        # Asked of everyone without CAP_SYS_ADMIN, so that no program that gains rights is confined by its starter.
+        # Required without CAP_SYS_ADMIN, so that no caller can confine a program that gains rights.
         with suppress(OSError):
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
             landlock.enter_unrestricted()
@@ -107,7 +107,7 @@ def _enter_domain() -> None:
 
 
 def close_all_but(*kept: int) -> None:
-    """Closes all others but the three streams: the channels of other processes among what the zygote has open."""
+    """Close all descriptors except these and the three streams, because the zygote has channels of other processes."""
     highest = max(map(int, os.listdir("/proc/self/fd")), default=0)
     for low, high in zip((_STREAMS - 1, *sorted(kept)), (*sorted(kept), highest + 2), strict=True):
         os.closerange(low + 1, high)
@@ -117,24 +117,24 @@ def close_all_but(*kept: int) -> None:
 
 
 def die_with_parent(number: signal.Signals, parent: int) -> bool:
-    """Has `number` sent to this process when the thread that created it ends; False when `parent` is gone already."""
+    """Request the signal `number` at the end of the parent's thread; return False if `parent` is gone already."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     return os.getppid() == parent
 
 
 def become_subreaper(on: bool = True) -> None:
-    """Makes orphaned descendants children of this process, or no longer."""
+    """Make orphaned descendants children of this process, or stop that."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 
 def take_precedence() -> None:
-    """Has this process run before others, but none of those that it starts; without effect where that is not permitted.
+    """Give this process, but not its children, a higher priority; without effect if that is not permitted.
 
-    Whoever is to end what forks without end must get a processor among hundreds that want it. A kernel that shares the
-    processors between sessions goes by the number of the session (sched(7), autogroup), another by that of the process.
+    A process that must end a fork bomb needs a processor among hundreds of competitors. Some kernels schedule sessions
+    (sched(7), autogroup), others processes, so both priorities are set.
     """
     if os.getpriority(os.PRIO_PROCESS, 0) != 0 or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        return  # somebody has chosen one, which those that it starts are to have; a real-time one is above this
+        return  # because the user has chosen a priority, which children inherit; a real-time one is higher anyway
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
@@ -143,22 +143,22 @@ def take_precedence() -> None:
 
 
 def take_brand(brand: Brand) -> None:
-    """Marks this process and all its descendants to come; without effect where the limit is lower already."""
+    """Mark this process and all its future descendants; without effect if the limit is lower already."""
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_RTTIME, brand)
 
 
 def seize(thread: int) -> None:
-    """Begins to stop the thread as a debugger does, so that no signal but SIGKILL wakes it; see ptrace(2).
+    """Start to stop the thread like a debugger, so that only SIGKILL wakes it; see ptrace(2).
 
-    It has stopped when waitid(2) says so. Raises OSError.
+    waitid(2) reports when it has stopped. Raises OSError.
     """
     _ptrace(_PTRACE_SEIZE, thread)
     _ptrace(_PTRACE_INTERRUPT, thread)
 
 
 def set_free(thread: int, number: int) -> None:
-    """Lets a seized thread that has stopped go on, with this signal if it is not 0. Raises OSError."""
+    """Continue a stopped, seized thread, with this signal if it is not 0. Raises OSError."""
     _ptrace(_PTRACE_DETACH, thread, number)
 
 
@@ -169,10 +169,9 @@ def _ptrace(request: int, thread: int, data: int = 0) -> None:
 
 
 def block_signals() -> ctypes.Array[ctypes.c_char]:
-    """Blocks all signals in this thread. What it blocked until now, for `set_blocked`.
+    """Block all signals in this thread; return the earlier mask for `set_blocked`.
 
-    By the C library, because Python makes a member of an enumeration of each signal, which takes a third of a
-    millisecond in all.
+    Uses the C library, because Python makes an enumeration member for each signal, in a third of a millisecond.
     """
     every, before = ctypes.create_string_buffer(_MASK_BYTES), ctypes.create_string_buffer(_MASK_BYTES)
     _LIBC.sigfillset(every)
@@ -181,22 +180,22 @@ def block_signals() -> ctypes.Array[ctypes.c_char]:
 
 
 def set_blocked(signals: ctypes.Array[ctypes.c_char]) -> None:
-    """Has this thread block those and no others."""
+    """Set the blocked signals of this thread."""
     _LIBC.pthread_sigmask(signal.SIG_SETMASK, signals, None)
 
 
 def flush_c_streams() -> None:
-    """Writes out what C code printed: libc buffers fully where stdout is a pipe."""
+    """Flush output of C code, because libc buffers fully if stdout is a pipe."""
     _LIBC.fflush(None)
 
 
 def give_back_memory() -> None:
-    """Returns to the system what C's allocator holds free; without effect where the C library is not GNU's."""
+    """Return free memory of C's allocator to the system; without effect unless the C library is glibc."""
     if trim := getattr(_LIBC, "malloc_trim", None):
         trim(0)
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Sends the signal; a process that is gone or not ours is ignored."""
+    """Send the signal; ignore a process that is gone or not ours."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

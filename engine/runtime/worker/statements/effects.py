@@ -1,9 +1,9 @@
-"""What a statement requests from the host, and the recorded answers that a replay uses instead.
+"""The requests of a statement to the host, and the recorded answers that a replay uses instead.
 
 `Effects.ask` blocks until the answer arrives, or takes it from a `Recording`. It numbers the effects of a run. Threads
-may ask in another order in a replay, so a recording finds the answer by operation and arguments. `texts` is no effect:
-it reads the editor's buffers, and the result is recorded as a revision. `has_answer` and `recalled_file` are not
-either: a statement that replaces another one reads the record with them, in questions with their own numbers.
+may ask in another order in a replay, so a recording finds the answer by operation and arguments. `texts` is not an
+effect: it reads the editor's buffers, and the result is recorded as a revision. Nor are `has_answer` and
+`recalled_file`: a statement that replaces another reads the record with them, in questions with their own numbers.
 
 Must not know the operations, nor how messages travel. Used by the injected names; the interpreter opens and closes it
 around each statement.
@@ -32,9 +32,9 @@ _TITLE_CHARS: Final = 120
 
 
 class Effects:
-    """The asking side. One question at a time; threads of the statement queue up.
+    """The asking side. One question at a time; threads of the statement wait in a queue.
 
-    `admit` raises what the asking thread is to see where its work may not ask for an operation now.
+    `admit` raises the exception for work that may not ask for an operation now.
     """
 
     def __init__(self, transport: Transport, interrupts: Interrupts, admit: Callable[[str], None]) -> None:
@@ -49,39 +49,39 @@ class Effects:
         self._ordinal = 0
         self._recorded: Recording | None = None
         self.planning = False
-        """Whether the statement may change nothing outside, and is refused what would."""
+        """Whether changes outside the namespace are refused."""
         self._answered = False
-        """Whether the host answers it from a record, and does nothing."""
+        """Whether the host answers from a record, and performs nothing."""
         self._stops: list[str] = []
         self._stopped = 0
 
     @property
     def ours(self) -> bool:
-        """False in a process that a statement forked, which must not ask."""
+        """False in a process forked by a statement, which must not ask."""
         return self._transport.ours
 
     @property
     def replaying(self) -> bool:
-        """Whether answers come from a recording, so that nothing is done."""
+        """Whether answers come from a recording, and nothing is performed."""
         return self._recorded is not None
 
     @property
     def goes_by_record(self) -> bool:
-        """Whether the statement is given recorded answers, here or by the host."""
+        """Whether the statement gets recorded answers, from here or from the host."""
         return self._answered or self._recorded is not None
 
     def has_answer(self, operation: str, arguments: dict[str, object]) -> bool:
-        """Whether there is a recorded answer to exactly that, which was not given again yet."""
+        """Whether there is an unused recorded answer to exactly this request."""
         arguments = clean(arguments)
         if self._recorded is not None:
             return self._recorded.has(operation, arguments)
         return bool(self._recalled(RECALL_ANSWER, {"operation": operation, "arguments": arguments}))
 
     def recalled_file(self, place: str, *, content: bool) -> RecalledFile | None:
-        """What the record by which the host answers has of the file that is really at `place`, as it was then.
+        """The recorded content of the file at the real path `place`.
 
-        None where the statement is not answered from one, and where that has nothing of it. Without `content` whatever
-        there was is empty.
+        None if the host does not answer from a record, or the record does not have the file. Without `content` the
+        result has no bytes.
         """
         found = self._recalled(RECALL_FILE, {"path": place, "content": content})
         return None if found is None else RecalledFile(cast("dict[str, bytes | None]", found)["content"])
@@ -107,18 +107,21 @@ class Effects:
 
     @property
     def running(self) -> bool:
-        """Whether a statement runs, so that something can be asked."""
+        """Whether a statement runs, so that it can ask."""
         return self._open
 
     @property
     def busy(self) -> bool:
-        """Whether the calling thread is asking already, and was interrupted by what wants to ask too."""
+        """Whether the calling thread is asking already, and code that interrupted it wants to ask too."""
         return self._asking == threading.get_ident()
 
     def open(self, recorded: tuple[Answer, ...] | None, *, plan: bool = False, answered: bool = False) -> None:
-        """A statement begins, perhaps in plan mode; `recorded` answers its effects in a replay, None asks the host.
+        """Begin a statement.
 
-        `answered`: the host does nothing, and answers from a record of its own.
+        Args:
+            recorded: the answers of a replay; None asks the host.
+            plan: the statement runs in plan mode.
+            answered: the host performs nothing, and answers from its own record.
         """
         self._ordinal = 0
         self._stops, self._stopped = [], 0
@@ -128,7 +131,7 @@ class Effects:
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """A phrase for each question that a recording had no answer to, at most KEPT_STOPS and a number."""
+        """A phrase for each question without a recorded answer; at most KEPT_STOPS, then a number."""
         left = self._stopped - len(self._stops)
         return (*self._stops, f"asked {left:,} more times without an answer") if left else tuple(self._stops)
 
@@ -138,13 +141,13 @@ class Effects:
             self._stops.append(phrase)
 
     def close(self) -> None:
-        """The statement has ended: waits for a thread that is being answered, then refuses further questions."""
+        """End the statement: wait for a thread that is being answered, then refuse further questions."""
         with self._lock:
             self._open = False
 
     @contextmanager
     def ticking(self) -> Generator[None]:
-        """While a tick between two statements looks at files, which may have it ask for texts."""
+        """Allow `texts` during a tick between two statements."""
         self._ticking = True
         try:
             yield
@@ -152,10 +155,10 @@ class Effects:
             self._ticking = False
 
     def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """What the user's editor holds of the files at these absolute paths; nothing where it cannot be asked now.
+        """The unsaved texts in the user's editor, by absolute path; empty if it cannot be asked now.
 
-        That is where no step is under way, in a replay, in a process that a statement forked, and in the middle of
-        another question of the same thread.
+        It cannot be asked outside of a step, in a replay, in a forked process, or during another question of the same
+        thread.
         """
         if not self._transport.ours or self.busy:
             return {}
@@ -176,16 +179,16 @@ class Effects:
                 self._asking = 0
 
     def ask(self, operation: str, arguments: dict[str, object], basis: str | None = None) -> object:
-        """Plain data from the host. `basis` is what a view has shown of the file that is to be changed.
+        """Ask the host; return plain data. `basis` is the digest of the content that a view showed of the file.
 
         Raises:
-            TypeError: an argument is no plain data.
+            TypeError: an argument is not plain data.
             RuntimeError: no statement is running, or this is a forked process.
-            OSError, ValueError ...: what the host answered, by the name of the builtin exception.
+            OSError, ValueError ...: the host's answer, by the name of the builtin exception.
             ReplayEffect: a replay has no recorded answer.
         """
         sent = clean(arguments)
-        # Before the lock, which a fork may have copied in its locked state.
+        # Checked before the lock, because a fork may have copied it locked.
         if not self._transport.ours:
             raise RuntimeError(f"{operation}() needs the session's own process, not one forked from it")
         self._admit(operation)
@@ -207,7 +210,7 @@ class Effects:
         if self._recorded is not None:
             answer = self._recorded.take(question)
             if answer is None:
-                frame(question)  # which raises again what kept a question that is too large from being sent
+                frame(question)  # raises the same error as sending a question that is too large
                 self._stop(_unanswered(question, self._recorded.title_at(ordinal)))
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.lost:
@@ -218,7 +221,7 @@ class Effects:
             self._transport.send(question)
         while True:
             message = self._next()
-            # The answer to a question whose wait was interrupted may still come.
+            # Because the answer to an interrupted question may still arrive.
             if isinstance(message, Answer) and message.ordinal == ordinal:
                 return message
 
@@ -229,38 +232,38 @@ class Effects:
 
 
 class Transport(Protocol):
-    """Messages to the host and from it: `channel.Channel`, or the in-process environment's."""
+    """Messages to and from the host: `channel.Channel`, or that of the in-process environment."""
 
     @property
     def ours(self) -> bool:
-        """False in a process that a statement forked, which must not send."""
+        """False in a process forked by a statement, which must not send."""
         ...
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has come that was not received."""
+        """Whether no message waits to be received."""
         ...
 
     def send(self, message: FromWorker) -> None:
-        """Raises FrameTooLargeError with nothing sent."""
+        """Send a message. Raises FrameTooLargeError; nothing is sent then."""
         ...
 
     @property
     def inbox(self) -> Inbox:
-        """What has come, for threads that wait for something else than an answer."""
+        """Received messages, for threads that do not wait for an answer."""
         ...
 
     def wait(self) -> None:
-        """Returns when there is something to receive; an interrupt may end it without harm."""
+        """Wait until there is a message to receive. An interrupt may end the wait."""
         ...
 
     def receive(self) -> ToWorker:
-        """The next message. Does not return when the host has gone."""
+        """Receive the next message. Does not return if the host is gone."""
         ...
 
 
 class Recording:
-    """The answers that have not been given again."""
+    """The unused recorded answers."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
         self._left = {answer.ordinal: answer for answer in answers}
@@ -270,17 +273,17 @@ class Recording:
                 self._asked.setdefault(answer.question, deque()).append(answer.ordinal)
 
     def title_at(self, ordinal: int) -> str:
-        """The words of the question with that number, empty where its answer was given or they are not known."""
+        """The title of the question with that number; empty if its answer was used, or it is unknown."""
         placed = self._left.get(ordinal)
         return "" if placed is None else placed.title
 
     def has(self, operation: str, arguments: dict[str, object]) -> bool:
-        """Whether an answer to exactly that is left."""
+        """Whether there is an unused answer to exactly this request."""
         asked = self._asked.get((operation, argument_digest(arguments)), ())
         return any(ordinal in self._left for ordinal in asked)
 
     def take(self, question: Ask) -> Answer | None:
-        """The answer to the same question: the one with its number, else the first that is left; None without one."""
+        """The answer to the same question: the one with its number, else the first unused one, else None."""
         asked = question.operation, argument_digest(question.arguments)
         placed = self._left.get(question.ordinal)
         if placed is not None and placed.question in (asked, None):
@@ -289,15 +292,15 @@ class Recording:
         while same:
             if (ordinal := same.popleft()) in self._left:
                 return self._left.pop(ordinal)
-        # What is written may hold the time, or what the file held when it was opened to append to. It was written then,
-        # and the answer holds nothing of it, while what was read at another place would be a wrong value.
+        # A written text may contain the time, or the earlier content of a file opened for appending. Its answer does
+        # not depend on the text, so it may differ. The answer to a read with other arguments would be a wrong value.
         if placed is not None and placed.question is not None and asked[0] == placed.question[0] in _WRITING:
             return self._left.pop(question.ordinal)
         return None
 
 
 def exception_named(name: str, message: str) -> Exception:
-    """The builtin exception of that name with that message; RuntimeError for any other name."""
+    """The builtin exception of that name, with the message; RuntimeError for any other name."""
     found = getattr(builtins, name, None)
     if isinstance(found, type) and issubclass(found, Exception):
         try:
@@ -308,7 +311,7 @@ def exception_named(name: str, message: str) -> Exception:
 
 
 def _unanswered(question: Ask, then: str) -> str:
-    """What was asked for without an answer; and what was asked for in its place, where both can be told apart."""
+    """A phrase on a question without an answer, and on the recorded one in its place if their titles differ."""
     now = call_title(question.operation, question.arguments)
     if then and then != now:
         return f"asked for {cut_line(now, _TITLE_CHARS)!r} instead of {cut_line(then, _TITLE_CHARS)!r}"

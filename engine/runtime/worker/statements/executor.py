@@ -65,23 +65,26 @@ _USED: Final[dict[ModuleType, tuple[str, ...]]] = {
     time: ("time", "perf_counter_ns", "monotonic"),
     traceback: ("TracebackException", "StackSummary"),
 }  # fmt: skip
-"""At least two names of each module, because `itemgetter` gives no tuple for one."""
+"""At least two names of each module, because `itemgetter` returns no tuple for one."""
 _MISSING: Final = object()
-# Bound here, because by the time they are used the builtins may be a statement's.
+# Bound here, because statements may have replaced the builtins when these are used.
 _zip: Final = zip
 _Anything: Final = BaseException
 VALUE_LIMIT: Final = 16384
 """Characters of a displayed value."""
 _RESERVE_BYTES: Final = 4 << 20
-"""Nothing writes to it, so it takes none of the machine's memory."""
+"""Never written, so it takes no physical memory."""
 
 
 class Executor:
-    """The namespace with what is needed to run statements in it. `flush` follows the flush of Python's own streams.
+    """Runs statements in a namespace.
 
-    `python` is what our own code runs on, and statements may replace. `settle` does what a statement has left to its
-    end, and returns what went wrong with that. `let_go` ends what the statement has left unreachable. `advise` is
-    called with what a statement has raised, before that is put into words.
+    Args:
+        flush: called after Python's own streams are flushed.
+        python: the parts of Python that our code needs and statements may replace.
+        settle: performs what a statement left to its end; returns the failures.
+        let_go: ends objects that the statement left unreachable.
+        advise: called with a statement's exception, before it is formatted.
     """
 
     def __init__(
@@ -105,10 +108,10 @@ class Executor:
         self._let_go = let_go
         self._advise = advise
         self._reserve: mmap.mmap | None = None
-        """Memory that is given back when a statement has used up all, so that the next one can free some."""
+        """A memory reserve, released if a statement uses up all memory, so that the next one can free some."""
 
     def run(self, source: str, label: str, *, traced: bool = True) -> Result:
-        """Runs the statement; tracebacks call it `label`. Never raises for what user code does.
+        """Run the statement, `label` in tracebacks. Never raises for user code.
 
         An exception has a traceback only if it is `traced`.
         """
@@ -117,8 +120,8 @@ class Executor:
             with suppress(OSError):
                 self._reserve = mmap.mmap(-1, _RESERVE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._lines.show(source, label)
-        # Order matters: displaying may write files, the diff sees what displaying did and which names hold what, and
-        # streams are flushed when no user code can follow.
+        # The order matters: displaying may write files and change names, which the diff must see; streams are flushed
+        # when no more user code can run.
         phases: tuple[Callable[[], None], ...] = (
             lambda: self._execute(source, label, result),
             lambda: self._settle_files(result),
@@ -127,9 +130,9 @@ class Executor:
         )
         for phase in phases:
             self._guard(phase, result, traced)
-        # What the diff called, a repr or a reduction, was a statement's code too.
+        # Because reprs and reductions that the diff called are user code too.
         self._python.take_over()
-        # An interrupt may have ended it before all values were examined; their names are in the difference.
+        # An interrupt may have ended the examination early; the diff names the rest.
         result.diff = self._watch.ended()
         self._flush()
         return result
@@ -143,7 +146,7 @@ class Executor:
                 done = True
             finally:
                 if not done:
-                    # An interrupt may have ended the first time.
+                    # Because an interrupt may have ended the first attempt.
                     self._python.take_over()
         except BaseException as error:
             if isinstance(error, MemoryError) and self._reserve is not None:
@@ -165,7 +168,7 @@ class Executor:
             result.time_ms = (time.perf_counter_ns() - started) / 1e6
 
     def _evaluate(self, body: CodeType | None, tail: CodeType | None) -> object:
-        # Looked up ahead, because from then on the builtins are the statements'.
+        # Looked up first, because the builtins belong to the statement from then on.
         run, evaluate = exec, eval
         self._python.give_back()
         try:
@@ -176,7 +179,7 @@ class Executor:
             self._python.take_over()
 
     def _compile(self, source: str, label: str) -> tuple[CodeType | None, CodeType | None]:
-        # Not by `ast.parse`, whose frame would be in the traceback of what is no Python.
+        # Not with `ast.parse`, whose frame would be in the traceback of a syntax error.
         tree = cast("ast.Module", compile(source, label, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
         self._watch.before(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -202,7 +205,7 @@ class Executor:
         result.diff = self._watch.after()
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
-        """A process that the statement forked, and that came back here, must not go on as a second worker."""
+        """Exit in a process that the statement forked, because it must not continue as a second worker."""
         if system.is_own():
             return
         with suppress(BaseException):
@@ -212,7 +215,7 @@ class Executor:
         os._exit(0 if error is None else 1)
 
     def _flush(self) -> None:
-        # A statement may have closed or replaced any of them.
+        # Because a statement may have closed or replaced any of them.
         for stream in (sys.stdout, sys.stderr):
             with suppress(BaseException):
                 stream.flush()
@@ -230,7 +233,7 @@ class Executor:
 
 @dataclass(slots=True)
 class Result:
-    """What the phases have found out so far."""
+    """The results of the phases so far."""
 
     value: str | None = None
     exception: ExceptionInfo | None = None
@@ -243,7 +246,7 @@ class Result:
 
 
 class OwnPython:
-    """What is there when this is made, of the given modules; of none, nothing is watched."""
+    """The objects of the given modules when this is made, to be restored after statements."""
 
     def __init__(self, modules: dict[ModuleType, tuple[str, ...]]) -> None:
         self._places = [
@@ -256,19 +259,19 @@ class OwnPython:
 
     @classmethod
     def of_this_process(cls) -> OwnPython:
-        """All that a worker runs on, as it is now."""
+        """Everything that a worker's own code needs, as it is now."""
         return cls(_USED)
 
     @classmethod
     def of_nobody(cls) -> OwnPython:
-        """Nothing: in a process that is not the statements' own somebody else may replace what he likes."""
+        """Nothing, for a process that also runs other code, which may replace anything."""
         return cls({})
 
     def take_over(self) -> None:
-        """A statement has ended: puts back what it replaced. O(what is watched), in C where nothing was replaced."""
+        """After a statement: restore what it replaced. O(watched objects), in C if nothing was replaced."""
         for place in self._places:
             try:
-                # By identity where nothing was replaced; what claims to be equal to what it replaced goes unnoticed.
+                # Tuples compare by identity first. A replacement that claims to be equal goes unnoticed.
                 if place.look(place.names) == place.own:
                     continue
             except _Anything:
@@ -286,7 +289,7 @@ class OwnPython:
                 place.names[name] = own
 
     def give_back(self) -> None:
-        """The next statement begins: gives it what the last had made of it."""
+        """Before a statement: give it the replacements of the earlier ones."""
         theirs, self._theirs = self._theirs, []
         for place, name, value in theirs:
             if value is _MISSING:
@@ -295,15 +298,15 @@ class OwnPython:
                 place[name] = value
         if self._their_limit:
             limit, self._their_limit = self._their_limit, 0
-            # It may be too low for where we are.
+            # The limit may be too low for the current depth.
             with suppress(RecursionError):
                 sys.setrecursionlimit(limit)
 
 
 def turn_off() -> tuple[str, ...]:
-    """A phrase for each alarm that was set, and is not any more."""
+    """Turn off alarms; return a phrase for each."""
     phrases: list[str] = []
-    # A handler may be called in between, and raise what it likes.
+    # Because a handler may run in between, and raise anything.
     with suppress(Exception):
         for timer in _TIMERS:
             seconds, interval = signal.setitimer(timer, 0)
@@ -314,7 +317,7 @@ def turn_off() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A statement that has run, with what its nodes and the guard have to say. `rebound` are injected names."""
+    """A statement that has run, with the reports of its nodes and the guard. `rebound` are injected names."""
 
     result: Result
     report: BoardReport
@@ -327,7 +330,7 @@ class Executed:
 
 
 class Rerun:
-    """What goes through a `Replay`."""
+    """Runs the steps of a `Replay`."""
 
     def __init__(self, runner: Runner, transport: Transport, interrupts: Interrupts, output: Output) -> None:
         self._runner = runner
@@ -336,7 +339,7 @@ class Rerun:
         self._output = output
 
     def conduct(self, request: Replay) -> Ran | Replayed:
-        """The answer to it."""
+        """Perform the request; return the answer."""
         self._output.begin()
         for content in request.contents:
             self._runner.answer(content)
@@ -353,7 +356,7 @@ class Rerun:
         return Replayed(len(request.steps))
 
     def _repeat(self, number: int, step: Repeat) -> Ran | None:
-        """The statement's record, where the host has to look at it."""
+        """Run a step; return its record if the host must decide, else None."""
         self._transport.send(Began(number))
         executed = self._runner.execute(step.run)
         if not self._interrupts.came and self._output.silent and not _prints(step.record):
@@ -368,7 +371,7 @@ class Rerun:
     def _bring_back(
         self, number: int, step: Repeat, copies: Sequence[ValueGroup], executed: Executed, came: Ending
     ) -> None:
-        """Sets what the statement has left otherwise, and what shares objects with that, as `KeptValues` would."""
+        """Restore the differing names, and those that share objects with them, as `KeptValues` would."""
         wanted = frozenset(bound_names(step.record.diff)).difference(differences(step.record, came).same)
         groups = [group for group in copies if not wanted.isdisjoint(group.names)]
         failures: dict[str, str] = {}
@@ -379,7 +382,7 @@ class Rerun:
 
 
 class _Place(NamedTuple):
-    """One module's names with what they were bound to, and what looks all of them up at once."""
+    """Names of one module with their original values, and a function that looks all of them up at once."""
 
     names: dict[str, object]
     watched: tuple[str, ...]
@@ -388,7 +391,7 @@ class _Place(NamedTuple):
 
 
 class Runner(Protocol):
-    """`interpreter.Interpreter`, as far as it is needed here."""
+    """The part of `interpreter.Interpreter` that is needed here."""
 
     def answer(self, request: Tick | Known | Content) -> FromWorker | None: ...
     def execute(self, request: Run) -> Executed: ...
@@ -397,15 +400,15 @@ class Runner(Protocol):
 
 
 class Output(Protocol):
-    """Where statements write to."""
+    """The output of statements."""
 
     def begin(self) -> None:
-        """A replay begins, and the host has read all that was written before."""
+        """Begin a replay; the host has read all earlier output."""
         ...
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was written in the replay."""
+        """Whether the replay has written nothing."""
         ...
 
 
@@ -414,19 +417,19 @@ def _prints(record: Ending) -> bool:
 
 
 def _ending(executed: Executed, record: Ending) -> Ending:
-    """What a statement came to that has written nothing, as the one of the record."""
+    """The ending of a statement without output, comparable with the recorded one."""
     result = executed.result
     return Ending(
         status=result.status,
         value=result.value,
         exception=result.exception,
-        stdout=record.stdout,  # an empty one has a digest, and the two are to be equal as they are
+        stdout=record.stdout,  # because even empty output has a digest, which must be equal
         stderr=record.stderr,
         diff=result.diff,
     )
 
 
 def _has_bound_no_more(record: Ending, came: Ending) -> bool:
-    """Whether it touched no names but those of the record, of which alone there are copies here."""
+    """Whether it touched only names of the record, because only these have copies here."""
     touched = {*bound_names(came.diff), *came.diff.deleted}
     return touched.issubset((*bound_names(record.diff), *record.diff.deleted))

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _NO_KEYBOARD = "nobody is at the keyboard of a statement; ask the user in your reply instead of calling input()"
 MOST_ITEMS: Final = 1_000
-"""Items of one container that are shown, as in IPython."""
+"""The most items of one container that are shown, as in IPython."""
 _DEEPEST: Final = 20
-"""Containers in containers that are looked into; deeper ones show their own repr."""
+"""The depth of nested containers that are cut; deeper ones show their own repr."""
 _BRACKETS: Final[dict[type, tuple[str, str]]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -49,21 +49,21 @@ _BRACKETS: Final[dict[type, tuple[str, str]]] = {
 }
 MESSAGE_LIMIT: Final = 4096
 TRACEBACK_LIMIT: Final = 16384
-"""Characters kept; of a longer traceback the middle is left out, because its ends say what and where."""
+"""The longest traceback. The middle of a longer one is left out, because its ends have the error and its place."""
 _FRAMES: Final = 2000
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 """The package that the worker runs on."""
 _LABEL: Final = "<statement "
 NEWEST: Final = 256
-"""So many sources stay whatever becomes of their code, which may go on as a copy of it."""
+"""The number of sources that always stay, because copies of their code may live on."""
 _LOOKS: Final = 2
-"""Older sources that are looked at for each new one: with one, nothing would ever be gained on those that come; with
-two there are, in the long run, at most as many that nothing needs as there are that something does."""
+"""The older sources that are checked for each new one. With one, unneeded ones would never become fewer. With two, in
+the long run there are at most as many unneeded as needed ones."""
 _Entry = tuple[int, None, list[str], str]
 
 
 def install() -> None:
-    """Gives Python its streams on 0, 1 and 2. Unbuffered, so that children's and C code's output keeps its place."""
+    """Set Python's streams on 0, 1 and 2, unbuffered, so that output of children and C code stays in order."""
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
     sys.stdout = sys.__stdout__ = _text(1, "backslashreplace")
     sys.stderr = sys.__stderr__ = _text(2, "backslashreplace")
@@ -71,7 +71,7 @@ def install() -> None:
 
 
 def ensure() -> None:
-    """Replaces streams that a statement closed or set to None; others that a statement put there stay."""
+    """Replace streams that a statement closed or set to None. Streams that a statement installed stay."""
     if _unusable(sys.stdout):
         sys.stdout = _text(1, "backslashreplace")
     if _unusable(sys.stderr):
@@ -79,7 +79,7 @@ def ensure() -> None:
 
 
 def repair(spares: tuple[int, int]) -> None:
-    """The same, for those of the three that a statement closed."""
+    """The same for the three descriptors, if a statement closed them."""
     if all(_is_open(descriptor) for descriptor in range(3)):
         return
     with suppress(OSError):
@@ -87,12 +87,12 @@ def repair(spares: tuple[int, int]) -> None:
             if source is not None and not _is_open(target):
                 os.dup2(source, target)
         if not _is_open(0):
-            # The lowest free descriptor is taken, so it is 0.
+            # It gets the lowest free descriptor, which is 0.
             os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
 
 
 def replace(spares: tuple[int, int]) -> None:
-    """Puts /dev/null on 0 and copies of the pipes in `spares` on 1 and 2."""
+    """Put /dev/null on 0, and copies of the pipes in `spares` on 1 and 2."""
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in enumerate((null, *spares)):
         os.dup2(source, target)
@@ -101,17 +101,17 @@ def replace(spares: tuple[int, int]) -> None:
 
 
 def is_empty(spares: tuple[int, int]) -> bool:
-    """Whether nothing is in the pipes of stdout and stderr that the host has not read."""
+    """Whether the host has read everything from the pipes of stdout and stderr."""
     return all(_waiting(descriptor) == 0 for descriptor in spares)
 
 
 def no_input(_prompt: object = "", /) -> NoReturn:
-    """What `input` is in statements."""
+    """The replacement of `input` in statements."""
     raise EOFError(_NO_KEYBOARD)
 
 
 class _Pipe(io.FileIO):
-    """An unbuffered descriptor that takes everything it is given, also when a signal interrupts the write."""
+    """An unbuffered descriptor that writes everything, even if a signal interrupts the write."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         view = memoryview(data).cast("B")
@@ -130,7 +130,7 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _waiting(descriptor: int) -> int:
-    # A pipe tells at either end how much is in it.
+    # Both ends of a pipe report how much is in it.
     number = array("i", (0,))
     ioctl(descriptor, FIONREAD, number)
     return number[0]
@@ -152,7 +152,7 @@ def _text(descriptor: int, errors: str) -> io.TextIOWrapper:
 
 
 def value_text(value: object) -> str:
-    """The repr of the value; of a container with more than `MOST_ITEMS` items the first of them."""
+    """The repr of the value; for a container with more than `MOST_ITEMS` items, of the first ones."""
     return _elided(value, _DEEPEST) if _is_long(value, _DEEPEST, [MOST_ITEMS * 10], set()) else repr(value)
 
 
@@ -161,7 +161,7 @@ def _kind(value: object) -> type:
 
 
 def _is_long(value: object, depth: int, room: list[int], above: set[int]) -> bool:
-    """Whether anything in the value is too long; looks at `room` containers at most, and leaves cycles to repr."""
+    """Whether a container in the value is too long; checks at most `room` containers, and leaves cycles to repr."""
     if _kind(value) not in _BRACKETS or depth == 0 or room[0] <= 0 or id(value) in above:
         return False
     room[0] -= 1
@@ -198,9 +198,9 @@ def _elided(value: object, depth: int, above: tuple[int, ...] = ()) -> str:
 
 
 def describe_failure(error: BaseException, *, traced: bool = True) -> ExceptionInfo:
-    """Type, message and traceback; whatever the exception's own methods raise becomes part of the message.
+    """The type, message and traceback of an exception. Errors of its own methods become part of the message.
 
-    Where nobody will read the traceback it need not be `traced`, which takes longer than most statements.
+    Without `traced` there is no traceback, because making one takes longer than most statements.
     """
     message = cut_middle(_message(error), MESSAGE_LIMIT)
     return ExceptionInfo(
@@ -229,12 +229,12 @@ def _limit(error: BaseException) -> int | None:
     depth, step = 0, error.__traceback__
     while step is not None:
         depth, step = depth + 1, step.tb_next
-    # A negative limit keeps the last frames: of a runaway recursion the end is enough.
+    # A negative limit keeps the last frames, which are enough for a runaway recursion.
     return -_FRAMES if depth > _FRAMES else None
 
 
 def _strip(report: traceback.TracebackException, done: set[int]) -> None:
-    """Leaves out our own frames before the user's first, and after the statement's last with all that we called."""
+    """Remove our frames before the user's first, and those after the statement's last."""
     if id(report) in done:
         return
     done.add(id(report))
@@ -253,7 +253,7 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 
 class _Kept(NamedTuple):
-    """What the cache has of a statement, and the code that may be in a traceback: its own and its functions'."""
+    """The cached source of a statement, and its code objects, which may occur in tracebacks."""
 
     entry: _Entry
     codes: list[ref[CodeType]]
@@ -263,7 +263,7 @@ class _Kept(NamedTuple):
 
 
 class SourceLines:
-    """Those of one namespace's statements. Others, and whoever else uses Python's cache of lines, are let alone."""
+    """The sources of one namespace's statements. Other entries of Python's line cache are left alone."""
 
     def __init__(self) -> None:
         self._cache = linecache.cache
@@ -271,7 +271,7 @@ class SourceLines:
         self._older: deque[_Kept] = deque()
 
     def show(self, source: str, label: str) -> None:
-        """A statement begins, which tracebacks will call `label`."""
+        """Add the source of a new statement, `label` in tracebacks."""
         entry = (len(source), None, source.splitlines(keepends=True), label)
         self._cache[label] = entry
         self._newest.append(_Kept(entry, []))
@@ -281,7 +281,7 @@ class SourceLines:
             self._look()
 
     def compiled(self, *codes: CodeType) -> None:
-        """The statement that began last was compiled to these."""
+        """Note the code objects of the latest statement."""
         self._newest[-1].codes.extend(ref(each) for code in codes for each in _with_defined(code))
 
     def _look(self) -> None:
@@ -289,7 +289,7 @@ class SourceLines:
         label = kept.entry[-1]
         if any(code() is not None for code in kept.codes):
             self._older.append(kept)
-        elif self._cache.get(label) is kept.entry:  # else another statement has the label by now
+        elif self._cache.get(label) is kept.entry:  # unless another statement has the label now
             del self._cache[label]
 
 

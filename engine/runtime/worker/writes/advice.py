@@ -1,8 +1,8 @@
-"""What would work where the kernel has refused a write or a connection: a note on what ends a statement.
+"""Notes on errors of sandboxed statements: what works instead of a refused write or connection.
 
-The functions of Python's own are routed to the host, which asks about them. What reaches the kernel by itself (a
-database, C code, a program, a process that a statement forked) is refused there with an error that says nothing of a
-sandbox. Owns which errors those may be, and the words. Must not know how a domain is held. Used by `executor`.
+Python's own functions are routed to the host, which asks the user. The kernel refuses everything else (a database, C
+code, a program, a forked process) with an error that does not mention a sandbox. Owns the list of such errors, and the
+texts. Must not know how the sandbox is enforced. Used by `executor`.
 """
 
 from __future__ import annotations
@@ -18,44 +18,43 @@ from ....core.domain import Domain
 _REFUSED: Final = (errno.EACCES, errno.EROFS, errno.EPERM)
 _OF_DATABASES: Final = ("unable to open database file", "attempt to write a readonly database")
 _OF_HOST: Final = "outside the workspace"
-"""How the host begins to say that a path is none of the project's."""
+"""The start of the host's error for a path outside the project."""
 _OF_FILES: Final = ("permission denied", "read-only file system", "operation not permitted")
 _OF_CONNECTIONS: Final = (
     "resolve host", "name resolution", "name or service not known", "getaddrinfo", "failed to connect",
     "could not connect", "couldn't connect", "connect to host", "new connection", "network is unreachable",
     "unable to access 'http",
 )  # fmt: skip
-"""What programs print, in small letters, that could not write a file, or not connect."""
+"""Error texts of programs that could not write a file or connect, in lower case."""
 _MOST_CHAINED: Final = 20
 _COMMAND_CHARS: Final = 200
 _ADVICE: Final = (
-    "The sandbox keeps this from writing {what}. It works in a temporary directory (tempfile); shutil.copy() then puts"
-    " the result in its place, after a question with its diff. So do open(), also for a library that takes an open"
-    " file, write() and edit(), and bash() runs a whole command after a question; in mode auto the project can be"
-    " written directly."
+    "The sandbox does not let this write {what}. It works in a temporary directory (tempfile); shutil.copy() then puts"
+    " the result in place, after a question with its diff. open() does the same, even for a library that takes an open"
+    " file, and so do write() and edit(). bash() runs a whole command after a question. In mode auto, statements write"
+    " the project directly."
 )
 _OUTSIDE: Final = (
-    "The sandbox keeps statements from writing {what}, which is outside of the project. A temporary directory"
-    " (tempfile) can be written, and {bash} runs a command after a question."
+    "The sandbox does not let statements write {what}, which is outside of the project. A temporary directory"
+    " (tempfile) is writable, and {bash} runs a command after a question."
 )
 _PROGRAM: Final = (
-    "The sandbox keeps programs that statements start from writing {where}. {bash} runs this one after a question;"
-    " without one it works in a temporary directory (tempfile)."
+    "The sandbox does not let programs of statements write {where}. {bash} runs this one after a question; without a"
+    " question it works in a temporary directory (tempfile)."
 )
 _OTHER_MOUNT: Final = (
-    "What statements may write themselves is another file system to them than the rest. shutil.move() copies what"
-    " os.rename() cannot take from one to the other, and shutil.copy() what os.link() cannot; where the project changes"
-    " by that, a question comes first."
+    "For statements, their writable directories and the rest are two file systems. Use shutil.move() instead of"
+    " os.rename(), and shutil.copy() instead of os.link(); a change of the project asks first."
 )
-_ELSE: Final = "The sandbox keeps statements from this; {bash} runs a command after a question."
+_ELSE: Final = "The sandbox does not let statements do this; {bash} runs a command after a question."
 _NO_NETWORK: Final = (
-    "The sandbox has no network. The user can turn it on: the option Network of a session, --network of rewindow-mcp."
-    " And {bash} runs a whole command after a question."
+    "The sandbox has no network. The user can turn it on: the session's option Network, or rewindow-mcp --network."
+    " {bash} runs a whole command after a question."
 )
 
 
 class Advice:
-    """For statements in a domain. `roots` are the directories of the project, `database` is the one opened last."""
+    """Advice for sandboxed statements. `roots` are the project's directories, `database` is the one opened last."""
 
     def __init__(self, domain: Domain, roots: tuple[str, ...], database: Callable[[], str]) -> None:
         self._writable = tuple(os.path.join(os.path.realpath(each), "") for each in (domain.scratch, *domain.writable))
@@ -65,7 +64,7 @@ class Advice:
         self._database = database
 
     def add_to(self, error: BaseException) -> None:
-        """Notes on the error, which is read first, what would work instead of it or of what it comes from."""
+        """Add a note to the error on what works instead of the refused act."""
         for each in _chained(error):
             note = self._note(each)
             if note and note not in getattr(error, "__notes__", ()):
@@ -93,13 +92,13 @@ class Advice:
         printed = " ".join(str(each) for each in pieces if each).lower()
         if not self._has_network and any(each in printed for each in _OF_CONNECTIONS):
             return _NO_NETWORK.format(bash=bash)
-        # What was not captured is on the screen, and may say so.
+        # Because output that was not captured may have named the reason.
         if not any(each is not None for each in pieces) or any(each in printed for each in _OF_FILES):
             return _PROGRAM.format(where="outside of the project" if self._writes_project else "the project", bash=bash)
         return ""
 
     def _of_call(self, error: OSError) -> str:
-        """A host's answer says itself what was refused and why; what the kernel says is its usual sentence."""
+        """The advice on an error of a system call. The host's own errors explain themselves and need none."""
         is_usual = error.strerror == os.strerror(error.errno or 0)
         path = error.filename2 or error.filename
         if isinstance(path, str | bytes):
@@ -111,7 +110,7 @@ class Advice:
             return _ADVICE.format(what="there")
         if is_usual and error.errno == errno.EPERM:
             return _ELSE.format(bash=self._bash())
-        # Libraries in C put the path into their sentence.
+        # C libraries put the path into their message.
         return _ADVICE.format(what="the file") if not is_usual and "file" in str(error.strerror) else ""
 
     def _is_writable(self, path: object) -> bool:
@@ -119,7 +118,7 @@ class Advice:
 
     def _of_path(self, path: str) -> str:
         there = path if os.path.lexists(path) else os.path.dirname(path)
-        # Reading is nothing that a sandbox refuses.
+        # Because a sandbox does not refuse reading.
         if self._is_writable(path) or not os.access(there, os.R_OK):
             return ""
         real = f"{os.path.realpath(path)}/"
@@ -127,7 +126,7 @@ class Advice:
 
 
 def _command_of(error: Any) -> str:
-    """The command as `bash` takes it; empty where it is too long to be repeated."""
+    """The command as an argument of `bash`; empty if it is too long to repeat."""
     command: object = getattr(error, "cmd", "")
     try:
         text = command if isinstance(command, str) else shlex.join(map(os.fsdecode, cast("Iterable[str]", command)))
@@ -137,7 +136,7 @@ def _command_of(error: Any) -> str:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    """Whether a name could not be looked up, or a socket not be made, which is refused within `socket.py`."""
+    """Whether a name lookup, or making a socket, failed in `socket.py`."""
     if type(error).__name__ == "gaierror":
         return True
     frame = error.__traceback__

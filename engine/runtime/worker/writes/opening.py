@@ -1,12 +1,12 @@
 """Files that statements open for writing in the project: each change goes through the host, like a `write`.
 
-A file that is opened for writing is a staging file in memory. For code with its descriptor it is an ordinary file, even
-for a program that is started. The `open` of statements opens one. In a worker with a domain, all other ways of Python
-to open a file do the same, because there the kernel lets only the host write the real one. Everything else (reading,
-devices and pipes, descriptors, what the domain allows) is Python's own. Other ways to write (C code that opens files,
-programs, forked processes) are refused by the kernel. Must not know when a content is written
-(`staging`), nor how the host asks. Made by the interpreter. A little over 500 lines, because all ways to open a file
-are decided here.
+Such a file is a staging file in memory. Code with its descriptor sees an ordinary file, and so does a program that is
+started with it. The `open` of statements opens one. In a sandboxed worker all other functions of Python that open files
+do the same, because the kernel lets only the host write the real file. Python itself handles everything else: reading,
+devices and pipes, descriptors, and paths that the domain allows. The kernel refuses other ways to write: C code,
+programs, forked processes.
+
+Must not know when a content is written (`staging`), or how the host asks. Made by the interpreter.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _OURS: Final = __name__.rsplit(".", 2)[0]
 _USUAL_MODE: Final = 0o666
 REMOVE_TREE: Final = "shutil.rmtree"
 _SOUGHT: Final[dict[int, str]] = {id(_Raw): "io.FileIO", id(shutil.rmtree): REMOVE_TREE}
-"""By identity: what no route stands for, because it is a class, or because it is not there when routes are put."""
+"""By identity: objects without a route, because they are classes, or do not exist when the routes are installed."""
 _searched: Final[set[str]] = set()
-"""Names of the modules that were looked through, and where they bind what is sought."""
+"""The modules that were searched, and where they bind the objects that were sought."""
 _bound: Final[list[tuple[dict[str, Any], str, str]]] = []
 
 
@@ -52,9 +52,9 @@ class Opening:
     """The files that statements open.
 
     Args:
-        change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
-        roots: absolute directories in which files may be written; the first is what paths are shown relative to.
-        domain: what may be written without the host, where the kernel holds the process to it.
+        change: requests a change, with the digest that views have shown (`LastShown.ask_to_change`).
+        roots: absolute directories in which files may be written; shown paths are relative to the first.
+        domain: what may be written without the host, if the process is sandboxed.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Opening:
         closefd: bool = True,
         opener: Callable[[str, int], int] | None = None,
     ) -> Any:
-        """The built-in `open`, but `~` is expanded, and what is written into the project lands when the file is closed.
+        """The built-in `open`, but `~` is expanded, and the host writes project files when they are closed.
 
-        It lands as one write, with its diff, at the latest when the statement ends.
+        That is one write, with its diff, at the latest when the statement ends.
         """
         if not isinstance(file, int):
             file = cast("str | bytes", os.path.expanduser(file))
@@ -90,25 +90,25 @@ class Opening:
         return self.opened(file, mode, arguments, self._scratch)
 
     def settle(self) -> list[BaseException]:
-        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
+        """At the end of the statement: write open files too. Returns the failures, in order."""
         return self.files.settle()
 
     def opened(self, file: Any, mode: Any, arguments: tuple[Any, ...], free: tuple[str, ...] | None = None) -> Any:
-        """A file object, as the built-in `open` makes it of these arguments.
+        """A file object, like that of the built-in `open`.
 
         Args:
             arguments: those of the built-in after the mode.
             free: directories in which files are written without the host; by default all that the domain allows.
         """
         *plain, closefd, opener = arguments
-        if not isinstance(mode, str) or not _WRITING & set(mode):  # what is no mode, the built-in refuses
+        if not isinstance(mode, str) or not _WRITING & set(mode):  # the built-in refuses invalid modes
             return self._opened_to_read(file, mode, arguments)
         if isinstance(file, int):
             return self._opened_again(file, mode, arguments)
         file = cast("str | bytes", os.fspath(file))
         if opener is not None or not closefd or not self.is_staged(file, free):
             return _open(file, mode, *arguments)
-        # So that wrong arguments are refused as ever, before anything else is looked at.
+        # So that wrong arguments are refused first, with Python's errors.
         _open(os.devnull, mode.replace("x", "w"), *arguments).close()
         flags = flags_of(mode)
         staging = self.stage(file, flags)
@@ -121,7 +121,7 @@ class Opening:
         return top
 
     def _opened_to_read(self, file: Any, mode: Any, arguments: tuple[Any, ...]) -> Any:
-        """What is under way is read as it is by now, as it would be if it were written on the disk."""
+        """Open a file for reading; of a staged file, the current content."""
         if self.files.any and not isinstance(file, int) and arguments[-1] is None:
             staging = self.under_way(file)
             if staging is not None:
@@ -129,7 +129,7 @@ class Opening:
         return _open(file, mode, *arguments)
 
     def _opened_again(self, descriptor: int, mode: str, arguments: tuple[Any, ...]) -> Any:
-        """A file object on a descriptor, which may be one of a staging file."""
+        """A file object on a descriptor, perhaps of a staging file."""
         *plain, closefd, _ = arguments
         staging = self.files.lent(descriptor) if closefd else None
         if staging is None:
@@ -138,11 +138,11 @@ class Opening:
         self.files.take_back(descriptor)
         return self._file_object(staging, descriptor, descriptor, mode, plain)
 
-    # --- which are staged ---------------------------------------------------------------------------------------------
+    # --- which files are staged ---------------------------------------------------------------------------------------
 
     def is_staged(self, file: Any, free: tuple[str, ...] | None = None, directory: int | None = None) -> bool:
-        """Whether it is a regular or a new file which is the host's to write. `free` as in `opened`."""
-        # A process that a statement forked cannot ask, and neither can a thread that it left behind.
+        """Whether it is a regular or new file that the host must write. `free` as in `opened`."""
+        # A process forked by a statement cannot ask, nor can a thread that it left behind.
         if not self._effects.ours or not self._effects.running:
             return False
         try:
@@ -156,9 +156,9 @@ class Opening:
         return not (self.is_bytecode(place) or self._is_free(place, self._writable if free is None else free))
 
     def is_kept(self, file: Any, directory: int | None = None, *, follows: bool = True) -> bool:
-        """Whether what is at the path is the host's to change, whatever it is, and somebody can be asked.
+        """Whether the host must change what is at the path, of any kind, and can be asked.
 
-        Unless it `follows`, a link at the end of the path is what is meant.
+        Without `follows`, a link at the end of the path means the link itself.
         """
         if not self._effects.ours or not self._effects.running:
             return False
@@ -173,9 +173,9 @@ class Opening:
             return False
 
     def is_bytecode(self, place: str) -> bool:
-        """Whether what would be made there is a cache of Python's, which nobody is to be asked about.
+        """Whether the path is a bytecode cache, about which the user is not asked.
 
-        The kernel refuses it, and whoever makes it does without.
+        The kernel refuses to write it, and Python continues without it.
         """
         if not self.files.routed or _BYTECODE not in f"{place}/":
             return False
@@ -183,28 +183,28 @@ class Opening:
         return _BYTECODE in f"{real}/" and not self._is_protected(real)
 
     def is_own(self, *places: str) -> bool:
-        """Whether the domain allows to write at all of these absolute paths."""
+        """Whether the domain allows writing all of these absolute paths."""
         return all(f"{os.path.dirname(os.path.realpath(place))}/".startswith(self._writable) for place in places)
 
     def _is_free(self, place: str, free: tuple[str, ...]) -> bool:
-        """Whether the absolute path is in one of these directories and not protected there, or nothing that is kept."""
+        """Whether the absolute path is unprotected in one of these directories, or is not a file on disk."""
         real = os.path.realpath(place)
         if real.startswith(_SYSTEM) or (place.startswith(_SYSTEM) and _is_nameless(place, real)):
             return True
         return f"{real}/".startswith(free) and not self._is_protected(real)
 
     def is_in_scratch(self, place: str) -> bool:
-        """Whether the absolute path, links above its name resolved, is below the scratch directory."""
+        """Whether the absolute path, with links above its name resolved, is below the scratch directory."""
         return f"{place}/".startswith(self._scratch)
 
     def _is_protected(self, real: str) -> bool:
-        """Whether the host asks before it writes there, in whatever mode."""
+        """Whether the host asks before it writes there, in every mode."""
         if self.is_in_scratch(real):
             return False
         return is_inside(real, self._read_only) or bool(self._protection.why(real))
 
     def under_way(self, file: Any, directory: int | None = None) -> Staging | None:
-        """The staging file with what is to be read of the file; None where that is on the disk."""
+        """The staging file to read instead of the file on disk, or None."""
         try:
             real = os.path.realpath(spelled(file, directory))
         except (OSError, TypeError, ValueError):
@@ -218,8 +218,8 @@ class Opening:
         """The staging file for a file that is opened with these flags of `os.open`. Raises as `os.open` does.
 
         Args:
-            directory: a descriptor of the directory that a relative path begins at.
-            mode: the permission bits that a new file is to get; None for the usual ones.
+            directory: a descriptor of the directory that a relative path starts from.
+            mode: the permission bits of a new file; None for the usual ones.
         """
         place = spelled(file, directory)
         shown = self.shown(place)
@@ -227,10 +227,10 @@ class Opening:
             try:
                 real, held = self._found(place, file, flags)
             except OSError as error:
-                # What is on the disk now is not what the statement found when it ran; nothing lands in a replay.
+                # The disk does not have the content that the statement found then, and a replay writes nothing.
                 if self._looks:
                     if error.errno is not None:
-                        error.filename = os.fspath(file)  # and not the directory in which it was looked for
+                        error.filename = os.fspath(file)  # instead of the directory that was opened
                     raise
                 real, held = os.path.realpath(place), None if flags & os.O_CREAT else b""
             staging = self._shared(real, held, flags)
@@ -251,7 +251,7 @@ class Opening:
             return staging
 
     def _shared(self, real: str, held: bytes | None, flags: int) -> Staging | None:
-        """The one under way, unless the file holds by now what neither it nor whoever wrote it knows of."""
+        """The staging file of a real path, unless the file has changed on disk in the meantime."""
         staging = self.files.at(real)
         if staging is None or staging.is_lost:
             return None
@@ -262,14 +262,14 @@ class Opening:
 
     @property
     def _looks(self) -> bool:
-        """Whether what is outside counts: a replay goes by its record, which in plan mode is that it was refused."""
+        """Whether to look at the disk: a replay uses its record; in plan mode the write is refused anyway."""
         return self._effects.planning or not self._effects.replaying
 
     def _found(self, place: str, file: Any, flags: int) -> tuple[str, bytes | None]:
-        """Where the file really is, and what it holds where that matters; None where there is none.
+        """The real path of the file, and its content if that matters; None if there is no file.
 
-        What ran before in the place of the statement counts, where the record says what there was; so nothing is said
-        then of what the file is now, or whether it can be written. Raises where it cannot.
+        For a statement that replaces an earlier one, the recorded content wins, and the present file is not examined.
+        Raises if the file cannot be written.
         """
         if self._looks:
             sys.audit(STAGED, os.fsdecode(file), None, flags)  # which plan mode refuses
@@ -301,7 +301,7 @@ class Opening:
         try:
             found.check_writable()
         except OSError as error:
-            # To this process all is read-only where the domain is held by mounts; the host looks again.
+            # With mounts, everything is read-only for this process; the host checks again.
             if error.errno != errno.EROFS or not self._scratch:
                 raise
 
@@ -314,25 +314,25 @@ class Opening:
             return b"" if only_size else file.read(LARGEST)
 
     def shown(self, place: str) -> str:
-        """The path for the host: short where that is the same.
+        """The path for the host: relative if possible.
 
-        Raises ValueError, or OSError (EILSEQ) where any code may open files, for a name that the host could not tell:
-        one that is no text, and that nothing has yet.
+        Raises ValueError, or OSError (EILSEQ) if any code may open files, for a new name that is not UTF-8, because the
+        host could not identify it.
         """
         short = place.removeprefix(self._roots[0].rstrip("/") + "/")
         shown = place if short.startswith(("~", "/")) else short
         if _is_text(shown):
             return shown
         if not self.files.routed:
-            raise ValueError(f"open(): {place!r} is no text in UTF-8; io.open() opens it, and nobody is shown")
+            raise ValueError(f"open(): {place!r} is not UTF-8; io.open() can write it, but no diff is shown")
         if os.path.lexists(place):
-            return os.fsencode(shown).decode("utf-8", "replace")  # which the host takes for what is there
-        sentence = "its name is no text in UTF-8, so the host cannot be told what to make; bash() can make it"
+            return os.fsencode(shown).decode("utf-8", "replace")  # which the host resolves to the existing name
+        sentence = "its name is not UTF-8, so the host cannot create it; bash() can"
         raise OSError(errno.EILSEQ, sentence, place)
 
 
 def _is_nameless(place: str, real: str) -> bool:
-    """Whether a path below /proc leads to a file in no directory, by a descriptor; `/proc/self/cwd/x` does not."""
+    """Whether a path below /proc leads to a file without a directory, through a descriptor."""
     return os.path.exists(place) and not os.path.exists(real)
 
 
@@ -345,7 +345,7 @@ def _is_text(path: str) -> bool:
 
 
 def flags_of(mode: str) -> int:
-    """Those of `os.open` for a mode of `open` that writes."""
+    """The flags of `os.open` for a mode of `open` that writes."""
     flags = os.O_RDWR if "+" in mode else os.O_WRONLY
     if "w" in mode:
         return flags | os.O_CREAT | os.O_TRUNC
@@ -355,12 +355,12 @@ def flags_of(mode: str) -> int:
 
 
 def writes(flags: int) -> bool:
-    """Whether a file that is opened with these flags of `os.open` is opened to be changed."""
+    """Whether these flags of `os.open` open a file for changes."""
     return bool(flags & WRITING) and not flags & os.O_PATH
 
 
 def spelled(file: Any, directory: int | None) -> str:
-    """The absolute path, links left as they are. Raises TypeError for what is no path."""
+    """The absolute path, with its links. Raises TypeError if it is not a path."""
     path = os.fsdecode(file)
     if path.startswith("/"):
         return path
@@ -372,9 +372,9 @@ def _folder(path: str) -> str:
 
 
 def prepare() -> None:
-    """Looks through the modules, for the parent of those who lead: in a fork that would copy the memory of them all."""
+    """Search the modules in the zygote, because a search in each worker would copy the memory of them all."""
     for name, module in list(sys.modules.items()) if len(sys.modules) != len(_searched) else ():
-        # Our own code makes the files of which these are made.
+        # Not our own code, which makes the staging files.
         if name not in _searched and not name.startswith(_OURS):
             names = getattr(module, "__dict__", {})
             for each, value in list(names.items()):
@@ -385,7 +385,7 @@ def prepare() -> None:
 
 
 def lead(opening: Opening, remove_tree: Callable[..., None]) -> None:
-    """Leads the routes of what opens files here, and puts `remove_tree` in its place. Called once in a process."""
+    """Redirect the routes that open files to `opening`, and install `remove_tree`. Once in a process."""
     opener, closer = descriptor_opener(opening), descriptor_closer(opening)
     truncater = path_truncater(opening, opener, closer)
     opened = file_opener(opening)
@@ -413,7 +413,7 @@ def file_opener(opening: Opening) -> Callable[..., Any]:
         closefd: bool = True,
         opener: Callable[[str, int], int] | None = None,
     ) -> Any:
-        # First, because most files are opened to be read.
+        # Checked first, because most files are opened for reading.
         if mode in _READING and not files.any:
             return _routed_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         return opening.opened(file, mode, (buffering, encoding, errors, newline, closefd, opener))
@@ -480,7 +480,7 @@ def path_truncater(
 
 
 def raw_class(opening: Opening, opened: Callable[..., Any], descriptor: Callable[..., int]) -> type:
-    """What `io.FileIO` is: the class itself makes what `io.open` makes, and a class below it opens by `os.open`."""
+    """The replacement of `io.FileIO`: the class itself makes files like `io.open`, a subclass opens with `os.open`."""
 
     class OfRaw(type(_Raw)):
         def __call__(cls, file: Any, mode: Any = "r", closefd: bool = True, opener: Any = None) -> Any:
@@ -501,7 +501,7 @@ def raw_class(opening: Opening, opened: Callable[..., Any], descriptor: Callable
                 super().__init__(file, mode, closefd, opener)
                 return
             _Raw(os.devnull, mode.replace("x", "w"), closefd).close()  # which refuses wrong arguments
-            # Not by an opener, because of that Python would say that the file itself is opened.
+            # Not with an opener, because Python would then report the real file as opened.
             super().__init__(descriptor(file, flags_of(mode), _USUAL_MODE), mode)
             self.name = file
 

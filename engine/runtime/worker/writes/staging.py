@@ -37,9 +37,9 @@ from ..protocol import RecalledFile
 
 _NAME: Final = "rewindow-open"
 LARGEST: Final = 32 << 20
-"""Bytes of the largest file that is written in this way: it travels to the host in one message."""
+"""The largest staged file in bytes, because it travels to the host in one message."""
 _FLOOR: Final = 256
-"""Our descriptors begin here, out of the way of those that statements count."""
+"""Our descriptors start at this number, so statements get the usual low ones."""
 _PASSED_ON: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC | os.O_NONBLOCK
 _NUMBERS: Final[dict[type[OSError], int]] = {
     PermissionError: errno.EACCES,
@@ -49,43 +49,43 @@ _NUMBERS: Final[dict[type[OSError], int]] = {
     NotADirectoryError: errno.ENOTDIR,
     InterruptedError: errno.EINTR,
 }
-_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and have bash() move it"
-_LARGER: Final = "io.open() writes larger ones, and nobody is shown them"
+_LARGER_IN_SCRATCH: Final = "make a larger one in a temporary directory, and let bash() move it"
+_LARGER: Final = "io.open() writes larger ones, without a diff"
 
 
 class Landing(Protocol):
-    """Where contents go. `larger` is a clause on how files that are too large are written."""
+    """Receives contents. `larger` is a clause on how to write larger files."""
 
     larger: str
 
     def land(self, staging: Staging, content: bytes) -> None:
-        """Takes what the file holds; raises what went wrong with that."""
+        """Write the file's content. Raises the failure."""
         ...
 
     def report(self, staging: Staging, error: BaseException) -> None:
-        """Takes what nobody could be raised."""
+        """Take an exception that could not be raised."""
         ...
 
     def follow(self, number: int, top: Layer) -> None:
-        """From now on `top` is what the statement has of the file that was opened with that number."""
+        """Note that `top` is now the statement's file object, of the opening with that number."""
         ...
 
     def released(self, staging: Staging) -> None:
-        """The last file object on it was closed."""
+        """Note that the last file object on it was closed."""
         ...
 
 
 class Staging:
-    """One file under way.
+    """One staged file.
 
     Args:
-        path: for the host.
-        place: where it really is.
-        name: as the statement spelled it.
-        content: what the file holds to begin with.
-        known: the digest of what the file holds as far as its writer knows; None where that did not look.
-        landed: the digest of the content that need not land: what the file holds; None where any has to.
-        mode: the permission bits that were asked for; None for the usual ones.
+        path: its path for the host.
+        place: its real path.
+        name: its path as the statement spelled it.
+        content: the first content.
+        known: the digest of the content that its writer expects in the file; None if it did not look.
+        landed: the digest of the file's present content, which need not be written; None if any content must be.
+        mode: the requested permission bits; None for the usual ones.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class Staging:
         self.mode = mode
         self.is_broken = False
         self.is_lent = False
-        """Whether somebody has a descriptor, and may use it when the file objects are closed."""
+        """Whether the descriptor was requested, and may be used after the file objects are closed."""
         self.is_gone = False
-        """Whether the file was removed since it was opened, so that nobody will find what it holds."""
+        """Whether the file was removed since it was opened, so its content will not be written."""
         self.lock = RLock()
-        """Held where the descriptor is used or closed: its number may be another file's a moment later."""
+        """Held while the descriptor is used or closed, because its number may be reused at once."""
         self._files = 0
         self._descriptor = _memory(content)
         self._identity = (0, 0)
@@ -121,7 +121,7 @@ class Staging:
         self.take_place()
 
     def take_place(self) -> None:
-        """The staging file is this one from now on: it was made, or it was copied with its process."""
+        """Take the staging file's identity: it is new, or was copied with its process."""
         if self._descriptor >= 0:
             state = os.fstat(self._descriptor)
             self._identity = state.st_dev, state.st_ino
@@ -134,25 +134,25 @@ class Staging:
 
     @property
     def has_content(self) -> bool:
-        """Whether it has what the file does not hold yet, as far as that can be told without comparing."""
+        """Whether it may have content that was not written yet, judged without comparing."""
         if self.is_broken or not self.has(self._descriptor):
             return False
         return self.landed is None or _content_state(self._state()) != self._settled
 
     @property
     def is_lost(self) -> bool:
-        """Whether there is nothing of it any more."""
+        """Whether the staging file is gone."""
         return not self.has(self._descriptor)
 
     def _state(self) -> os.stat_result:
         if self.is_lost:
-            # Somebody has closed the descriptor, and its number may be another file's. That is told once.
+            # A statement closed the descriptor, and its number may be another file's. This is reported once.
             self._descriptor = -1
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.name)
         return os.fstat(self._descriptor)
 
     def opened(self, flags: int) -> int:
-        """A descriptor of an open file of its own."""
+        """A new descriptor with its own position and flags."""
         self._state()
         if flags & os.O_TRUNC:
             self.is_broken = False
@@ -163,7 +163,7 @@ class Staging:
         return self.opened(os.O_RDONLY)
 
     def has(self, descriptor: int) -> bool:
-        """Whether the descriptor is one of this file."""
+        """Whether the descriptor belongs to this file."""
         try:
             state = os.fstat(descriptor)
         except OSError:
@@ -171,7 +171,7 @@ class Staging:
         return (state.st_dev, state.st_ino) == self._identity
 
     def land(self) -> None:
-        """Hands on what it holds, without moving in it. Not to be called with a lock of one of the layers."""
+        """Pass its content on, without changing a position. Not to be called with the lock of a layer."""
         with self.lock:
             if self.is_broken or self.is_gone or self._descriptor < 0:
                 return
@@ -182,30 +182,30 @@ class Staging:
             self.landing.land(self, content)
 
     def check_size(self, size: int) -> None:
-        """Raises OSError (EFBIG) for a file that is too large. Nothing of it lands then."""
+        """Raise OSError (EFBIG) for a file that is too large; nothing of it is written then."""
         if size > LARGEST:
             self.is_broken = True
             raise too_large(self.name, self.landing.larger)
 
     def take(self) -> None:
-        """A file object is made on it."""
+        """Count a new file object on it."""
         with self.lock:
             self._files += 1
 
     def release(self) -> None:
-        """One of its file objects is closed."""
+        """Count a closed file object."""
         with self.lock:
             self._files -= 1
         if not self._files:
             self.landing.released(self)
 
     def goes_on(self) -> bool:
-        """Whether somebody has a descriptor of it still, or has mapped it, as far as this process may look."""
+        """Whether a process still has a descriptor or a mapping of it, as far as this process may look."""
         with self.lock:
             return self._descriptor >= 0 and (self.is_open or self._is_open_elsewhere() or self._is_mapped())
 
     def close(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Drop the staging file."""
         with self.lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
@@ -213,9 +213,9 @@ class Staging:
 
     def _is_open_elsewhere(self) -> bool:
         own = os.getpid()
-        # Who has a descriptor of ours without being our child was sent it, which is rare.
+        # A process that is not a descendant can only have been sent the descriptor, which is rare.
         for pid in [own, *(pids() if children_of("self") else ())]:
-            with suppress(OSError):  # because it may have gone, or be somebody else's
+            with suppress(OSError):  # because the process may be gone, or belong to another user
                 for name in os.listdir(f"/proc/{pid}/fd"):
                     if not (pid == own and int(name) == self._descriptor) and self._leads_here(
                         f"/proc/{pid}/fd/{name}"
@@ -224,7 +224,7 @@ class Staging:
         return False
 
     def _leads_here(self, link: str) -> bool:
-        # The link is read first, because to look at what is behind it may wait for a dead network file system.
+        # The link is read first, because a stat of its target may block on a dead network file system.
         try:
             if not os.readlink(link).startswith(f"/memfd:{_NAME}"):
                 return False
@@ -234,7 +234,7 @@ class Staging:
         return (state.st_dev, state.st_ino) == self._identity
 
     def _is_mapped(self) -> bool:
-        # Device, inode and path: the fourth to the sixth of the columns of proc_pid_maps(5).
+        # Device, inode and path: columns four to six of proc_pid_maps(5).
         with suppress(OSError), open("/proc/self/maps", "rb", 0) as maps:
             for line in maps.read().splitlines():
                 if _NAME.encode() in line and int(line.split(None, 5)[4]) == self._identity[1]:
@@ -247,12 +247,12 @@ def _content_state(state: os.stat_result) -> tuple[int, int]:
 
 
 def too_large(name: object, larger: str) -> OSError:
-    """The error for a file that `open` does not take."""
+    """The error for a file that is too large for `open`."""
     return OSError(errno.EFBIG, f"open() writes files of up to {LARGEST >> 20} MiB; {larger}", name)
 
 
 class Layer:
-    """What text, buffered and raw files have in common here. `number` counts the files that were opened."""
+    """The base of text, buffered and raw files. `number` counts the files that were opened."""
 
     staging: Staging | None = None
     number = 0
@@ -267,7 +267,7 @@ class Layer:
             self.staging.landing.report(self.staging, error)
 
     def detach(self) -> Any:
-        """The layer below, which is the outermost now."""
+        """Return the layer below, which is now the outermost."""
         inner: Any = cast("Any", super()).detach()
         assert self.staging is not None
         self.is_outermost, inner.is_outermost = False, True
@@ -294,7 +294,7 @@ class _Raw(Layer, io.FileIO):
         return super().truncate(size)
 
     def close(self) -> None:
-        # In a process that a statement forked the lock may have been copied in its locked state.
+        # Because a process forked by a statement may have a locked copy of the lock.
         if self.staging is None or not system.is_own():
             super().close()
             return
@@ -310,7 +310,7 @@ class _Raw(Layer, io.FileIO):
             staging.release()
 
 
-# By these names their objects are shown.
+# The names of the classes in reprs.
 class BufferedWriter(Layer, io.BufferedWriter): ...
 
 
@@ -331,12 +331,12 @@ def layers(  # noqa: PLR0917 -- the last five are those of `open`
     errors: str | None,
     newline: str | None,
 ) -> Layer:
-    """The file object that the built-in `open` would make of these arguments, which it has found right.
+    """The file object that the built-in `open` would make from these arguments, which it has already checked.
 
     Args:
         number: counts the files that were opened.
-        descriptor: of the staging file, which the file object closes.
-        name: as the statement spelled it.
+        descriptor: of the staging file; the file object closes it.
+        name: the path as the statement spelled it.
     """
     raw: Any = _Raw(descriptor, mode.replace("t", ""))
     raw.name = name
@@ -356,7 +356,7 @@ def layers(  # noqa: PLR0917 -- the last five are those of `open`
 
 
 def unnamed(flags: int) -> int:
-    """A descriptor of a file that has no name, and so never lands."""
+    """A descriptor of a nameless file, which is never written to disk."""
     descriptor = _memory(b"")
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags & _PASSED_ON | os.O_CLOEXEC)
@@ -385,7 +385,7 @@ def _memory(content: bytes) -> int:
 
 @contextmanager
 def numbered(path: object) -> Generator[None]:
-    """Gives an OSError without a number that of its class."""
+    """Give an OSError without a number the number of its class."""
     try:
         yield
     except OSError as error:
@@ -399,7 +399,7 @@ def numbered(path: object) -> Generator[None]:
 
 
 class Asking(Protocol):
-    """What is used of `Effects`."""
+    """The part of `Effects` that is used here."""
 
     @property
     def ours(self) -> bool: ...
@@ -430,10 +430,10 @@ class Asking(Protocol):
 
 
 class StagedFiles:
-    """Those of one environment.
+    """The staged files of one environment.
 
     Args:
-        change: asks for a change with what views have shown of the file (`LastShown.ask_to_change`).
+        change: requests a change, with the digest that views have shown (`LastShown.ask_to_change`).
         routed: any code opens them, not only the `open` of statements.
     """
 
@@ -444,56 +444,56 @@ class StagedFiles:
         self._change = change
         self._opened = 0
         self._tops: WeakValueDictionary[int, Layer] = WeakValueDictionary()
-        """The file objects, by the numbers that count them."""
+        """The file objects by their numbers."""
         self._numbers: dict[int, Staging] = {}
-        """Descriptors that were given to statements as such."""
+        """Descriptors that were given to statements (`os.open`)."""
         self._under_way: dict[str, Staging] = {}
-        """The files that are open, by their real places: the latest of each."""
+        """The latest staging file of each open file, by real path."""
         self._lent: list[Staging] = []
-        """Those that somebody may write when all file objects on them are closed."""
+        """Files that may be written after all their file objects are closed."""
         self._late: list[tuple[Staging, bytes]] = []
         self._errors: list[BaseException] = []
         self.lock = RLock()
 
-    # --- which there are ----------------------------------------------------------------------------------------------
+    # --- the table ----------------------------------------------------------------------------------------------------
 
     @property
     def any(self) -> bool:
-        """Whether a file is under way."""
+        """Whether a file is staged."""
         return bool(self._under_way)
 
     def at(self, place: str) -> Staging | None:
-        """The one under way for the file that is really there."""
+        """The staging file of a real path, or None."""
         return self._under_way.get(place)
 
     def add(self, staging: Staging) -> None:
-        """It is under way."""
+        """Add a staging file."""
         self._under_way[staging.place] = staging
 
     def forget(self, staging: Staging) -> None:
-        """Its file has another name, or none."""
+        """Remove it, because its file was renamed or removed."""
         if self._under_way.get(staging.place) is staging:
             del self._under_way[staging.place]
 
     def land_at(self, place: str) -> None:
-        """Lands what is under way for the file that is really there, because somebody is about to look at that."""
+        """Write the staged content of a real path now, because the file is about to be read."""
         staging = self._under_way.get(place)
         if staging is not None:
             staging.land()
 
     def removed(self, staging: Staging) -> None:
-        """Its file is gone, so that nothing of it is to land."""
+        """Note that its file was removed, so its content is not written."""
         staging.is_gone = True
         self.forget(staging)
         self.released(staging)
 
     def removed_below(self, place: str) -> None:
-        """The same for all in the directory that was really there."""
+        """The same for all files in a removed directory, by its real path."""
         for staging in [each for each in self._under_way.values() if each.place.startswith(f"{place}/")]:
             self.removed(staging)
 
     def renamed(self, source: str, target: str, shown: str) -> None:
-        """The file has another name, in the place of another one. `shown` is the new one for the host."""
+        """Note that the file was renamed, perhaps over another one. `shown` is the new path for the host."""
         replaced, staging = self._under_way.get(target), self._under_way.get(source)
         if replaced is not None:
             replaced.is_gone = True
@@ -504,7 +504,7 @@ class StagedFiles:
             self.add(staging)
 
     def number(self) -> int:
-        """The next of those that count files."""
+        """The number of the next opened file."""
         with self.lock:
             self._opened += 1
             return self._opened
@@ -513,14 +513,14 @@ class StagedFiles:
         self._tops[number] = top
 
     def lend(self, staging: Staging, descriptor: int) -> None:
-        """The descriptor is a statement's, to be closed by whatever means."""
+        """Give the descriptor to a statement, which may close it in any way."""
         staging.is_lent = True
         self._numbers[descriptor] = staging
         if staging not in self._lent:
             self._lent.append(staging)
 
     def lent(self, descriptor: int) -> Staging | None:
-        """What was lent under that number, if it is still that."""
+        """The staging file of a lent descriptor, if the number still means it."""
         staging = self._numbers.get(descriptor)
         if staging is not None and not staging.has(descriptor):
             del self._numbers[descriptor]
@@ -528,11 +528,11 @@ class StagedFiles:
         return staging
 
     def of(self, descriptor: int) -> Staging:
-        """What has just been lent under that number."""
+        """The staging file of a descriptor that was just lent."""
         return self._numbers[descriptor]
 
     def take_back(self, descriptor: int) -> None:
-        """The number is somebody else's from now on."""
+        """Forget a lent descriptor, whose number is reused."""
         self._numbers.pop(descriptor, None)
 
     def released(self, staging: Staging) -> None:
@@ -549,29 +549,29 @@ class StagedFiles:
             self.forget(staging)
 
     def take_place(self) -> None:
-        """This process is a copy that has taken the worker's place, with staging files of its own."""
+        """Continue in a copy that has taken the worker's place, which has its own staging files."""
         for staging in {id(each): each for each in (*self._under_way.values(), *self._lent)}.values():
             staging.take_place()
 
     # --- landing ------------------------------------------------------------------------------------------------------
 
     def land(self, staging: Staging, content: bytes) -> None:
-        """Has the host write what is not there yet. Raises what the host refuses; the same is not tried again."""
+        """Let the host write content that is not on disk. Raises its refusal, and does not retry the same content."""
         if not self._effects.ours:
             return
         digest = digest_of(content)
         if digest == staging.landed:
             return
         staging.landed = digest
-        # The collector may finalize a file while this very thread is asking something, and no question has room for
-        # another one. And a thread may close a file when the statement that opened it has ended.
+        # The garbage collector may finalize a file while this very thread asks a question, and questions cannot be
+        # nested. And a thread may close a file after its statement has ended.
         if self._effects.busy or not self._effects.running:
             self._late.append((staging, content))
             return
         try:
             self._ask(staging, content)
         except RuntimeError:
-            # Or the statement has ended while a thread of it waited for its turn to ask.
+            # Or the statement ended while its thread waited to ask.
             if self._effects.running:
                 raise
             self._late.append((staging, content))
@@ -589,13 +589,13 @@ class StagedFiles:
                 self._effects.ask("write", arguments, staging.known)
 
     def report(self, staging: Staging, error: BaseException) -> None:
-        """Keeps what a finalizer met for the end of the statement."""
+        """Keep a finalizer's exception for the end of the statement."""
         if self._effects.ours:
             error.add_note(f"raised when the file {os.fsdecode(staging.name)} was closed by its last reference")
             self._errors.append(error.with_traceback(None))
 
     def settle(self) -> list[BaseException]:
-        """The statement has ended: lands what was written and not closed. Returns what went wrong, in order."""
+        """At the end of the statement: write open files too. Returns the failures, in order."""
         errors, self._errors = self._errors, []
         late, self._late = self._late, []
         for staging, content in late:
@@ -609,12 +609,12 @@ class StagedFiles:
         return errors
 
     def _settle_lent(self, errors: list[BaseException]) -> None:
-        """Lands what was written by descriptors and mappings, as long as somebody has any."""
+        """Write files that descriptors or mappings may have changed, as long as these exist."""
         for number in tuple(self._numbers):
             self.lent(number)
         lent, self._lent = self._lent, []
         for staging in lent:
-            # Asked first, so that what is written before the last of them goes lands as well.
+            # Checked first, so that a write before the last of them closes is not lost.
             goes_on = staging.goes_on()
             _try(staging.land, errors)
             if goes_on:
@@ -624,7 +624,7 @@ class StagedFiles:
 
 
 def _land_open(top: Any) -> None:
-    # Before the staging file is locked, because who closes has the lock of the buffer first. It may be closed by now.
+    # Before the staging file is locked, because a close takes the buffer's lock first. The file may be closed already.
     with suppress(ValueError):
         top.flush()
     if not top.closed:

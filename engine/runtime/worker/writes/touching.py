@@ -1,25 +1,24 @@
-"""Notices which files the code of a live statement is about to change, and tells the host before it happens.
+"""Notices the files that a live statement's own code is about to change, and reports each to the host first.
 
-Owns the record of one statement at a time: which files were noticed. What a statement writes through the host (`write`,
-`edit`, the injected `open`) never comes here. Must not know audit hooks (`guard` calls `notice` before each act of work
-that is free) nor what the host makes of it. Opened and closed around each live statement by `interpreter`.
+Owns the record of one statement at a time: the noticed files. Writes through the host (`write`, `edit`, the injected
+`open`) never come here. Must not know audit hooks (`guard` calls `notice` before each act of free work), or what the
+host does with a report. The interpreter opens and closes it around each live statement.
 
-The host is told the place alone. It reads the file itself, because a statement can send such a message too, and a
-rewind writes what the file is said to have held. So the statement waits until the host has read it (`Noted`).
+A report has only the path. The host reads the file itself, because a statement can send such a message too, and a
+rewind writes the recorded content. So the statement waits until the host has read the file (`Noted`).
 
-The hard part is that any code may be what is about to write: a signal handler or a finalizer in the middle of ours, a
-thread while another asks the host something, a process that the statement forked. Why nothing is lost or hangs:
+Any code may be about to write: a signal handler or finalizer in the middle of ours, a thread while another one asks the
+host, a process that the statement forked. Nothing is lost and nothing hangs, because:
 
-1. The host looks without waiting for the worker, also while it answers an effect. Whichever thread reads the socket
-   puts the message where the waiting thread finds it (`channel.Inbox`).
-2. An exception that a signal handler raises during the wait keeps the act from happening. The file does not count as
-   noticed then.
-3. Two threads may be about to write the same file. The second waits until the host has looked for the first, or else it
-   would write before that. It waits a bounded time, because the first may wait for what the second has to do.
-4. The same thread, in a handler or finalizer, passes that lock and tells by itself. In the middle of reading the socket
-   it must not read it again: such an act is counted, and the host is told of no file.
-5. Whatever fails here is counted, and the host says so; `guard` lets the act happen. A forked process is not the
-   statement's.
+1. The host reads the file without waiting for the worker, even while it answers an effect. The thread that reads the
+   socket puts the answer where the waiting thread finds it (`channel.Inbox`).
+2. If a signal handler raises during the wait, the act does not happen, and the file does not count as noticed.
+3. If two threads are about to write the same file, the second waits for the report of the first. Otherwise it would
+   write before the host has read the file. The wait is limited, because the first may wait for the second.
+4. The same thread, in a handler or finalizer, passes that lock and reports by itself. If it interrupted a read of the
+   socket, it must not read there again: such an act is only counted, without its file.
+5. Any failure here is counted, and the host reports the number; `guard` lets the act happen. A forked process does not
+   count as the statement.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ from ..protocol import TOUCHED_FILES, Touching
 _PATIENCE: Final = 1.0
 """Seconds."""
 _LOOKING: Final = 60.0
-"""Seconds for which the host may look at one file, which can be on a slow file system."""
+"""The host's time limit for reading one file, in seconds; the file system may be slow."""
 _TURN: Final = 0.1
-"""Seconds after which the wait can be interrupted."""
+"""The wait reacts to interrupts at this interval, in seconds."""
 _OUR_OWN: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What keeps us from looking and need not keep the act from happening."""
+"""Failures of a report that do not prevent the act."""
 _SYSTEM: Final = (b"/dev/", b"/proc/", b"/sys/")
 _BYTECODE: Final = b"/__pycache__/"
-# Bound here, because a statement may replace them.
+# Bound here, because statements may replace them.
 _encode, _join, _real = os.fsencode, os.path.join, os.path.realpath
 _OWN_DESCRIPTORS: Final = b"/proc/self/fd"
 
 
 class Sending(Protocol):
-    """What is used of `effects.Transport`."""
+    """The part of `effects.Transport` that is used here."""
 
     @property
     def ours(self) -> bool: ...
@@ -68,8 +67,8 @@ class Sending(Protocol):
 
 
 class Noticed(NamedTuple):
-    """What a statement did by itself: whether it acted outside, which noticed files it has open for writing still, and
-    how many further acts on files there were."""
+    """A statement's own acts: whether it acted outside, the noticed files that it still has open for writing, and the
+    number of further acts on files."""
 
     acted: bool = False
     writing: tuple[bytes, ...] = ()
@@ -77,9 +76,9 @@ class Noticed(NamedTuple):
 
 
 class WriteNotices:
-    """The files that statements write by themselves, but for those below the directories `left_out`.
+    """The files that statements write directly, except those below the directories `left_out`.
 
-    `own_process`: whatever is open there, statements have opened.
+    `own_process`: statements have opened all open files of the process.
     """
 
     def __init__(
@@ -96,13 +95,13 @@ class WriteNotices:
         self._more = 0
         self._acted = False
         self.database = ""
-        """The path of the database that was opened last."""
+        """The path of the last opened database."""
 
     def take(self) -> Noticed:
-        """The statement has ended: all about it, and nothing of it is known any more."""
+        """End the statement: return its acts, and forget them."""
         if self._acted or self._writing:
             found = {place for place in _open_for_writing() if not self._is_left_out(place)}
-            # Also what nobody could notice, such as a database that another one has attached.
+            # Including files that cannot be noticed, such as a database attached to another one.
             wanted = found if self._own_process else found & self._noticed.union(self._writing)
             self._writing = tuple(sorted(wanted))
         noticed = Noticed(self._acted, self._writing, self._more)
@@ -112,7 +111,7 @@ class WriteNotices:
         return noticed
 
     def notice(self, name: str, args: tuple[Any, ...]) -> None:
-        """The calling thread is about to do this, by the name of its audit event. May raise whatever went wrong."""
+        """Notice an act that the calling thread is about to do, by its audit event. May raise any failure."""
         targets = TARGETS.get(name)
         if name == "sqlite3.connect":
             self.database = os.path.abspath(os.fsdecode(args[0]))
@@ -137,7 +136,7 @@ class WriteNotices:
                 self._tell_once(found)
 
     def _notice_move(self, source: Target, target: Target) -> bool:
-        """Where a directory gets another name, so do the files below it; False where it is none."""
+        """Notice the files below a directory that is renamed; return False if it is not a directory."""
         with _pinned(source) as directory, _pinned(target) as named:
             if directory is None or named is None or directory.kind != "directory":
                 return False
@@ -170,7 +169,7 @@ class WriteNotices:
                 self._lock.release()
 
     def _tell(self, place: bytes) -> None:
-        """Has the host look at the file. Raises RuntimeError or TimeoutError where it cannot."""
+        """Report the file, and wait until the host has read it. Raises RuntimeError or TimeoutError if it cannot."""
         inbox = self._transport.inbox
         if inbox.is_reading:
             raise RuntimeError("the host cannot be asked in the middle of an answer")
@@ -188,7 +187,7 @@ class WriteNotices:
 
 @contextmanager
 def _pinned(target: Target) -> Generator[Pinned | None]:
-    """None where nobody can tell what is there, because then the act fails as well."""
+    """Open the file; None if that fails, because then the act fails too."""
     directory = None if target.directory < 0 else target.directory
     try:
         found = pinned(target.path, directory, follows=target.follows)
@@ -215,9 +214,9 @@ def _files_below(place: bytes) -> Iterator[bytes]:
 
 
 def _open_for_writing() -> set[bytes]:
-    """The files that this process has open, and not for reading alone."""
+    """The files that this process has open for writing."""
     found: set[bytes] = set()
-    # Whatever a statement has made of what is used here: it has ended, and its record counts for more.
+    # Catches everything, because the statement may have replaced functions used here, and its record must be made.
     with suppress(Exception):
         for name in map(int, os.listdir(_OWN_DESCRIPTORS)):
             with suppress(OSError):  # because a thread may have closed it

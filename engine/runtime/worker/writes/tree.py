@@ -1,15 +1,13 @@
-"""Python's functions that change the file tree, in a worker with a domain: what it does not allow, the host does.
+"""Python's functions that change the file tree, in a sandboxed worker: the host performs what the domain forbids.
 
-A call that the function would refuse anyway raises at once, and the host is not asked about a call that changes
-nothing.
+A call that the function would refuse anyway raises at once. The host is not asked about a call that changes nothing.
 
-Scratch and the host's files are two file systems for statements, as `/tmp` often is: a rename between them raises
-EXDEV, and `shutil.move` copies. But a file of scratch can be renamed to a place of the host, because programs write a
-file there before it takes its place. With mounts, the domain's writable places are several file systems. A file is
-moved between them as if they were one: by a copy beside the target that is renamed over it. The source is removed last.
+For statements, scratch and the host's files are two file systems, as `/tmp` often is: a rename between them raises
+EXDEV, and `shutil.move` copies. But a file in scratch can be renamed to a path of the host, because programs write a
+file in scratch before they put it in place. With mounts, the domain's writable places are several file systems, but a
+file can be moved between them: a copy beside the target is renamed over it, and the source is removed last.
 
-Must not know how the host does it. Installed by the interpreter. A little over 300 lines, because all functions are in
-one table.
+Must not know how the host acts. Installed by the interpreter.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _BILLION: Final = 10**9
 
 
 class RoutedTree:
-    """The functions. `change` asks as `LastShown.ask_to_change` does."""
+    """The functions. `change` is `LastShown.ask_to_change`."""
 
     def __init__(self, opening: Opening, effects: Asking, change: Function) -> None:
         self._opening = opening
@@ -44,7 +42,7 @@ class RoutedTree:
         self._change = change
 
     def targets(self) -> dict[str, Function]:
-        """By the names of their routes."""
+        """The functions by the names of their routes."""
         return {
             "os.mkdir": self._maker("mkdir", 0o777),
             "os.mkfifo": self._maker("mkfifo", 0o666),
@@ -62,13 +60,13 @@ class RoutedTree:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def _is_kept(self, path: Any, directory: int | None, *, follows: bool = False) -> bool:
-        # What plan mode refuses is refused where the function itself is called.
+        # Plan mode refuses the call of the function itself.
         if self._effects.planning or isinstance(path, int):
             return False
         return self._opening.is_kept(path, directory, follows=follows)
 
     def _place(self, path: Any, directory: int | None, *, follows: bool = False) -> str:
-        """The absolute path, of which all links but the last name are resolved."""
+        """The absolute path, with all links resolved except the last name."""
         place = spelled(path, directory).rstrip("/") or "/"
         folder, name = os.path.split(place)
         if follows or name in (os.curdir, os.pardir):
@@ -76,7 +74,7 @@ class RoutedTree:
         return os.path.join(os.path.realpath(folder), name)
 
     def _ask(self, operation: str, path: str, check: Callable[[], None], **more: object) -> None:
-        """Has the host do it. `check` raises what the function would refuse, where nothing is recorded of it."""
+        """Let the host act. Without a recorded answer, `check` raises the function's own errors first."""
         arguments: dict[str, object] = {"path": self._opening.shown(path), **more}
         if not self._effects.goes_by_record or not self._effects.has_answer(operation, arguments):
             check()
@@ -84,7 +82,7 @@ class RoutedTree:
             self._change(operation, arguments)
 
     def _has_answer(self, operation: str, path: str, **more: object) -> bool:
-        """Whether what is on the disk now does not count, because an answer to exactly that is recorded."""
+        """Whether there is a recorded answer to exactly this call, so that the disk does not matter."""
         return self._effects.goes_by_record and self._effects.has_answer(
             operation, {"path": self._opening.shown(path), **more}
         )
@@ -116,21 +114,21 @@ class RoutedTree:
             if staging is not None:
                 self._opening.files.removed(staging)
                 if not os.path.lexists(place):
-                    return  # because it has not landed yet
+                    return  # because it is not on disk yet
             check = _check_directory if is_directory else _check_removable
             self._ask("rmdir" if is_directory else "remove", place, lambda: check(place, path))
 
         return remove
 
     def tree_remover(self) -> Function:
-        """What `shutil.rmtree` is: one act, where the function itself would remove one name after the other."""
+        """The replacement of `shutil.rmtree`: a single act, while the function itself removes many names."""
         plain = cast("Function", shutil.rmtree)
 
         @wraps(plain)
         def rmtree(path: Any, ignore_errors: bool = False, onerror: Any = None, **more: Any) -> None:
             directory = more.get("dir_fd")
             place = self._place(path, directory) if self._is_kept(path, directory) else ""
-            # What is no directory the function itself refuses, and in a replay it goes by what is recorded.
+            # The function itself refuses anything but a directory; a replay uses its record.
             if not place or not self._is_whole(place):
                 plain(path, ignore_errors, onerror, **more)
                 return
@@ -201,7 +199,7 @@ class RoutedTree:
             follow_symlinks: bool = True,
         ) -> None:
             kept = self._is_kept(src, src_dir_fd), self._is_kept(dst, dst_dir_fd)
-            # The kernel refuses to link what is outside into scratch.
+            # Because the kernel refuses links from scratch to files outside.
             if not any(kept) or (not kept[1] and self._opening.is_in_scratch(self._place(dst, dst_dir_fd))):
                 route.plain(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
                 return
@@ -275,7 +273,7 @@ class RoutedTree:
 
 
 def move_file(source: str, target: str) -> None:
-    """Has `target` be what `source` is, with its permissions and times. Raises OSError (EXDEV) for what is no file."""
+    """Move a file to `target`, with its permissions and times. Raises OSError (EXDEV) for anything but a file."""
     state = os.lstat(source)
     if not stat.S_ISREG(state.st_mode):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
@@ -291,8 +289,10 @@ def move_file(source: str, target: str) -> None:
 
 
 def bring_file(source: str, target: str) -> None:
-    """Has the host write to `target` what the file `source` of scratch holds. Raises OSError: EXDEV where either is
-    anything but a file, because a copy of that would be another thing than the rename; else what the write raises."""
+    """Let the host write the content of the scratch file `source` to `target`.
+
+    Raises OSError: EXDEV if either is not a file, because a copy would differ from a rename; else the write's error.
+    """
     for place in (source, target):
         if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
@@ -316,7 +316,7 @@ def _copy(source: str, target: str, state: os.stat_result) -> None:
 
 
 def _nanoseconds(times: Any, ns: Any) -> list[int] | None:
-    """What is meant by the arguments of `os.utime`; None for now. Raises as that."""
+    """The times in the arguments of `os.utime`; None for now. Raises the same errors."""
     if times is not None and ns is not None:
         raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
     if times is None and ns is None:

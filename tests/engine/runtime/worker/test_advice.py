@@ -38,9 +38,9 @@ def ended(command: object, *, printed: str | None = None, errors: str | None = N
         ),
         (ended(["x" * 1_000], errors="Permission denied"), "bash() runs"),
         (ended(7, errors="Permission denied"), "bash() runs"),
-        (PermissionError(errno.EACCES, "outside the workspace /p", "/etc/x"), "writing /etc/x, which is outside"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "from writing there"),
-        (PermissionError(errno.EPERM, os.strerror(errno.EPERM)), "keeps statements from this; bash() runs"),
+        (PermissionError(errno.EACCES, "outside the workspace /p", "/etc/x"), "write /etc/x, which is outside"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "write there"),
+        (PermissionError(errno.EPERM, os.strerror(errno.EPERM)), "does not let statements do this; bash() runs"),
     ],
 )
 def test_an_error_of_the_sandbox_says_what_would_work(tmp_path: Path, error: BaseException, said: str) -> None:
@@ -65,7 +65,7 @@ def test_any_other_error_is_left_as_it_is(tmp_path: Path, error: BaseException) 
 
 def test_where_the_project_may_be_written_the_way_out_is_a_command_outside(tmp_path: Path) -> None:
     (note,) = noted(ended(["touch", "/x"], errors="Permission denied"), tmp_path, auto=True)
-    assert "from writing outside of the project" in note
+    assert "write outside of the project" in note
     assert "bash('touch /x', outside=True)" in note
 
 

@@ -162,6 +162,6 @@ def test_a_text_that_would_become_another_on_its_way_is_refused(names: Names) ->
         lambda: names.namespace["write"]("\udc80", "a"),
         lambda: names.namespace["read"](Path("\udcff")),
     ):
-        with pytest.raises(ValueError, match=r"(write|read)\(\): (path|text) holds half a surrogate pair"):
+        with pytest.raises(ValueError, match=r"(write|read)\(\): (path|text) contains half of a surrogate pair"):
             call()
     assert names.asked == []

@@ -61,8 +61,8 @@ def test_arguments_go_by_the_names_of_the_schema_or_of_python() -> None:
     [
         ({}, r"m\.t\(\) needs the argument q: \(q: str, page"),
         ({"q": "x", "pag": 2}, r"m\.t\(\) takes no argument 'pag'; did you mean page\?"),
-        ({"q": b"x"}, r"m\.t\(\): q holds bytes"),
-        ({"q": [{"deep": b"x"}]}, r"m\.t\(\): q holds bytes"),
+        ({"q": b"x"}, r"m\.t\(\): q contains bytes"),
+        ({"q": [{"deep": b"x"}]}, r"m\.t\(\): q contains bytes"),
     ],
 )
 def test_a_call_that_cannot_be_meant_is_refused_before_anybody_is_asked(
@@ -92,7 +92,7 @@ def test_tools_of_one_name_in_python_are_told_apart() -> None:
 def test_so_many_tools_are_listed_and_no_more() -> None:
     found = listing([tool(f"tool_{n}") for n in range(MOST_TOOLS + 5)])
     assert len(found.tools) == MOST_TOOLS
-    assert found.notes == ("5 tools more cannot be called from here.",)
+    assert found.notes == ("5 more tools cannot be called from here.",)
 
 
 def test_help_has_our_words_first_and_says_whose_the_others_are() -> None:

@@ -182,7 +182,7 @@ PLACES: dict[Callable[[Path, Path], str], str] = {
     _directory: "Is a directory",
     _pipe: "a named pipe, not a regular file",
     _below_a_file: "Not a directory",
-    _no_text: "its name is no text, and there is no such file any more",
+    _no_text: "its name is not UTF-8, and there is no such file any more",
 }
 
 
@@ -294,7 +294,7 @@ def test_a_file_that_is_replaced_keeps_attributes_and_one_that_would_go_with_the
     except OSError as error:
         pytest.skip(f"this file system has no attributes: {error.strerror}")
     reason = refused(workspace, "a", b"new", None)
-    assert reason == "somebody has given it attributes since the session wrote it: user.by_hand"
+    assert reason == "it got attributes since the session last wrote it: user.by_hand"
     put_back(workspace, "a", b"new", b"old")
     assert (path.read_bytes(), os.getxattr(path, "user.by_hand")) == (b"old", b"1")
 

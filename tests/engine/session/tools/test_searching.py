@@ -77,7 +77,7 @@ def test_binary_files_are_left_out_wherever_their_nul_is(tmp_path: Path) -> None
     })  # fmt: skip
     here = workspace(tmp_path)
     assert lines(answer(here, "grep", pattern="^x")) == ["bom:1: x", "end:1: x", "latin:1: x \ufffd", "wide:1: x é"]
-    with pytest.raises(ValueError, match="early is no text; read its bytes"):
+    with pytest.raises(ValueError, match="early is not text; read its bytes"):
         program(here, "grep", pattern="x", path="early")
     assert lines(answer(here, "grep", pattern="x", path="wide")) == ["wide:1: x é"]
     assert lines(answer(here, "grep", pattern="x", path="late")) == []
@@ -139,7 +139,7 @@ def test_a_bad_expression_is_refused_in_the_programs_own_sentence(tmp_path: Path
         ({"pattern": ""}, "an empty pattern matches every line"),
         ({"pattern": "a\0b"}, "cannot hold a NUL character or a newline"),
         ({"pattern": "a\nb"}, "cannot hold a NUL character or a newline"),
-        ({"pattern": "a" * 10_001}, "10000 characters at most, and this one has 10001"),
+        ({"pattern": "a" * 10_001}, "a pattern can have 10000 characters, and this one has 10001"),
         ({"pattern": "a", "context": -1}, "context=-1 must be between 0 and 50"),
         ({"pattern": "a", "context": 51}, "context=51 must be between 0 and 50"),
         ({"pattern": "a", "glob": "../*"}, "must stay below `path`"),
@@ -173,7 +173,7 @@ def test_paths_that_cannot_be_searched_are_the_operating_systems_errors(tmp_path
         program(here, "grep", pattern="x", path="none")
     with pytest.raises(OSError, match="a named pipe, not a regular file"):
         program(here, "grep", pattern="x", path="pipe")
-    with pytest.raises(NotADirectoryError, match="a is a file; find\\(\\) looks below a directory"):
+    with pytest.raises(NotADirectoryError, match="a is a file; find\\(\\) searches a directory"):
         program(here, "find", glob="*", path="a")
 
 

@@ -77,9 +77,9 @@ def test_text_is_written_as_the_file_writes_its_own_and_bytes_as_they_are(
 
 
 def test_what_the_encoding_of_the_file_cannot_hold_is_refused_with_its_line(workspace: Workspace) -> None:
-    with pytest.raises(ValueError, match=r"a is in Latin-1 .* has no bytes for '€' in line 2; leave that out"):
+    with pytest.raises(ValueError, match=r"a is in Latin-1 .* cannot encode '€' in line 2; leave it out"):
         written(workspace, b"caf\xe9\n", "a\n€\n")
-    with pytest.raises(ValueError, match=r"a is in UTF-8, which has no bytes for '\\udc80' in line 1"):
+    with pytest.raises(ValueError, match=r"a is in UTF-8, which cannot encode '\\udc80' in line 1"):
         written(workspace, b"", "\udc80")
 
 
@@ -146,7 +146,7 @@ def test_links_that_stay_inside_are_written_through_to_their_target(workspace: W
 def test_a_file_too_large_to_be_kept_is_refused_without_being_read(workspace: Workspace) -> None:
     Path(workspace.cwd, "a").touch()
     os.truncate(Path(workspace.cwd, "a"), 1 << 40)
-    with pytest.raises(OSError, match="more than 64 MiB are not changed by tools") as refused:
+    with pytest.raises(OSError, match="do not change files of more than 64 MiB") as refused:
         edit.write(workspace, edit.WriteArguments(path="a", text="x"))
     assert refused.value.errno == errno.EFBIG
 
@@ -191,11 +191,11 @@ def test_as_many_places_as_are_said_are_replaced(workspace: Workspace) -> None:
         (b"a\r\na\nb\na", ("a", "x"), "a contains that text 3 times, at lines 1, 2, 4; give more of the lines around"),
         (b"a\na", ("a", "x", 3), "a contains that text 2 times, not 3, at lines 1, 2"),
         (b"a" * 50, ("a", "x"), "50 times, at lines " + "1, " * 20 + r"\.\.\.; give"),
-        (b"b", ("a", "x"), "a does not contain that text; nothing in it is like it"),
+        (b"b", ("a", "x"), "a does not contain that text, or anything like it"),
         (b"b", ("a", "x", None), "a does not contain that text"),
         (b"b", ("", "x"), "old is empty; give the text to replace"),
         (b"b", ("b", "b"), "old and new are the same text"),
-        (b"b", ("b", "x", 0), "count=0; it is 1 or more"),
+        (b"b", ("b", "x", 0), "count=0; it must be 1 or more"),
         (b"\0b", ("b", "x"), "a is binary, 2 bytes"),
         (b"\xe9", ("\xe9", "€"), "a is in Latin-1"),
     ],
@@ -208,13 +208,13 @@ def test_what_cannot_be_done_is_said_with_what_to_do(
 
 
 def test_there_is_no_edit_without_a_file(workspace: Workspace) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no such file; write\(\) makes one"):
+    with pytest.raises(FileNotFoundError, match=r"there is no such file; write\(\) creates it"):
         edit.edit(workspace, edit.EditArguments(path="a", old="x", new="y"))
 
 
 def test_a_miss_is_answered_with_the_same_lines_in_other_white_space(workspace: Workspace) -> None:
     text = b"def first():\r\n    pass\r\n\r\ndef second(a):\r\n\tif a:\r\n\t\treturn 1\r\n"
-    with pytest.raises(ValueError, match=r"but for white space it is:\n     5  \tif a:\n     6  \t\treturn 1$"):
+    with pytest.raises(ValueError, match=r"only white space differs from:\n     5  \tif a:\n     6  \t\treturn 1$"):
         edited(workspace, text, "    if a:\n        return 1\n", "x")
 
 
