@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _HOME: Final = Path(__file__).resolve().parent
 _PACKAGES: Final = ("engine", "acp_adapter", "conformance", "mcp_tools")
+_NEEDED: Final = (*_PACKAGES, "anyio", "msgspec")
+"""What an import path has that this program loads modules from: its packages, or what they need."""
 _INTERRUPTED: Final = 130
 
 
@@ -42,10 +45,25 @@ def _begin() -> None:
     if problem is not None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
+    sys.path[:] = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
     from engine.runtime.hardening import harden_process  # only after the check
 
     harden_process()
     sys.stderr = cast("TextIO", _Errors(sys.stderr))
+
+
+def own_import_path(found: Sequence[str], given: str) -> list[str]:
+    """Return the import path without the working directory and those of PYTHONPATH (`given`) that have nothing of ours.
+
+    Statements may write them, and a module that is imported later would run from there, outside the sandbox.
+    """
+    project = {os.path.abspath(each) for each in ("", *given.split(os.pathsep))}
+    return [
+        each
+        for each in found
+        if os.path.abspath(each) not in project
+        or any(os.path.isdir(os.path.join(each or os.curdir, name)) for name in _NEEDED)
+    ]
 
 
 def _without_keys(stream: TextIO) -> TextIO:

@@ -58,6 +58,28 @@ def test_unusable_settings_end_the_agent_with_one_line(tmp_path: Path) -> None:
 def test_an_interrupt_while_the_command_is_loaded_is_no_traceback(tmp_path: Path) -> None:
     # Whatever started the tests may ignore it, as shells do for what they run in the background.
     handled = "signal.signal(signal.SIGINT, signal.default_int_handler)"
-    (tmp_path / "typer.py").write_text(f"import os, signal; {handled}; os.kill(os.getpid(), signal.SIGINT)\n")
+    source = f"""
+import os, signal, sys
+class Interrupting:
+    def find_spec(name, *_):
+        if name == "typer":
+            {handled}
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting)
+"""
+    (tmp_path / "sitecustomize.py").write_text(source)
     done = start(str(BIN / "rewindow"), "--version", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_no_module_comes_from_the_project(tmp_path: Path) -> None:
+    source = (
+        "import sys, rewindow_startup\nsys.argv = ['rewindow', '--version']\n"
+        "try: rewindow_startup.rewindow()\nexcept SystemExit: print(*sys.path, sep='\\n')"
+    )
+    done = start(sys.executable, "-c", source, cwd=tmp_path, PYTHONPATH=f"{tmp_path}/src{os.pathsep}.")
+    assert done.returncode == 0, done.stderr
+    _, *path = done.stdout.split("\n")[:-1]
+    assert path
+    assert all(os.path.isabs(each) for each in path)
+    assert f"{tmp_path}/src" not in path

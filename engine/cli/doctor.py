@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, cast
@@ -28,6 +28,7 @@ from ..core.ids import ExecutionId
 from ..core.settings import SETTINGS, config_path
 from ..core.text import plural, visible
 from ..core.tokens.ranks import encoding
+from ..files.installation import Installation, own_installation
 from ..files.outline.grammars import missing
 from ..files.outline.languages import LANGUAGES
 from ..files.search.commands import INSTALL, find_ripgrep
@@ -321,6 +322,9 @@ _OPEN: Final[Mapping[Layer, str]] = {
     ),
 }
 """What a statement may do without this layer, if all others are in force."""
+_SO_NOT: Final = (
+    "so such programs may not write in this directory in mode auto either; install Rewindow elsewhere (pipx, uv tool)"
+)
 _ALL_ASK: Final = "they run with your permissions, so mode ask asks before each model statement"
 
 
@@ -329,6 +333,7 @@ def sandbox() -> Iterator[Finding]:
     yield from sandbox_findings(confined.layers, settings().sandbox or "off")
     if is_held(confined.layers):
         yield processes_of(confined.is_apart)
+        yield from own_installation_findings(confined.layers, own_installation((os.path.realpath(Path.cwd()),)))
 
 
 def processes_of(is_apart: bool) -> Finding:
@@ -347,6 +352,24 @@ def processes_of(is_apart: bool) -> Finding:
         "sandbox, processes: this system permits no process namespace, so they are counted four times a second; a"
         f" statement that starts many at once has more than {MOST_PROCESSES:,} for a moment",
     )
+
+
+def own_installation_findings(layers: Collection[Layer], found: Installation) -> Iterator[Finding]:
+    """Say whether statements of a session in the working directory could write this program itself."""
+    if found.open:
+        yield Finding(
+            "note",
+            f"nothing would protect {shown(found.open[0])}, from which Rewindow runs, from programs that statements"
+            f" start, {_SO_NOT}",
+        )
+    elif found.parts and "mounts" not in layers:
+        yield Finding(
+            "note",
+            f"without the layer mounts nothing would protect {shown(found.parts[0])}, from which Rewindow runs, from"
+            f" programs that statements start, {_SO_NOT}",
+        )
+    elif found.parts:
+        yield Finding("ok", f"sandboxed statements cannot change Rewindow's own files in {shown(found.parts[0])}")
 
 
 def sandbox_findings(layers: Sequence[Layer], rule: str = "auto") -> Iterator[Finding]:

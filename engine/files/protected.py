@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 from ..core.domain import is_inside
 from .git_configuration import COMMON_DIR, CONFIGURATIONS, WORK_TREES, configured, named_by, of_user
+from .installation import Installation
 from .safe_open import links_to
 
 
@@ -125,6 +126,8 @@ _GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
 
+_RUNS_FROM: Final = "Rewindow itself runs from it, outside the sandbox"
+_ELSEWHERE: Final = Installation()
 _WAS_FOUND: Final = "other programs run it or take their configuration from it, as it was last found"
 _ABOVE: Final = "files that other programs run could come with it at once"
 _LED_TO: Final = "a link leads to it from where other programs look for programs"
@@ -145,10 +148,26 @@ Mark = tuple[int, int, int]
 """Of a file: its device, its number there, and when its metadata last changed."""
 
 
-class Protection:
-    """What is protected in the directories of a session. `roots` are absolute, links resolved."""
+class Appeared(NamedTuple):
+    """A file that is protected now. `was_nothing`: the place was watched, and empty; else nobody knows what was there.
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
+    A file that a configuration names since then may be an old one of the user's.
+    """
+
+    path: str
+    was_nothing: bool
+
+
+class Protection:
+    """What is protected in the directories of a session.
+
+    Args:
+        roots: the directories, absolute, links resolved.
+        installation: what lies there of this program.
+    """
+
+    def __init__(self, roots: tuple[str, ...], installation: Installation = _ELSEWHERE) -> None:
+        self.installation = installation
         self._roots = roots
         self._found: tuple[str, ...] = ()
         """The places when they were last looked for."""
@@ -168,6 +187,7 @@ class Protection:
         return (
             self.why_by_name(path)
             or (_BY_NAME[_OWN] if is_inside(path, (_own_configuration(),)) else "")
+            or (_RUNS_FROM if is_inside(path, (*self.installation.parts, *self.installation.open)) else "")
             or self._why_in_repository(path)
             or (_NAMED if any(_is_on_way(path, place) for place in self._named_for(path)) else "")
             or (_ABOVE if _is_above_rows(path) and _is_replaceable(path) else "")
@@ -218,7 +238,8 @@ class Protection:
                     rows.append(own)
             found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
-        found.update(dict.fromkeys(place for place in self._found if os.path.lexists(place)))
+        own = self.installation.parts
+        found.update(dict.fromkeys(each for each in self._found if each not in own and os.path.lexists(each)))
         for place in (
             *linked,
             *(name for each in _of_user() for name in _names_below(each)),
@@ -226,7 +247,8 @@ class Protection:
         ):
             self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
         self._led_to.difference_update(self._roots, found)
-        self._found = (*found, *filter(os.path.lexists, sorted(self._led_to)))
+        own = tuple(filter(os.path.lexists, own))  # whose many names are not looked through for links
+        self._found = (*dict.fromkeys((*found, *own)), *filter(os.path.lexists, sorted(self._led_to)))
         self._found_marks = self._marks()
         return self._found
 
@@ -234,16 +256,16 @@ class Protection:
         """The same without a search where nothing can have come since the last one."""
         return self._found if self._found_marks == self.marks() else self.places()
 
-    def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[str]:
-        """The files that are where nothing was when these were the `marks`; of a directory some of those in it.
+    def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
+        """The files for which there was no mark when these were the `marks`; of a directory some of those in it.
 
         And links that are others now: the kernel mounts nothing over a link.
         """
         for path, mark in self.marks().items():
             if mark is not None and before.get(path) is None:
-                yield from islice(_files_at(path), _SHOWN)
+                yield from (Appeared(each, path in before) for each in islice(_files_at(path), _SHOWN))
             elif mark is not None and mark != before.get(path) and os.path.islink(path):
-                yield path
+                yield Appeared(path, was_nothing=False)
 
     def marks(self) -> Mapping[str, Mark | None]:
         """Which file is at each place that was found, and where one may come to be; None for nothing.

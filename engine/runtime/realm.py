@@ -36,7 +36,7 @@ _TURNS: Final[WeakKeyDictionary[Zygote, Turns]] = WeakKeyDictionary()
 _HOLD_SECONDS: Final = 10.0
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PROGRAM: Final = (
-    f"import sys; sys.path.insert(0, {os.path.dirname(_PACKAGE)!r});"
+    f"import sys; sys.path.append({os.path.dirname(_PACKAGE)!r});"
     f"from {os.path.basename(_PACKAGE)}.runtime.sandbox.mounts import main; main()"
 )
 

@@ -20,7 +20,7 @@ import anyio
 from ..context.tail.rights import before_phrase
 from ..core.domain import LAYERS, PARTS, Domain, Layer, is_held, is_inside, lacking
 from ..core.errors import EnvironmentUnavailableError
-from ..files.protected import Mark, Protection
+from ..files.protected import Appeared, Mark, Protection
 from ..files.safe_open import ways_in
 from ..log.events.session import DomainEntered, Mode
 from ..log.permissions import RebuildSubject
@@ -35,7 +35,14 @@ SWITCHED_OFF: Final = "the setting sandbox is off"
 
 
 def domain_of(
-    mode: Mode, *, network: bool, roots: Sequence[str], scratch: str, state: str, protected: Sequence[str]
+    mode: Mode,
+    *,
+    network: bool,
+    roots: Sequence[str],
+    scratch: str,
+    state: str,
+    protected: Sequence[str],
+    is_open: bool = False,
 ) -> Domain:
     """Return what statements of a session may change directly.
 
@@ -46,9 +53,11 @@ def domain_of(
         scratch: its directory for temporary files.
         state: where sessions are stored.
         protected: files in the directories that other programs run by themselves.
+        is_open: whether part of this program is in the directories and cannot be protected.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
-    writable = tuple(map(str, roots)) if mode == "auto" and not ways_in(tuple(roots)) else ()
+    is_closed = not is_open and not ways_in(tuple(roots))
+    writable = tuple(map(str, roots)) if mode == "auto" and is_closed else ()
     # Hiding the state directory would hide a session's directory inside of it.
     is_around = any(is_inside(root, (state,)) for root in roots)
     return Domain(
@@ -110,14 +119,16 @@ class Confinement:
         self._by_model = by_model
         self._dismissed = dismissed
         self._rights = UNHELD
+        self._is_bare = False
+        """Whether a worker was found to lack the layer of mounts."""
         self._places: tuple[str, ...] | None = None
         """The protected places when the sandbox was chosen; None before the first one."""
         self._chosen_marks: Mapping[str, Mark | None] = {}
         """The state of protected files when the sandbox was chosen."""
         self._marks: Mapping[str, Mark | None] | None = None
         """The state of the files that the kernel protects now; None if statements can write none of them anyway."""
-        self._late: list[str] = []
-        """Files that appeared between two statements."""
+        self._late: list[Appeared] = []
+        """Files that appeared between two statements, of which the user may have made some."""
 
     @property
     def is_foreign(self) -> bool:
@@ -139,7 +150,19 @@ class Confinement:
             scratch=self._scratch.path,
             state=self._state,
             protected=self._protected,
+            is_open=self._is_open,
         )
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether part of this program is in the session's directories, and nothing protects it from statements."""
+        installation = self._protection.installation
+        return bool(installation.open) or (self._is_bare and bool(installation.parts))
+
+    def narrowed(self, domain: Domain, layers: Collection[Layer]) -> Domain | None:
+        """Return the sandbox to use instead of one that a worker has entered with these layers; None if it may stay."""
+        self._is_bare = "mounts" not in layers
+        return self.wanted() if domain.writable and self._is_open else None
 
     @property
     def _protected(self) -> tuple[str, ...]:
@@ -161,7 +184,7 @@ class Confinement:
         if not self._is_sandboxing or self._places is None:
             return False
         if self._marks is not None:
-            self._late += self._protection.appeared(self._marks)
+            self._take_late(self._marks)
         before = self._places, self._chosen_marks
         self._choose_places()
         return self._marks is not None and before != (self._places, self._chosen_marks)
@@ -189,7 +212,7 @@ class Confinement:
         """
         if self._marks is None or self._marks == (marks := self._protection.marks()):
             return
-        self._late += self._protection.appeared(self._marks)
+        self._take_late(self._marks)
         await environment.hold(await anyio.to_thread.run_sync(self._protection.places))
         self._marks = marks
 
@@ -198,7 +221,10 @@ class Confinement:
         """Whether all protected files are as when the kernel last protected them."""
         return self._marks is None or self._marks == self._protection.marks()
 
-    def appeared(self) -> Iterator[str]:
+    def _take_late(self, before: Mapping[str, Mark | None]) -> None:
+        self._late += (each._replace(was_nothing=False) for each in self._protection.appeared(before))
+
+    def appeared(self) -> Iterator[Appeared]:
         """Yield new files that other programs run.
 
         A program of a statement may have made them, because the kernel cannot mount what does not exist.

@@ -259,6 +259,11 @@ class LiveEnvironment:
             self._confinement.prepare(self._domain)
         try:
             await environment.start(replace(self._spec, domain=self._domain))
+            narrowed = self._domain and self._confinement.narrowed(self._domain, environment.layers)
+            if narrowed is not None:  # nothing has run in it yet
+                self._domain = narrowed
+                self._confinement.prepare(narrowed)
+                await environment.start(replace(self._spec, domain=narrowed))
         except EnvironmentUnavailableError as error:
             raise gone(self._spec.cwd) or error from None
         self._was_started, self._layers = True, tuple(environment.layers)

@@ -34,9 +34,10 @@ from msgspec.structs import replace
 
 from ..core.diff import text_size
 from ..core.errors import SessionReadOnlyError, StoreError
-from ..core.execution import TextChange
+from ..core.execution import UNREAD, TextChange
 from ..core.ids import BlobDigest, ExecutionId, Minter, ToolCallId
 from ..core.text import plural
+from ..files.protected import Appeared
 from ..files.safe_open import LARGEST
 from ..log.event_log import EventLog
 from ..log.events.conversation import ToolCall, ToolResult
@@ -67,6 +68,7 @@ _BATCH: Final = 50
 _UNSPELLED: Final = ("\ufffd", HIDDEN)
 """Parts of a recorded path that stand for what the log cannot contain."""
 _NOTHING: Final = FileState()
+_UNWATCHED: Final = FileState(f"{UNREAD}unwatched", reason="it was not watched before, so it may be yours")
 
 logger = logging.getLogger(__name__)
 
@@ -154,12 +156,12 @@ class Touches:
             logger.warning("%s says it writes files that it has no right to write; not recorded", self._execution)
         return False
 
-    def take_new(self, places: Iterable[str]) -> None:
-        """Record files that the host found, which did not exist before the statement."""
-        for place in places:
+    def take_new(self, found: Iterable[Appeared]) -> None:
+        """Record files that the host found. A rewind leaves one that may have been there before the statement."""
+        for place, was_nothing in found:
             if place not in self._taken and not place.startswith(self._records.hidden):
                 self._taken[place] = None
-                self._append(place, self._kept(place, _NOTHING))
+                self._append(place, self._kept(place, _NOTHING if was_nothing else _UNWATCHED))
 
     async def hold(self, places: Iterable[bytes]) -> None:
         """Read files that are still open, and may be written without a report."""

@@ -198,3 +198,25 @@ def test_without_mounts_programs_are_not_held(tmp_path: Path, marker: Path) -> N
     agent, path, before = attacked(tmp_path, filled(HELD["shell"], marker), "reject_once", started_by=WITHOUT_MOUNTS)
     assert left(before, path).keys() == {".git/config"}
     assert any(note in json.dumps(agent.updates()) for note in ("sandbox", "Sandbox"))
+
+
+# --- what the user made -----------------------------------------------------------------------------------------------
+
+
+def test_a_rewind_leaves_what_the_user_made_between_two_statements(tmp_path: Path) -> None:
+    path = project(tmp_path / "project")
+    (path / "mine.sh").write_text("echo mine\n")
+    replies = [each for _ in range(2) for each in ({"statement": "1"}, {"text": "Done."})]
+    with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies)) as agent:
+        session = agent.open(path)
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
+        assert agent.prompt(session, "Go.", seconds=60) == "end_turn"
+        (path / ".envrc").write_text("mine\n")
+        subprocess.run(["git", "-C", path, "config", "alias.t", "!./mine.sh"], check=True)
+        assert agent.prompt(session, "Go on.", seconds=60) == "end_turn"
+        assert "mine.sh" in json.dumps(agent.received)  # shown, because a program of the first could have made it
+        subprocess.run(["git", "-C", path, "config", "--unset", "alias.t"], check=True)
+        assert agent.prompt(session, "/rewind 1", seconds=60) == "end_turn"
+    assert (path / "mine.sh").read_text() == "echo mine\n"
+    assert (path / ".envrc").read_text() == "mine\n"
+    assert "so it may be yours" in json.dumps(agent.received)

@@ -325,6 +325,18 @@ async def test_rewind_restores_names_and_files(project: Path, era: Era) -> None:
             await caller.result("rewind", to=0)
 
 
+async def test_rewind_leaves_what_is_protected_since(project: Path) -> None:
+    (project / "tools").mkdir()
+    async with served(project, runs=True) as caller:
+        for text in ("earlier", "later"):
+            await caller.text("run", code=f"w = write('tools/pre-commit', '{text}')")
+        await anyio.run_process(["git", "init", "-q", project])
+        await anyio.run_process(["git", "-C", project, "config", "core.hooksPath", "tools"])
+        said = await caller.text("rewind", to=1)
+    assert (project / "tools/pre-commit").read_text() == "later"
+    assert "tools/pre-commit is left as it is: it is protected, because" in said
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_replay_reports_differences(project: Path, era: Era) -> None:
     async with served(project, era=era, runs=True) as caller:

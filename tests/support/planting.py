@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -146,6 +147,15 @@ def project(path: Path) -> Path:
     _git(path, "config", "pager.log", "tools/show")
     _git(path, "config", "alias.st", "!tools/hooks/post-checkout")
     return path
+
+
+def installed_in(environment: Path) -> Path:
+    """Makes a virtual environment with this program in it; its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    ours = (each for each in sys.path if os.path.basename(each) == "site-packages")
+    (packages / "rewindow.pth").write_text("\n".join([str(Path(__file__).parents[2]), *ours]) + "\n")
+    return environment / "bin" / "python"
 
 
 def witness(path: Path) -> dict[str, str]:

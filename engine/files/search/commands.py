@@ -30,8 +30,10 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from ...core.domain import is_inside
 from ...core.programs import CommandOutcome, CommandRequest
 from ...core.text import cut_line, cut_middle, more, plural
+from ..installation import own_installation
 from .globs import Glob, as_ignore_rule
 from .ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, rules_above
 
@@ -143,12 +145,14 @@ def find_ripgrep(path: str, roots: tuple[str, ...], own: str | None = None) -> s
 
     Args:
         path: the PATH variable at the host's start.
-        roots: absolute directories with the project's programs, not the user's.
+        roots: absolute directories with the project's programs, not the user's. Our own environment may be in one.
         own: the directory with the programs of our own environment; by default that of this interpreter.
     """
     inside = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
     own = sysconfig.get_path("scripts") if own is None else own
-    return next((each for each in _on(f"{own}{os.pathsep}{path}") if not each.startswith(inside)), None)
+    ours = own_installation(tuple(map(os.path.realpath, roots))).parts  # which statements cannot write
+    usable = (each for each in _on(f"{own}{os.pathsep}{path}") if not each.startswith(inside) or is_inside(each, ours))
+    return next(usable, None)
 
 
 @cache

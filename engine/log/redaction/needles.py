@@ -24,6 +24,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
+from html import escape
+from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
 from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading
@@ -38,6 +40,7 @@ _LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
 _BLANK: Final = re.compile(rb"[ \t]")
 _BACKSLASHES: Final = re.compile(rb"\\+")
 _QUOTES: Final = b" \t'\"`"
+_FOLDED: Final = _QUOTES + b"\\"
 _BLANKS: Final = b" \t\0\\"
 LINE: Final = 16
 """The least characters of a line that is secret by itself."""
@@ -45,6 +48,8 @@ _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
 _ENCODINGS: Final = ("latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _LATIN_1: Final = 0xFF
+_PLAIN_IN_URLS: Final = (ascii_letters + digits + "_.-~").encode()
+_NESTED: Final = 3
 _GROUP: Final = 3
 _BITS: Final = 6
 
@@ -53,8 +58,13 @@ _BITS: Final = 6
 
 
 def plain_forms(value: str) -> set[bytes]:
-    """Return the value, and each of its lines that is secret by itself, in all encodings."""
-    return {data for text in {value.strip(), *secret_lines(value)} for data in _encoded(text)}
+    """Return the value, and each of its lines that is secret by itself, in all encodings.
+
+    Also the value as it is quoted and escaped, if what is left without quotation marks is too short to be searched.
+    """
+    value = value.strip()
+    forms = {data for text in {value, *secret_lines(value)} for data in _encoded(text)}
+    return forms.union(_escaped(value)) if len(bytes_of(value).translate(None, _FOLDED)) < SHORTEST else forms
 
 
 def secret_lines(value: str) -> Iterator[str]:
@@ -80,6 +90,20 @@ def encoded_forms(value: str) -> set[bytes]:
     inner |= {wide[:-1] if value.isascii() else wide for wide in _wide(value)}
     forms = {form for each in inner for form in _in_base64(each)}
     return forms | {data.hex().encode(), data.hex().upper().encode(), data.replace(b" ", b"+")}
+
+
+def _escaped(value: str) -> Iterator[bytes]:
+    """The value in URLs, in up to _NESTED levels of JSON, and as Python and HTML show it."""
+    texts = [repr(value)[1:-1], ascii(value)[1:-1], escape(value), escape(value, quote=False)]
+    for is_ascii in (True, False):
+        inner = value
+        for _ in range(_NESTED):
+            inner = json.dumps(inner, ensure_ascii=is_ascii)[1:-1]
+            texts.append(inner)
+    yield from (text.encode("utf-8", "replace") for text in texts)
+    for plain in (_PLAIN_IN_URLS, _PLAIN_IN_URLS + b"/"):
+        for form in ("%%%02X", "%%%02x"):
+            yield b"".join(bytes((each,)) if each in plain else (form % each).encode() for each in bytes_of(value))
 
 
 def bytes_of(value: str) -> bytes:

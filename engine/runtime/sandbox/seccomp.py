@@ -1,7 +1,7 @@
 """The seccomp layer: a filter of system calls, for what has no path and so no Landlock right.
 
 A filter sees the number of a call and its arguments as numbers, never the memory behind them. So it can distinguish
-socket families, and calls on the own process (id 0) from calls on others, but no address, file or process. Beside the
+kinds of sockets, and calls on the own process (id 0) from calls on others, but no address, file or process. Beside the
 network it refuses ways around the other layers (io_uring, which has calls of its own; mounts and namespaces, in which
 one is root; files by handle instead of by path), and what a program may do to other processes of its user without a
 file (limits, priorities, keys, queues and shared memory by number, bytes put into a terminal).
@@ -149,6 +149,9 @@ _NEW_NAMESPACES: Final = 0x7E020000
 """The flags of namespaces: mounts, cgroups, host names, IPC, users, process ids and networks."""
 _NEW_TIME: Final = 0x80
 """For `unshare` alone; `clone` has a signal in these bits."""
+_OTHER_TYPES: Final = 0xC
+"""Bits of a socket's type that streams, datagrams and raw sockets lack; privileges refuse the last."""
+_NETLINK_ROUTE: Final = 0
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _OF_PROCESS: Final = 0
@@ -237,9 +240,8 @@ def program(architecture: Architecture, *, network: bool) -> list[Step]:
 
 def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
     """The steps that decide about each call, by its name."""
-    families = (socket.AF_UNIX, *((socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if network else ()))
-    for name in ("socket", "socketpair"):
-        yield name, _if_argument(0, *families, otherwise=errno.EACCES)
+    yield "socketpair", _if_argument(0, socket.AF_UNIX, otherwise=errno.EACCES)
+    yield "socket", [*_allow_if(0, socket.AF_UNIX), *(_of_network() if network else ()), _refuse(errno.EACCES)]
     for name in REFUSED:
         yield name, [_refuse(errno.EPERM)]
     for name in ABSENT:
@@ -253,6 +255,26 @@ def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
     yield "setpriority", [*_refuse_unless(0, _OF_PROCESS, _OF_GROUP), *_if_argument(1, 0)]
     yield "ioprio_set", [*_refuse_unless(0, _OF_PROCESS + 1, _OF_GROUP + 1), *_if_argument(1, 0)]
     yield "ioctl", [*_refuse_if(1, _TIOCSTI), *_refuse_if(1, _TIOCLINUX), (_RETURN, 0, 0, ALLOW)]
+
+
+def _of_network() -> list[Step]:
+    """TCP, UDP, which looks up names, and of netlink what lists the machine's addresses, for the same.
+
+    The error for other protocols is the kernel's own for those that it lacks, because programs then do without.
+    """
+    of_type = [_load(1), (_ANY_BIT, 0, 1, _OTHER_TYPES), _refuse(errno.EACCES)]
+    protocol = _if_argument(2, 0, socket.IPPROTO_TCP, socket.IPPROTO_UDP, otherwise=errno.EPROTONOSUPPORT)
+    inet = [*of_type, *protocol]
+    route = _if_argument(2, _NETLINK_ROUTE, otherwise=errno.EPROTONOSUPPORT)
+    return [
+        _load(0),
+        (_EQUAL, 0, len(route), socket.AF_NETLINK),
+        *route,
+        _load(0),
+        (_EQUAL, 1, 0, socket.AF_INET),
+        (_EQUAL, 0, len(inet), socket.AF_INET6),
+        *inet,
+    ]
 
 
 def _refuse(number: int) -> Step:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from ...files.installation import own_installation
 from ...files.protected import Protection
 from ...files.safe_open import Held, Place, opened_directory, place_to_write, real_roots
 
@@ -58,7 +59,7 @@ class Workspace:
         self.ripgrep = ripgrep
         self.unsaved = unsaved
         self._held = held or tuple(map(Held, real_roots((cwd, *directories))))
-        self.protection = protection or Protection(self.real_roots)
+        self.protection = protection or Protection(self.real_roots, own_installation(self.real_roots))
 
     def with_unsaved(self, place: str, data: bytes) -> Workspace:
         """The same workspace with one unsaved content in the editor, for the file at a real path."""

@@ -13,10 +13,19 @@ from contextlib import closing
 import pytest
 
 from engine.cli import doctor
-from engine.cli.doctor import LITTLE, TOO_LITTLE, Finding, processes_of, room, sandbox_findings
+from engine.cli.doctor import (
+    LITTLE,
+    TOO_LITTLE,
+    Finding,
+    own_installation_findings,
+    processes_of,
+    room,
+    sandbox_findings,
+)
 from engine.cli.output import size
 from engine.core.domain import LAYERS, Layer, is_held
 from engine.core.settings import SETTINGS
+from engine.files.installation import Installation
 from engine.files.search.commands import INSTALL
 from engine.log.store.maintenance import contents_taken, faults
 from tests.support.archives import answered, kept, values_kept
@@ -66,6 +75,23 @@ def test_where_all_is_well_nothing_fails(home: Home) -> None:
     assert "loaded in" in found["tokens"][0][1]
     assert "ran a statement" in found["worker"][0][1]
     assert found["outlines"][0] == ("ok", "outlines of 23 languages and formats")
+
+
+@pytest.mark.parametrize(
+    ("layers", "found", "grades"),
+    [
+        (LAYERS, Installation(), []),
+        (LAYERS, Installation(("/p/.venv",)), ["ok"]),
+        (("landlock", "seccomp"), Installation(("/p/.venv",)), ["note"]),
+        (LAYERS, Installation(open=("/p/.venv",)), ["note"]),
+    ],
+)
+def test_own_installation_in_the_directory_is_named(
+    layers: tuple[Layer, ...], found: Installation, grades: list[str]
+) -> None:
+    findings = [*own_installation_findings(layers, found)]
+    assert [each.grade for each in findings] == grades
+    assert all("/p/.venv" in each.text for each in findings)
 
 
 @pytest.mark.parametrize("missing", LAYERS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from engine.files.protected import ROWS, Protection
+from engine.files.protected import ROWS, Appeared, Protection
 
 NAMES = ("config", "config.worktree", "hooks", "commondir")
 
@@ -285,7 +286,9 @@ def test_what_comes_later_is_found_by_its_directory(tmp_path: Path) -> None:
     (tmp_path / "libs/late/.git/config").write_text("")
     (tmp_path / "libs/.ENVRC").write_text("")
     assert protection.marks() != before
-    assert {str(tmp_path / "libs/late/.git/config"), str(tmp_path / "libs/.ENVRC")} <= {*protection.appeared(before)}
+    assert {str(tmp_path / "libs/late/.git/config"), str(tmp_path / "libs/.ENVRC")} <= {
+        each.path for each in protection.appeared(before)
+    }
     assert str(tmp_path / "libs/late/.git/config") in protection.current_places()
 
 
@@ -498,7 +501,21 @@ def test_a_link_that_was_replaced_appears(tmp_path: Path) -> None:
     assert list(protection.appeared(before)) == []
     (tmp_path / "new").symlink_to("bad")
     (tmp_path / "new").rename(tmp_path / ".envrc")
-    assert list(protection.appeared(before)) == [str(tmp_path / ".envrc")]
+    assert list(protection.appeared(before)) == [Appeared(str(tmp_path / ".envrc"), was_nothing=False)]
+
+
+def test_only_a_place_that_was_watched_is_known_to_have_been_empty(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "old.sh").write_text("")
+    protection = Protection((str(tmp_path),))
+    protection.places()
+    before = protection.marks()
+    (tmp_path / ".envrc").write_text("")
+    subprocess.run(["git", "-C", tmp_path, "config", "alias.t", "!./old.sh"], check=True)
+    assert set(protection.appeared(before)) == {
+        Appeared(str(tmp_path / ".envrc"), was_nothing=True),
+        Appeared(str(tmp_path / "old.sh"), was_nothing=False),
+    }
 
 
 @pytest.mark.parametrize("name", ["bare.git", ".git/modules/s"])

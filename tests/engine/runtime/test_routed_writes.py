@@ -48,6 +48,46 @@ ROWS = {
         [(W, "a")],
         {"a": b"1"},
     ),
+    "posix.open": Row(
+        "import posix; n = posix.open('a', os.O_WRONLY | os.O_CREAT); os.write(n, b'1'); os.close(n)",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "a path that is another one later": Row(
+        "class P:\n  n = 0\n  def __fspath__(self): self.n += 1; return 'a' if self.n == 1 else 'b'\n"
+        "n = os.open(P(), os.O_WRONLY | os.O_CREAT); os.write(n, b'1'); os.close(n)",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "a path that hides what it is": Row(
+        "class S(str):\n  def startswith(self, *_): return False\n  def __radd__(self, other): return other + 'b'\n"
+        "with open(S('a'), 'w') as f: f.write('1')",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "a number that is a path, too": Row(
+        "class N(int):\n  def __fspath__(self): return 'a'\n"
+        "n = os.open(N(0), os.O_WRONLY | os.O_CREAT); os.write(n, b'1'); os.close(n)",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "flags that hide a write": Row(
+        "class F(int):\n  def __and__(self, other): return 0\n"
+        "n = os.open('a', F(os.O_WRONLY | os.O_CREAT)); os.write(n, b'1'); os.close(n)",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "a mode that hides a write": Row(
+        "class M(str):\n  __hash__ = lambda self: hash('r')\n  __eq__ = lambda self, other: other == 'r'\n"
+        "  __iter__ = lambda self: iter('r')\nwith io.open('a', M('w')) as f: f.write('1')",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
+    "a path in a buffer": Row(
+        "n = os.open(bytearray(b'a'), os.O_WRONLY | os.O_CREAT); os.write(n, b'1'); os.close(n)",
+        [(W, "a")],
+        {"a": b"1"},
+    ),
     "os.open, never closed": Row(
         "n = os.open('a', os.O_RDWR | os.O_CREAT); os.write(n, b'1')", [(W, "a")], {"a": b"1"}
     ),

@@ -42,3 +42,8 @@ def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
     assert not domain(mode).network
     assert domain(mode, network=True).network
     assert rights_in(domain(mode, network=True), LAYERS).network
+
+
+def test_statements_write_no_directory_with_a_part_of_this_program_that_is_open() -> None:
+    found = domain_of("auto", network=False, roots=ROOTS, scratch="/s", state="/state", protected=KEPT, is_open=True)
+    assert (found.writable, found.read_only) == ((), ())

@@ -2,8 +2,8 @@
 
 `install` replaces the functions with routes. It runs in the zygote before any other module could bind them, so even
 `from os import open` binds a route. A route calls the original from C, and adds no frame to tracebacks. `lead`
-redirects all routes of a process, wherever they are bound; only sandboxed workers do that. The module `posix` keeps the
-original functions: Python writes bytecode through it, and nobody is asked about that.
+redirects all routes of a process, wherever they are bound; only sandboxed workers do that. The functions of `posix` are
+routes, too. Python writes bytecode through them, and nobody is asked about that.
 
 A route is a `staticmethod`, because of three properties: calling it calls its target from C; its target can be changed;
 and as an attribute of a class it does not become a method, just like a function written in C.
@@ -29,7 +29,6 @@ _OF_OS: Final = (
 )  # fmt: skip
 _SETS: Final = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
 _KEPT: Final = ("__module__", "__name__", "__qualname__", "__doc__")
-_LEFT: Final = "posix"
 
 
 class Route(staticmethod):  # pyright: ignore[reportMissingTypeArgument] -- any function
@@ -80,8 +79,7 @@ def install() -> None:
         _ROUTES[f"os.{name}"] = Route(getattr(os, name), "os", name)
     replaced = {id(route.original): route for route in _ROUTES.values()}
     for found in list(sys.modules.values()):
-        if getattr(found, "__name__", "") != _LEFT:
-            replace_in(vars(found), replaced)
+        replace_in(vars(found), replaced)
     for route in _ROUTES.values():
         for supporting in _SETS:
             # The standard library looks up features of `os` functions in these sets.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import operator
 import os
 import shutil
 import stat
@@ -37,6 +38,8 @@ _BYTECODE: Final = "/__pycache__/"
 _open: Final = original(builtins.open)
 _routed_open, _close, _truncate = original(builtins.open), original(os.close), original(os.truncate)
 _Raw: Final = io.FileIO
+_SETTLED: Final = frozenset((str, bytes, int, bool, float, tuple, type(None)))
+"""Types whose values are the same each time they are asked."""
 _READING: Final = frozenset(("r", "rb", "rt", "br", "tr"))
 _OURS: Final = __name__.rsplit(".", 2)[0]
 _USUAL_MODE: Final = 0o666
@@ -101,11 +104,12 @@ class Opening:
             free: directories in which files are written without the host; by default all that the domain allows.
         """
         *plain, closefd, opener = arguments
+        mode = settled(mode)
         if not isinstance(mode, str) or not _WRITING & set(mode):  # the built-in refuses invalid modes
             return self._opened_to_read(file, mode, arguments)
         if isinstance(file, int):
             return self._opened_again(file, mode, arguments)
-        file = cast("str | bytes", os.fspath(file))
+        file = cast("str | bytes", settled(os.fspath(file)))
         if opener is not None or not closefd or not self.is_staged(file, free):
             return _open(file, mode, *arguments)
         # So that wrong arguments are refused first, with Python's errors.
@@ -180,7 +184,8 @@ class Opening:
         if not self.files.routed or _BYTECODE not in f"{place}/":
             return False
         real = os.path.realpath(place)
-        return _BYTECODE in f"{real}/" and not self._is_protected(real)
+        # In what is mounted read-only, such as an environment with this program, the kernel refuses it.
+        return _BYTECODE in f"{real}/" and (self.is_in_scratch(real) or not self._protection.why(real))
 
     def is_own(self, *places: str) -> bool:
         """Whether the domain allows writing all of these absolute paths."""
@@ -359,9 +364,52 @@ def writes(flags: int) -> bool:
     return bool(flags & WRITING) and not flags & os.O_PATH
 
 
+def settled(value: Any) -> Any:
+    """A path, flags or a descriptor as Python's functions in C take it, so that it is the same each time.
+
+    An object may answer otherwise when it is asked again (`__fspath__`, `__index__`, methods of a class below `str`).
+    """
+    if _kind(value) in _SETTLED:
+        return value
+    held = cast("object", os.fspath(value) if hasattr(_kind(value), "__fspath__") else value)
+    if isinstance(held, str):
+        return str.__str__(held)
+    if isinstance(held, bytes):
+        return bytes.__getitem__(held, slice(None))
+    if hasattr(_kind(held), "__index__"):
+        return int.__int__(operator.index(cast("int", held)))
+    try:
+        return bytes(memoryview(cast("bytes", held)))
+    except TypeError:
+        return held
+
+
+def _kind(value: object) -> type[object]:
+    return type(value)
+
+
+def settling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with all its arguments `settled`. Errors name the path as it was given."""
+
+    def call(*arguments: Any, **more: Any) -> Any:
+        held, named = tuple(map(settled, arguments)), {name: settled(each) for name, each in more.items()}
+        try:
+            return function(*held, **named)
+        except OSError as error:
+            given = zip((*held, *named.values()), (*arguments, *more.values()), strict=True)
+            for value, path in ((value, path) for value, path in given if value is not path):
+                if error.filename is value:
+                    error.filename = path
+                if error.filename2 is value:
+                    error.filename2 = path
+            raise
+
+    return call
+
+
 def spelled(file: Any, directory: int | None) -> str:
     """The absolute path, with its links. Raises TypeError if it is not a path."""
-    path = os.fsdecode(file)
+    path = os.fsdecode(settled(file))
     if path.startswith("/"):
         return path
     return os.path.join(os.getcwd() if directory is None else os.readlink(f"/proc/self/fd/{directory}"), path)
@@ -389,7 +437,8 @@ def lead(opening: Opening, remove_tree: Callable[..., None]) -> None:
     opener, closer = descriptor_opener(opening), descriptor_closer(opening)
     truncater = path_truncater(opening, opener, closer)
     opened = file_opener(opening)
-    routes.lead({routes.OPEN: opened, "os.open": opener, "os.close": closer, "os.truncate": truncater})
+    led = {routes.OPEN: opened, "os.open": settling(opener), "os.close": closer, "os.truncate": settling(truncater)}
+    routes.lead(led)
     replacing = {"io.FileIO": raw_class(opening, opened, opener), REMOVE_TREE: remove_tree}
     prepare()
     for names, name, sought in _bound:
@@ -413,6 +462,7 @@ def file_opener(opening: Opening) -> Callable[..., Any]:
         closefd: bool = True,
         opener: Callable[[str, int], int] | None = None,
     ) -> Any:
+        mode = settled(mode)
         # Checked first, because most files are opened for reading.
         if mode in _READING and not files.any:
             return _routed_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
@@ -497,13 +547,15 @@ def raw_class(opening: Opening, opened: Callable[..., Any], descriptor: Callable
 
     class FileIO(_Raw, metaclass=OfRaw):
         def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
+            given, file, mode = file, settled(file), settled(mode)
             if opener is not None or isinstance(file, int) or mode in _READING or not opening.is_staged(file):
                 super().__init__(file, mode, closefd, opener)
+                self.name = given
                 return
             _Raw(os.devnull, mode.replace("x", "w"), closefd).close()  # which refuses wrong arguments
             # Not with an opener, because Python would then report the real file as opened.
             super().__init__(descriptor(file, flags_of(mode), _USUAL_MODE), mode)
-            self.name = file
+            self.name = given
 
     FileIO.__module__, FileIO.__qualname__, FileIO.__doc__ = _Raw.__module__, _Raw.__qualname__, _Raw.__doc__
     return FileIO

@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from ..guarding import routes
 from ..guarding.routes import original
-from .opening import Opening, spelled
+from .opening import Opening, settling, spelled
 from .staging import Asking, numbered
 
 _PIECE: Final = 1 << 20
@@ -43,7 +43,7 @@ class RoutedTree:
 
     def targets(self) -> dict[str, Function]:
         """The functions by the names of their routes."""
-        return {
+        functions = {
             "os.mkdir": self._maker("mkdir", 0o777),
             "os.mkfifo": self._maker("mkfifo", 0o666),
             "os.rmdir": self._remover("rmdir"),
@@ -56,6 +56,7 @@ class RoutedTree:
             "os.chmod": self._permission_setter(),
             "os.utime": self._time_setter(),
         }
+        return {name: settling(function) for name, function in functions.items()}
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

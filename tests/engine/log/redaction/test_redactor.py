@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import types
@@ -457,3 +458,15 @@ def test_secret_in_an_operation_or_a_media_type_is_redacted(event: Event) -> Non
 def test_names_of_operations_stay() -> None:
     event = EffectAnswered(execution_id=ExecutionId("e"), ordinal=0, operation="mcp.some_server.a_tool")
     assert redact_event(Redactor(["a_tool"]), event) == event
+
+
+@pytest.mark.parametrize("secret", ['"kxnd":"', "{'a': [1]}", '{"k":"\\\\"}'])
+def test_secret_of_quotation_marks_is_found_as_programs_spell_it(secret: str) -> None:
+    redactor = Redactor([secret])
+    once = json.dumps(secret)
+    spelled = [
+        *(quote(secret), quote(secret, safe=""), quote(secret).lower()),
+        *(once[1:-1], json.dumps(once)[3:-3], repr(secret)[1:-1], html.escape(secret)),
+    ]
+    for text in spelled:
+        assert redactor.redact(f"before {text} after") == "before *** after", text

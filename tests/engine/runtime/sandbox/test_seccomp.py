@@ -12,6 +12,7 @@ from engine.runtime.sandbox.seccomp import ABSENT, ALLOW, ARCHITECTURES, KILL, R
 
 I386 = 0x40000003
 NEW_USER, NEW_TIME, THREAD = 0x10000000, 0x80, 0x3D0F00
+STREAM, MPTCP, UDP_LITE, AUDIT = socket.SOCK_STREAM, 262, 136, 9
 OPEN, SET_LIMIT, HIGH = 257, 0x7FFF1234, 1 << 40
 
 VERDICTS: list[tuple[str, tuple[int, ...], int, int]] = [
@@ -20,10 +21,17 @@ VERDICTS: list[tuple[str, tuple[int, ...], int, int]] = [
     ("socket", (socket.AF_UNIX,), 0, 0),
     ("socketpair", (socket.AF_UNIX,), 0, 0),
     ("socket", (socket.AF_UNIX + HIGH,), 0, 0),
-    ("socket", (socket.AF_INET,), errno.EACCES, 0),
-    ("socket", (socket.AF_INET6,), errno.EACCES, 0),
-    ("socket", (socket.AF_INET + HIGH,), errno.EACCES, 0),
-    ("socket", (socket.AF_NETLINK,), errno.EACCES, 0),
+    ("socketpair", (socket.AF_INET, STREAM), errno.EACCES, errno.EACCES),
+    ("socket", (socket.AF_INET, STREAM), errno.EACCES, 0),
+    ("socket", (socket.AF_INET, STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 6), errno.EACCES, 0),
+    ("socket", (socket.AF_INET6, socket.SOCK_DGRAM, 17), errno.EACCES, 0),
+    ("socket", (socket.AF_INET + HIGH, STREAM), errno.EACCES, 0),
+    ("socket", (socket.AF_INET, STREAM, MPTCP), errno.EACCES, errno.EPROTONOSUPPORT),
+    ("socket", (socket.AF_INET6, socket.SOCK_DGRAM, UDP_LITE), errno.EACCES, errno.EPROTONOSUPPORT),
+    ("socket", (socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP), errno.EACCES, errno.EPROTONOSUPPORT),
+    ("socket", (socket.AF_INET, socket.SOCK_SEQPACKET), errno.EACCES, errno.EACCES),
+    ("socket", (socket.AF_NETLINK, socket.SOCK_RAW), errno.EACCES, 0),
+    ("socket", (socket.AF_NETLINK, socket.SOCK_RAW, AUDIT), errno.EACCES, errno.EPROTONOSUPPORT),
     ("socket", (socket.AF_PACKET,), errno.EACCES, errno.EACCES),
     ("socket", (socket.AF_VSOCK,), errno.EACCES, errno.EACCES),
     ("clone", (THREAD,), 0, 0),
