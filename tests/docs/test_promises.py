@@ -17,16 +17,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "Sessions can be loaded again.": (
         "tests/engine/files/test_looks.py::test_contents_beyond_the_limit_are_recorded_but_not_sent",
-        "tests/engine/runtime/test_contract_seen.py::"
-        "test_a_statement_that_views_more_than_is_kept_of_one_says_all_that_it_saw",
         "tests/e2e/test_past_findings.py::test_rebuilt_view_is_unchanged_until_the_next_tick",
         "tests/e2e/test_past_kills.py::test_few_sessions_are_unchanged_after_kills",
         "tests/engine/session/test_seen_again.py::"
         "test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs",
         "tests/e2e/test_sessions.py::test_load_after_a_kill_shows_everything_and_restores_variables",
         "tests/acp_adapter/v1/test_updates_golden.py::test_load_at_any_moment",
-        "tests/engine/runtime/test_worker_restore.py::"
-        "test_every_execution_that_ends_its_worker_is_left_out_however_many",
+        "tests/engine/runtime/test_worker_restore.py::test_every_fatal_execution_is_left_out",
         "tests/engine/session/test_omitting.py::test_a_statement_is_left_out_and_taken_in_again",
     ),
     "Sessions are reversible.": (
@@ -54,9 +51,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_past_acts.py::test_rebuild_never_repeats_an_act",
         "tests/e2e/test_past_acts.py::test_a_rebuild_says_what_it_kept_from_acting",
         "tests/e2e/test_rebuild_effects.py::test_reload_repeats_no_effect_and_names_each_refused_one",
-        "tests/engine/runtime/test_contract_rebuilt_work.py::"
-        "test_what_was_started_stays_guarded_and_what_is_handed_to_it_is_free",
-        "tests/engine/runtime/test_contract_rebuilt_work.py::test_the_error_names_what_to_make_anew",
+        "tests/engine/runtime/test_contract_restore.py::test_work_started_by_reruns_stays_guarded",
+        "tests/engine/runtime/test_contract_restore.py::test_the_error_names_what_to_make_anew",
         "tests/e2e/test_sessions.py::test_plan_mode_refuses_what_changes_files_and_runs_the_rest",
     ),
     "Values that a re-run cannot reproduce come from copies.": (
@@ -69,8 +65,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_kept_values.py::"
         "test_a_name_of_a_statement_that_cannot_run_again_is_there_after_a_load",
         "tests/engine/runtime/test_contract_keeping.py::test_what_a_stopped_statement_left_is_there_again",
-        "tests/engine/runtime/test_contract_keeping.py::test_names_that_cannot_be_kept_say_why_and_the_others_are_kept",
-        "tests/engine/runtime/test_contract_keeping.py::test_what_is_large_is_kept_only_where_that_is_asked_for",
+        "tests/engine/runtime/test_contract_keeping.py::test_names_that_cannot_be_kept_say_why",
+        "tests/engine/runtime/test_contract_keeping.py::test_large_values_are_kept_only_on_request",
     ),
     "The sandbox enforces permissions.": (
         "tests/e2e/test_mcp_sandbox.py::test_client_python_writes_only_in_roots_and_scratch",
@@ -80,11 +76,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "A statement cannot take the session down.": (
         "tests/e2e/test_hostile_statements.py::test_fatal_statements_are_recorded_and_names_are_rebuilt",
-        "tests/engine/runtime/test_worker_memory.py::test_a_statement_whose_processes_hold_too_much_memory_is_ended",
+        "tests/engine/runtime/test_worker_deaths.py::test_a_statement_whose_processes_hold_too_much_memory_is_ended",
         "tests/e2e/test_session.py::test_a_flood_of_output_is_bounded_and_counted",
         "tests/engine/runtime/test_worker_deaths.py::test_limits_are_in_force_and_nothing_is_inherited",
-        "tests/engine/runtime/test_fork_bombs.py::test_a_fork_bomb_ends_with_its_statement_and_the_names_come_back",
-        "tests/engine/runtime/test_fork_bombs.py::test_a_tree_of_too_many_processes_is_found_with_the_reason",
+        "tests/engine/runtime/test_ending.py::test_fork_bomb_ends_with_its_statement",
+        "tests/engine/runtime/test_ending.py::test_tree_of_too_many_processes_is_found",
     ),
     "Cancelling works": (
         "tests/e2e/test_cancel_races.py::test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt",
@@ -145,11 +141,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/tools/test_landing_on_disks.py::"
         "test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there",
         "tests/engine/session/tools/test_landing.py::test_a_replaced_file_keeps_its_mode_owner_and_attributes",
-        "tests/engine/runtime/test_contract_opening.py::"
-        "test_a_write_lands_before_the_next_line_and_an_open_file_with_the_statement",
+        "tests/engine/runtime/test_contract_writes.py::test_write_lands_before_the_next_line",
     ),
     "Writes by a statement's own code are recorded and shown": (
-        "tests/engine/runtime/test_contract_writes.py::test_each_way_to_write_is_noticed_with_what_was_there_before",
+        "tests/engine/runtime/test_contract_writes.py::test_each_way_to_write_is_noticed_with_earlier_content",
         "tests/engine/session/test_own_writes.py::"
         "test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents",
         "tests/engine/session/test_own_writes.py::test_what_was_there_outlives_a_worker_that_is_killed_at_once",
@@ -161,9 +156,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "The record of a statement names every variable that it changed.": (
         "tests/engine/runtime/worker/test_namespace.py::test_a_change_shows_in_every_name_that_shares_the_part",
-        "tests/engine/runtime/worker/test_namespace_random.py::test_every_changed_name_is_shown_and_no_other",
-        "tests/engine/runtime/worker/test_unknown.py::"
-        "test_what_cannot_be_compared_is_unknown_under_every_name_where_it_is_used",
+        "tests/engine/runtime/worker/test_namespace.py::test_every_changed_name_is_shown_and_no_other",
+        "tests/engine/runtime/worker/test_unknown.py::test_incomparable_value_is_unknown_where_it_is_used",
     ),
     "The disk space of a session's past is shown and bounded.": (
         "tests/engine/cli/test_cli.py::test_sessions_are_listed_with_what_their_past_takes",
@@ -172,7 +166,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/session/test_past_bound.py::test_what_is_no_value_stays_however_much_it_is",
     ),
     "A command ends with every process that it started": (
-        "tests/engine/runtime/test_worker_commands.py::test_what_left_a_program_ends_with_it_however_it_is_ended",
+        "tests/engine/runtime/test_worker_commands.py::test_daemons_end_with_their_program_however_it_ends",
         "tests/e2e/test_left_processes.py::test_next_command_ends_leftovers_of_a_kill_during_bash",
         "tests/e2e/test_bash.py::test_command_runs_no_program_that_a_statement_planted",
     ),
@@ -202,8 +196,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/files/test_document.py::test_a_view_whose_symbol_is_gone_stays_near",
     ),
     "Outlining is safe for any text.": (
-        "tests/engine/runtime/test_outlines.py::"
-        "test_a_text_that_ends_the_process_gets_another_tier_and_the_next_text_another_process",
+        "tests/engine/runtime/test_outlines.py::test_deadly_text_gets_another_tier_and_a_new_parser",
         "tests/engine/runtime/test_outlines.py::test_brackets_without_end_are_outlined_in_bounded_time",
     ),
     "A group always summarises its current members": (
@@ -213,7 +206,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/acceptance/test_groups.py::test_many_files_are_listed_until_their_overview_is_prepared",
     ),
     "Views and groups change only in statements and at ticks.": (
-        "tests/engine/runtime/worker/test_ticking.py::test_a_thread_that_tries_to_change_a_node_is_refused",
+        "tests/engine/runtime/worker/test_board.py::test_a_thread_that_tries_to_change_a_node_is_refused",
         "tests/acceptance/test_ticks.py::test_running_views_follow_files_only_at_ticks",
         "tests/engine/context/tail/test_feed.py::test_each_item_reaches_exactly_one_answered_call",
         "tests/e2e/test_reading.py::test_a_change_that_a_failed_call_carried_is_told_again",

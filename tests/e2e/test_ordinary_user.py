@@ -26,7 +26,6 @@ ATTACKS: Final = (
     "tests/e2e/test_hostile_statements.py",
     "tests/engine/runtime/test_contract_checkpoints.py",
     "tests/engine/runtime/test_ending.py",
-    "tests/engine/runtime/test_fork_bombs.py",
     "tests/engine/runtime/test_realms.py",
     "tests/engine/runtime/test_worker_deaths.py",
 )

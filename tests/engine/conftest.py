@@ -1,4 +1,4 @@
-"""What tests of several rooms share: every store of the registry, and a user's directory with sessions in it."""
+"""What tests of several rooms share: every store, a board, and a user's directory with sessions in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from engine.core.clock import Clock
 from engine.log.store import STORES
 from engine.log.store_protocol import Store
 from tests.support.archives import kept
+from tests.support.boards import Desk
 from tests.support.commands import Home
 from tests.support.stores import A, B, CountingClock, message, row
 
@@ -30,6 +31,12 @@ def store(make: Callable[[Path, Clock], Store], tmp_path: Path) -> Iterator[Stor
     opened = make(tmp_path / "state" / "sessions.db", CountingClock())
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A board over an empty directory."""
+    return Desk(tmp_path)
 
 
 @pytest.fixture

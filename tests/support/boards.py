@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace as replace_struct
 
@@ -197,8 +198,16 @@ class Desk:
             found[obj_id] = replace_struct(found[obj_id], is_old_policy=False)
         return found
 
-    def get(self, name: str) -> object:
+    def get(self, name: str) -> Any:
         return self.namespace[name]
+
+    def text(self, name: str) -> str:
+        """What the handle of that name renders."""
+        return self.get(name).Render().text
+
+    def shown(self, source: str) -> str:
+        """The text of the last display of a statement."""
+        return self.run(source).displays[-1].text
 
     def rebuilt(self) -> Desk:
         """Another desk at which the steps ran again, whose own `steps` say what came of that."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import anyio
 import msgspec
@@ -77,6 +77,10 @@ async def refuse(asked: EffectRequest) -> EffectAnswer:
     return EffectAnswer(error=ExceptionInfo(type="PermissionError", message=f"no {asked.operation} here"))
 
 
+AnyBench: TypeAlias = "Bench[Environment]"
+Make: TypeAlias = Callable[[], Environment]
+
+
 class Touched(NamedTuple):
     """A file that a statement said it was about to write, and what the host found there."""
 
@@ -129,6 +133,19 @@ class Bench(Generic[E]):
             return await self.run(source)
         finally:
             self.on_output = None
+
+    @asynccontextmanager
+    async def running(self, source: str) -> AsyncIterator[list[RunOutcome]]:
+        """Runs the source meanwhile; its outcome is in the list afterwards."""
+        outcomes: list[RunOutcome] = []
+
+        async def run() -> None:
+            outcomes.append(await self.run(source))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await anyio.lowlevel.checkpoint()
+            yield outcomes
 
     async def value(self, source: str) -> str | None:
         """The displayed value of a statement that has to succeed."""

@@ -15,6 +15,8 @@ from engine.runtime.worker_environment import WorkerEnvironment
 from engine.runtime.zygote import Zygote
 from tests.support.environments import PATIENCE, Bench, opened
 
+WorkerBench = Bench[WorkerEnvironment]
+
 
 @cache
 def shared_zygote() -> Zygote:

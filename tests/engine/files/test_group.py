@@ -8,25 +8,18 @@ from pathlib import Path
 import pytest
 
 from engine.core.tokens import count
-from engine.files.group import ForeignMemberError, GroupCycleError, GroupHandle
+from engine.files.group import ForeignMemberError, GroupCycleError
 from engine.files.tails import News
 from engine.log.events.nodes import NodeMade
 from tests.support.boards import Desk, kinds
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
+def desk(desk: Desk) -> Desk:
     for name in "abc":
         desk.write(f"{name}.py", "".join(f"{name} line {number}\n" for number in range(1, 41)))
     desk.run("a, b, c = (view(f'{name}.py') for name in 'abc')")
     return desk
-
-
-def _group(desk: Desk, name: str = "g") -> GroupHandle:
-    group = desk.get(name)
-    assert isinstance(group, GroupHandle)
-    return group
 
 
 def test_a_group_is_shown_within_its_budget(desk: Desk) -> None:
@@ -41,26 +34,26 @@ def test_a_group_is_shown_within_its_budget(desk: Desk) -> None:
 
 def test_a_group_runs_by_default_and_follows_its_members(desk: Desk) -> None:
     desk.run("g = group(a, b)")
-    assert (_group(desk).mode, _group(desk).freq) == ("running", "Sync")
+    assert (desk.get("g").mode, desk.get("g").freq) == ("running", "Sync")
     desk.write("a.py", "other\n")
     desk.run("a.Refresh()")
-    assert "1\tother\n" in _group(desk).Render().text
+    assert "1\tother\n" in desk.text("g")
 
 
 def test_a_paused_group_keeps_its_content_until_refresh(desk: Desk) -> None:
     desk.run("g = group(a, b, tokens=4000).Pause()")
-    before = _group(desk).Render().text
+    before = desk.text("g")
     desk.write("a.py", "other\n")
     desk.run("a.Refresh(); g.SetTokens(4001)")
-    assert _group(desk).Render().text == before
+    assert desk.text("g") == before
     desk.run("g.Refresh()")
-    assert "other" in _group(desk).Render().text
+    assert "other" in desk.text("g")
 
 
 def test_members_are_added_removed_and_counted_once(desk: Desk) -> None:
     desk.run("g = group(a, a, b); g.Add(a, c); g.Remove(b)")
-    assert _group(desk).members == (desk.get("a"), desk.get("c"))
-    text = _group(desk).Render().text
+    assert desk.get("g").members == (desk.get("a"), desk.get("c"))
+    text = desk.text("g")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# a: a.py: 40 lines",
         "# c: c.py: 40 lines",
@@ -69,17 +62,17 @@ def test_members_are_added_removed_and_counted_once(desk: Desk) -> None:
 
 def test_a_member_also_in_an_inner_group_is_shown_once(desk: Desk) -> None:
     desk.run("inner = group(a, b); g = group(inner, a)")
-    lines = [line for line in _group(desk).Render().text.splitlines() if line.startswith("#")]
+    lines = [line for line in desk.text("g").splitlines() if line.startswith("#")]
     assert lines == ["# inner: group of a, b", "# b: b.py: 40 lines", "# a: a.py: 40 lines"]
 
 
 @pytest.mark.parametrize("source", ["g.Add(g)", "g.Add(outer)", "inner.Add(outer)"])
 def test_a_cycle_is_a_named_error_and_changes_nothing(desk: Desk, source: str) -> None:
     desk.run("inner = group(a); g = group(inner); outer = group(g)")
-    before = _group(desk).Render().text
+    before = desk.text("g")
     with pytest.raises(GroupCycleError, match="cannot hold"):
         desk.run(source)
-    assert _group(desk).Render().text == before
+    assert desk.text("g") == before
 
 
 @pytest.mark.parametrize("source", ["group(7)", "group(a, None)", "group(object())"])
@@ -96,43 +89,29 @@ def test_a_node_of_another_session_is_foreign(desk: Desk, tmp_path: Path) -> Non
         desk.run("group(theirs)")
 
 
-def test_what_is_no_member_cannot_be_removed(desk: Desk) -> None:
-    desk.run("g = group(a)")
-    with pytest.raises(ValueError, match="no member of g"):
-        desk.run("g.Remove(b)")
-
-
 def test_a_member_is_replaced_in_its_place(desk: Desk) -> None:
     desk.run("g = group(a, b, 'c.py'); g.Replace(a, c)")
-    assert _group(desk).members == (desk.get("c"), desk.get("b"), "c.py")
-    shown = [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")]
+    assert desk.get("g").members == (desk.get("c"), desk.get("b"), "c.py")
+    shown = [line for line in desk.text("g").splitlines() if line.startswith("# ")]
     assert [line.partition(":")[0] for line in shown] == ["# c", "# b", "# c.py"]
     desk.run("g.Replace('c.py', b)")  # which keeps the place that it has
-    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    assert desk.get("g").members == (desk.get("c"), desk.get("b"))
     desk.run("g.Replace(b, b)")
     with pytest.raises(ValueError, match="no member of g"):
         desk.run("g.Replace(a, b)")
     with pytest.raises(GroupCycleError):
         desk.run("g.Replace(b, g)")
-    assert _group(desk).members == (desk.get("c"), desk.get("b"))
+    assert desk.get("g").members == (desk.get("c"), desk.get("b"))
     desk.run("del b")
     gc.collect()
-    assert len(_group(desk).members) == 2
-
-
-def test_a_paused_group_shows_a_replaced_member_as_it_is(desk: Desk) -> None:
-    desk.run("g = group(a, b).Pause(); g.Replace(a, c)")
-    assert [line for line in _group(desk).Render().text.splitlines() if line.startswith("# ")] == [
-        "# c: c.py: 40 lines",
-        "# b: b.py: 40 lines",
-    ]
+    assert len(desk.get("g").members) == 2
 
 
 def test_an_empty_group_is_valid_and_says_so(desk: Desk) -> None:
     desk.run("g = group()")
-    assert "empty group" in _group(desk).Render().text
+    assert "empty group" in desk.text("g")
     desk.run("g.Add(a)")
-    assert "empty group" not in _group(desk).Render().text
+    assert "empty group" not in desk.text("g")
 
 
 def test_a_member_lives_as_long_as_the_group_holds_it(desk: Desk) -> None:
@@ -142,13 +121,6 @@ def test_a_member_lives_as_long_as_the_group_holds_it(desk: Desk) -> None:
     desk.run("g.Remove(g.members[0])")
     gc.collect()
     assert [node.obj_id for node in desk.board.handles()] == ["view-1.3", "group-2.1"]
-
-
-def test_a_group_that_is_gone_is_told_nothing(desk: Desk) -> None:
-    desk.run("g = group(a); del g")
-    gc.collect()
-    desk.run("a.SetPos('3')")
-    assert [node.obj_id for node in desk.board.handles()] == ["view-1.1", "view-1.2", "view-1.3"]
 
 
 def test_a_pinned_handle_lives_until_it_is_unpinned(desk: Desk) -> None:
@@ -187,34 +159,12 @@ def test_a_node_made_in_a_function_has_the_callers_line(desk: Desk) -> None:
     desk.run("def make(name):\n    return view(name)\n")
     report = desk.run("\n\nmade = make('a.py')")
     (made,) = report.events
-    assert isinstance(made, NodeMade)
     assert (made.line, made.name) == (3, "made")
 
 
 def test_methods_of_a_group_leave_events_and_chain(desk: Desk) -> None:
     report = desk.run("g = group(a).SetTokens(90).SetLod(3).Add(b).Pause().Run()")
     assert kinds(report.events) == ["node_made", *["method_called"] * 5]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "step", ["g = group(g)", "n = group(tokens=1); n.Add(g); g = n", "n = group(a); low.Add(n); low = n"]
-)
-def test_deeply_nested_groups_never_overflow_the_stack(desk: Desk, step: str) -> None:
-    desk.write("a.py", "one\n")
-    desk.run("a = view('a.py', freq='Sync'); g = low = group(a, tokens=1)")
-    desk.run(f"for _ in range(300): {step}")
-    desk.write("a.py", "two\n")
-    assert kinds(desk.tick()).count("group_recomputed") == 301
-    assert desk.tail()
-    desk.run("del g, low")
-
-
-def test_a_change_is_reported_once_for_each_group(desk: Desk) -> None:
-    desk.run("one = two = group(a)\nfor _ in range(60): one, two = group(one, two), group(two, one)")
-    desk.write("a.py", "other\n")
-    desk.run("a.Refresh()")
-    assert "1\tother\n" in _group(desk, "one").Render().text
 
 
 @pytest.mark.parametrize(
@@ -234,17 +184,17 @@ def test_a_change_is_reported_once_for_each_group(desk: Desk) -> None:
 )
 def test_a_group_is_idle_while_nothing_below_it_runs(desk: Desk, made: str, idle: bool) -> None:
     report = desk.run(f"{made}; show(g)")
-    assert _group(desk).idle is idle
-    (row,) = (row for row in desk.board.ls().rows if row.obj_id == _group(desk).obj_id)
-    assert (row.idle, row.freq) == (idle, "Sync" if _group(desk).running else "")
+    assert desk.get("g").idle is idle
+    (row,) = (row for row in desk.board.ls().rows if row.obj_id == desk.get("g").obj_id)
+    assert (row.idle, row.freq) == (idle, "Sync" if desk.get("g").running else "")
     assert report.displays[-1].freq == ("" if idle else row.freq)
 
 
 def test_a_summary_names_its_members_as_they_are_called_now(desk: Desk) -> None:
     desk.run("va = view(text='first', title='first'); inner = group(va); outer = group(inner, mode='paused')")
     desk.run("vb = va; va = view(text='second', title='second')")
-    assert _group(desk, "inner").rendered.text.startswith("# vb: first")
-    assert _group(desk, "outer").rendered.text.startswith("# inner: group of vb\n# vb: first")
+    assert desk.get("inner").rendered.text.startswith("# vb: first")
+    assert desk.get("outer").rendered.text.startswith("# inner: group of vb\n# vb: first")
 
 
 @pytest.mark.parametrize(
@@ -259,14 +209,14 @@ def test_rules_decide_which_member_gets_most(desk: Desk, rules: dict[str, float]
     desk.board.note_edit(str(desk.root / "b"))
     desk.run(f"g.SetSalience(**{rules!r}).Refresh(); pin(c, 'why') if {first!r} == 'c' else None; a.Run(); b.Run()")
     desk.run("a.Pause(); b.Pause(); c.Run().Pause(); g.Refresh()")
-    shares = {part[:1]: part.count("\n") for part in _group(desk).rendered.text.split("# ")[1:]}
+    shares = {part[:1]: part.count("\n") for part in desk.get("g").rendered.text.split("# ")[1:]}
     assert max(shares, key=lambda name: shares[name]) == first
 
 
 @pytest.mark.parametrize("rule", ["age=1", "size=-1", "size='much'", "name=True", "pinned=1e9"])
 def test_an_impossible_rule_is_refused_and_changes_nothing(desk: Desk, rule: str) -> None:
     desk.run("g = group('*')")
-    before = _group(desk).summary_policy
+    before = desk.get("g").summary_policy
     with pytest.raises(ValueError, match=rule.partition("=")[0]):
         desk.run(f"g.SetSalience({rule})")
-    assert _group(desk).summary_policy == before
+    assert desk.get("g").summary_policy == before

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tokens import count
@@ -65,7 +64,6 @@ _TREES = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(_TREES, st.integers(1, 40) | st.integers(1, 100_000), st.sampled_from(sorted(LEVELS)))
 def test_a_summary_is_exact_and_within_its_budget(parts: list[Part], budget: int, lod: int) -> None:
     summary = summarize(parts, budget, lod, count)
@@ -105,17 +103,6 @@ def _chain(depth: int, renders: list[str]) -> Part:
     return inner[0]
 
 
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(_TREES, st.integers(1, 100), st.integers(1, 40) | st.integers(1, 20_000), st.sampled_from(sorted(LEVELS)))
-def test_a_member_is_rendered_a_few_times_at_any_depth(parts: list[Part], depth: int, budget: int, lod: int) -> None:
-    renders: list[str] = []
-    whole = [*_counted(parts, renders), _chain(depth, renders)]
-    summary = summarize(whole, budget, lod, count)
-    assert summary.tokens == count(summary.text) <= budget
-    assert max((renders.count(key) for key in renders), default=0) <= len(LEVELS)
-
-
 def test_a_whole_member_at_its_finest_level_is_rendered_once() -> None:
     renders: list[str] = []
     parts = _counted([_part("a", "one line\n"), _part("b", "text\n" * 400)], renders)
@@ -143,15 +130,6 @@ def test_left_over_tokens_reach_members_of_inner_groups() -> None:
     wanting = replace(_part("a", ""), ladder=ladder, need=400)
     summary = summarize([_group("g", [_group("h", [wanting])])], 300, 0, count)
     assert summary.tokens > 280
-
-
-def test_unlisted_inner_members_get_what_others_leave() -> None:
-    small = replace(_part("small", "one\n"), need=2_000, salience=Salience(pinned=True))
-    inner = _group("g", [_part(f"member{number}", "text\n") for number in range(30)])
-    after = replace(small, key="b", name="b", salience=Salience())
-    summary = summarize([small, inner, after], 500, 0, count)
-    assert "more" not in summary.text
-    assert len(_headings(summary.text)) == 33
 
 
 def test_an_inner_group_takes_no_more_than_its_own_budget() -> None:
@@ -219,17 +197,6 @@ def test_a_wrong_token_count_costs_bodies_not_the_budget() -> None:
     for budget in range(1, 80):
         summary = summarize(parts, budget, 0, count)
         assert summary.tokens == count(summary.text) <= budget
-
-
-def test_members_with_room_keep_their_order() -> None:
-    parts = [_part(f"member{number}", "text\n") for number in range(40)]
-    for number, touched in ((5, 1), (20, 3), (35, 2)):
-        parts[number] = replace(parts[number], salience=Salience(touched=touched))
-    text = summarize(parts, 45, 0, count).text
-    kept = [int(line.removeprefix("# member").partition(":")[0]) for line in _headings(text)]
-    assert 20 in kept
-    assert kept == sorted(kept)
-    assert len(kept) > 1
 
 
 _PARTS = st.lists(st.tuples(st.integers(0, 50_000), st.floats(0.01, 1_000)), max_size=40)

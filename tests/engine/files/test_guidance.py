@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.guidance import (
-    FILE_CHARS,
-    LEFT_OUT,
-    NAMES,
-    TOTAL_CHARS,
-    guidance_files,
-    guidance_near,
-    project_root,
-)
+from engine.files.guidance import FILE_CHARS, LEFT_OUT, NAMES, TOTAL_CHARS, guidance_files, guidance_near, project_root
 from engine.log.events.session import GuidanceFile
 
 
@@ -39,7 +31,7 @@ def found(directory: Path, project: Path) -> list[tuple[str, str]]:
     return [(os.path.relpath(each.path, project), each.text) for each in files]
 
 
-def test_files_come_from_the_user_and_each_directory_down_to_the_session(project: Path) -> None:
+def test_files_come_from_user_and_each_directory_down(project: Path) -> None:
     write(project.parent / "user/AGENTS.md", "user")
     write(project / "AGENTS.md", "root")
     write(project / "app/CLAUDE.md", "app")
@@ -120,7 +112,7 @@ def test_other_encodings_and_terminal_codes_become_legible(project: Path) -> Non
     assert found(project, project) == [("AGENTS.md", "café \\x1b[2Jgone")]
 
 
-def test_long_file_is_its_beginning_and_the_headings_of_the_rest(project: Path) -> None:
+def test_long_file_is_its_beginning_and_later_headings(project: Path) -> None:
     lines = [f"## Part {number}\n{'word ' * 40}" for number in range(50_000)]
     write(project / "AGENTS.md", "# Title\n" + "\n".join(lines))
     ((_, text),) = found(project, project)

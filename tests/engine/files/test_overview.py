@@ -12,7 +12,7 @@ from engine.core.ids import ObjId, PayloadId
 from engine.core.tokens import count
 from engine.files.overview import Declared, ImportTargets, Ranked, overview, packed, ranked, targets_of, unpacked
 from engine.log.events.nodes import AsyncPayloadApplied, AsyncPayloadDropped, GroupRecomputed
-from engine.log.statements import UpdatePayload, Want
+from engine.log.statements import UpdatePayload
 from tests.support.boards import Desk
 
 FILES = {
@@ -95,8 +95,7 @@ def test_packed_data_is_a_beginning_within_its_size(files: list[Ranked], most: i
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
+def desk(desk: Desk, tmp_path: Path) -> Desk:
     (tmp_path / "src").mkdir()
     for number in range(200):
         desk.write(f"src/module_{number:03}.py", f"x = {number}\n")
@@ -106,32 +105,27 @@ def desk(tmp_path: Path) -> Desk:
 
 def _payload(desk: Desk, data: bytes, **changed: object) -> UpdatePayload:
     (want,) = desk.board.wants()
-    assert isinstance(want, Want)
     fields = {"obj_id": want.obj_id, "payload_kind": want.payload_kind, "basis": want.basis} | changed
-    return UpdatePayload(payload_id=PayloadId("p1"), prepared_at=1.0, payload_hash="h", data=data, **fields)  # pyright: ignore[reportArgumentType]
-
-
-def _text(desk: Desk) -> str:
-    return desk.get("g").Render().text  # type: ignore[attr-defined]
+    return UpdatePayload(payload_id=PayloadId("p1"), prepared_at=1.0, payload_hash="h", data=data, **fields)
 
 
 def test_a_prepared_overview_stands_in_place_of_the_listing(desk: Desk) -> None:
-    assert "src/ 200 files" in _text(desk)
+    assert "src/ 200 files" in desk.text("g")
     data = packed([Ranked("src/module_007.py", ("Engine", "run")), Ranked("src/module_003.py", ("parse",))], 10_000)
     desk.round += 1
     events = desk.board.tick(desk.round, desk.seconds, (_payload(desk, data),))
     assert any(isinstance(event, AsyncPayloadApplied) for event in events)
-    assert "src/module_003.py: parse\nsrc/module_007.py: Engine run\n... 198 files" in _text(desk)
+    assert "src/module_003.py: parse\nsrc/module_007.py: Engine run\n... 198 files" in desk.text("g")
     assert desk.board.wants() == ()
     desk.write("src/module_003.py", "other = 1\n")
     assert any(isinstance(event, GroupRecomputed) for event in desk.tick())
-    assert "src/module_003.py: parse\n" in _text(desk)
-    assert "changed: src/module_003.py\n" in _text(desk)
+    assert "src/module_003.py: parse\n" in desk.text("g")
+    assert "changed: src/module_003.py\n" in desk.text("g")
     assert [want.work for want in desk.board.wants()] == ["index"]
     desk.round += 1
     data = packed([Ranked("src/module_003.py", ("other",))], 10_000)
     desk.board.tick(desk.round, desk.seconds, (_payload(desk, data),))
-    assert "src/module_003.py: other\n" in _text(desk)
+    assert "src/module_003.py: other\n" in desk.text("g")
     assert desk.board.wants() == ()
     desk.write("src/new.py", "x = 1\n")
     desk.tick()
@@ -151,7 +145,7 @@ def test_what_cannot_be_applied_is_dropped_with_the_reason(
 ) -> None:
     events = desk.board.tick(1, desk.seconds, (_payload(desk, data, **changed),))
     assert [event.reason for event in events if isinstance(event, AsyncPayloadDropped)] == [reason]
-    assert "src/ 200 files" in _text(desk)
+    assert "src/ 200 files" in desk.text("g")
 
 
 def test_an_overview_of_other_files_is_stale(desk: Desk) -> None:

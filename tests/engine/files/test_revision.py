@@ -1,12 +1,17 @@
-"""Bytes become lines in their encoding, and binary content is recognized."""
+"""Bytes become lines in their encoding; changes of them are one sentence, and as much of a diff as fits."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files.revision import decoded, digest_of, from_text
+from engine.core.tokens import count
+from engine.files.changes import counted, describe, report
+from engine.files.revision import Revision, decoded, digest_of, from_text, listing, without_content
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -62,5 +67,98 @@ def test_a_given_text_is_kept_but_for_lone_surrogates(text: str) -> None:
     assert shown == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def test_a_lone_surrogate_in_a_text_becomes_the_replacement_character() -> None:
-    assert from_text("a\ud800b").lines[0] == "a\ufffdb"
+TEXT = decoded(b"one\ntwo\n")
+STATES = {
+    "text": TEXT,
+    "other text": decoded(b"one\n2\nthree\n"),
+    "empty text": decoded(b""),
+    "CRLF": decoded(b"one\r\ntwo\r\n"),
+    "no newline": decoded(b"one\ntwo"),
+    "Latin-1": decoded(b"one\ntw\xff\n"),
+    "binary": decoded(b"\0\1" * 8),
+    "directory": listing(b"a.py\nb/\n"),
+    "other directory": listing(b"a.py\nc/\n"),
+    "empty directory": listing(b""),
+    "missing": without_content("missing", "(no file f; create it and Refresh(), or view another path)"),
+    "pipe": without_content("unreadable", "(f cannot be read: a named pipe; Refresh() tries again)"),
+    "directory unread": without_content("directory", "(f cannot be listed: Permission denied)"),
+}
+
+
+def _said(before: Revision, after: Revision) -> str:
+    return report("f", "/f", before, after, count).summary
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("text", "other text", "2 lines changed in f (+2 -1), first at line 2"),
+        ("text", "empty text", "2 lines changed in f (+0 -2), first at line 1"),
+        ("text", "CRLF", "no line changed in f: LF became CRLF"),
+        ("CRLF", "no newline", "no line changed in f: CRLF became LF, the newline at the end was removed"),
+        ("no newline", "text", "no line changed in f: a newline was added at the end"),
+        ("text", "Latin-1", "1 line changed in f (+1 -1), first at line 2; UTF-8 became Latin-1 (not valid UTF-8)"),
+        ("text", "binary", "f is something else now: binary, 16 bytes, beginning with 00 01 00 01"),
+        ("text", "directory", "f is something else now: directory, 2 entries"),
+        ("binary", "text", "f is something else now: 2 lines of text"),
+        ("binary", "empty text", "f is something else now: an empty text"),
+        ("directory", "other directory", "entries of f: 1 new (c/), 1 gone (b/)"),
+        ("directory", "empty directory", "entries of f: 2 gone (a.py, b/)"),
+        ("text", "missing", "f was deleted"),
+        ("text", "pipe", "f cannot be read: a named pipe; Refresh() tries again"),
+        ("directory", "directory unread", "f cannot be listed: Permission denied"),
+        ("pipe", "text", "f can be read now: 2 lines of text"),
+        ("pipe", "directory", "f can be read now: directory, 2 entries"),
+        ("missing", "text", "f is there now: 2 lines"),
+        ("missing", "empty text", "f is there now: empty"),
+        ("missing", "pipe", "f cannot be read: a named pipe; Refresh() tries again"),
+    ],
+)
+def test_each_change_has_its_sentence(before: str, after: str, sentence: str) -> None:
+    assert _said(STATES[before], STATES[after]) == sentence
+
+
+@pytest.mark.parametrize(("before", "after"), [pair for pair in product(STATES, STATES) if pair[0] != pair[1]])
+def test_a_sentence_names_the_document_once(before: str, after: str) -> None:
+    words = _said(STATES[before], STATES[after]).replace(":", "").replace(";", "").split()
+    assert words.count("f") == 1
+    assert len(words) > 2
+    assert "0" not in words
+
+
+def test_the_first_of_many_names_are_listed_and_others_counted() -> None:
+    names = [f"n{number}" for number in range(1_200)]
+    assert counted((("new", names), ("gone", ())), 2) == "1,200 new (n0, n1 and 1,198 more)"
+    assert counted((("new", ()),)) == ""
+
+
+_LINES = st.lists(
+    st.one_of(st.sampled_from(["", " ", "}", "/", "x = 1"]), st.text("ab \t漢\r", max_size=12)), max_size=30
+)
+
+
+def test_the_diff_is_unified_with_one_line_of_context() -> None:
+    _, delta = describe("f", list("abcde"), list("abXde"), count, 1000)
+    assert delta.splitlines()[1:] == ["@@ -2,3 +2,3 @@", " b", "-c", "+X", " d"]
+
+
+@examples(3)
+@given(_LINES, _LINES, st.integers(0, 200))
+def test_a_delta_is_within_its_budget_or_the_summary_alone(before: list[str], after: list[str], budget: int) -> None:
+    summary, delta = describe("f.py", before, after, count, budget)
+    assert delta.startswith(summary)
+    assert "\n" not in summary
+    assert delta == summary or count(delta + "\n") <= budget
+
+
+def test_a_change_of_line_ends_shows_no_line_twice_alike() -> None:
+    said, delta = describe("f", ["a", "b"], ["a\r", "b\r"], count, 300)
+    assert said == delta == "no line changed in f: its encoding, line ends or final newline did"
+    assert describe("f", ["a", "b"], ["a\r", "c\r"], count, 300)[1].endswith(" a\n-b\n+c")
+
+
+def test_a_cut_diff_says_so_and_long_lines_are_shortened() -> None:
+    _, delta = describe("f", [], ["word " * 1000] * 50, count, 300)
+    assert delta.endswith("\n...")
+    assert max(map(len, delta.splitlines())) < 210
+    assert count(delta + "\n") > 200

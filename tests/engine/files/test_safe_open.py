@@ -1,16 +1,26 @@
-"""Only regular files inside the roots are opened, never blocking, even while links are swapped."""
+"""Only regular files inside the roots are opened, never blocking, even while links are swapped; the search path."""
 
 from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from engine.files.safe_open import Held, keep_out, opened_directory, opened_file, own_below, place_to_write, real_roots
+from engine.files.safe_open import (
+    Held,
+    keep_out,
+    opened_directory,
+    opened_file,
+    own_below,
+    place_to_write,
+    real_roots,
+    search_path,
+)
 
 
 def first_bytes(path: object, roots: tuple[str, ...] | None = None) -> bytes:
@@ -213,3 +223,25 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
         with pytest.raises(OSError):  # noqa: PT011 - whatever the reason
             first_bytes(path, (str(root),))
     assert os.listdir("/proc/self/fd") == before
+
+
+NOT_FOUND = 127
+
+
+def test_search_path_keeps_no_link_that_a_statement_could_exchange(tmp_path: Path) -> None:
+    root = Path(os.path.realpath(tmp_path))
+    work, programs = root / "work", root / "venv"
+    for folder in (work / "src", programs / "bin"):
+        folder.mkdir(parents=True)
+    (work / ".venv").symlink_to(programs)
+    path = f"{work}/.venv/bin:{work}/src/../../venv/bin:{work}/src:bin:/usr/bin"
+    assert search_path(path, (str(work),)) == f"{programs}/bin:{os.path.realpath('/usr/bin')}"
+
+
+def test_search_path_finds_no_program_of_the_working_directory(tmp_path: Path) -> None:
+    program = tmp_path / "planted"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = search_path(f"{tmp_path}:", (os.path.realpath(tmp_path),))
+    done = subprocess.run(["/bin/sh", "-c", "planted"], cwd=tmp_path, env={"PATH": path}, capture_output=True)
+    assert done.returncode == NOT_FOUND

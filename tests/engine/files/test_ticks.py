@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from engine.files.node import checked_freq
 from engine.files.view import ViewHandle
-from engine.log.events import Event
-from engine.log.events.nodes import FileChanged, NodeChanged, RevisionAdopted, TickApplied
+from engine.log.events.nodes import FileChanged, TickApplied
 from tests.support.boards import Desk, deltas, kinds
 
 _TEXT = "".join(f"line {number}\n" for number in range(1, 101))
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
 
 
 def test_a_changed_file_gives_ordered_events_for_running_views(desk: Desk) -> None:
@@ -32,9 +23,6 @@ def test_a_changed_file_gives_ordered_events_for_running_views(desk: Desk) -> No
         "revision_adopted", "file_changed", "node_changed", "tick_applied", "node_changed", "tick_applied",
     ]  # fmt: skip
     _, changed, node, applied, *_ = events
-    assert isinstance(changed, FileChanged)
-    assert isinstance(node, NodeChanged)
-    assert isinstance(applied, TickApplied)
     assert (changed.path, changed.change) == (str(path), "modified")
     assert changed.before_digest != changed.after_digest
     assert (node.obj_id, node.obj_type) == ("view-1.1", "view")
@@ -92,14 +80,6 @@ def test_paused_views_are_not_ticked(desk: Desk) -> None:
     assert desk.files.stamps == stamps
 
 
-def test_a_content_that_a_statement_adopted_is_not_told_again(desk: Desk) -> None:
-    desk.write("a.py", _TEXT)
-    desk.run("a = view('a.py', freq='Sync')")
-    desk.write("a.py", "x\n")
-    desk.run("a.Refresh()")
-    assert desk.tick() == ()
-
-
 def test_a_change_that_another_view_adopted_is_still_reported(desk: Desk) -> None:
     desk.write("a.py", _TEXT)
     desk.run("a = view('a.py', freq='Sync')")
@@ -118,11 +98,10 @@ def test_the_throttle_counts_rounds(desk: Desk) -> None:
             changes.append(desk.round)
     assert changes == [1, 4, 7]
     handle = desk.get("a")
-    assert isinstance(handle, ViewHandle)
     assert handle.last_tick_turn == 7
 
 
-def test_a_removed_and_restored_file_is_a_state_and_a_delta(desk: Desk) -> None:
+def test_removed_and_restored_file_is_reported(desk: Desk) -> None:
     path = desk.write("a.py", "one\n")
     desk.run("a = view('a.py', freq='Sync')")
 
@@ -161,37 +140,10 @@ def test_any_failure_of_reading_is_a_state(desk: Desk) -> None:
     assert kinds(desk.tick())[:2] == ["revision_adopted", "file_changed"]
 
 
-def test_a_change_of_encoding_alone_is_told_as_such(desk: Desk) -> None:
-    desk.write("a.py", "one")
-    desk.run("a = view('a.py', freq='Sync')")
-    desk.write("a.py", "one\n")
-    assert deltas(desk.tick())[0] == "no line changed in a.py: a newline was added at the end"
-
-
 def test_a_text_never_ticks(desk: Desk) -> None:
     desk.run("a = view(text='x', freq='Sync')")
     assert desk.tick() == ()
     assert desk.files.stamps == 0
-
-
-def test_the_same_contents_and_clock_give_the_same_events(tmp_path: Path) -> None:
-    def session(name: str) -> list[Event]:
-        (tmp_path / name).mkdir()
-        os.chdir(tmp_path / name)
-        desk = Desk(tmp_path / name)
-        desk.write("a.py", _TEXT)
-        desk.run("a = view('a.py', freq='Sync'); b = view('missing', freq='Sync')")
-        collected: list[Event] = []
-        for number in range(5):
-            desk.write("a.py", _TEXT.replace(f"line {number}", "changed"))
-            collected += desk.tick()
-        return [event for event in collected if not isinstance(event, FileChanged | RevisionAdopted)]
-
-    here = Path.cwd()
-    try:
-        assert session("one") == session("two") != []
-    finally:
-        os.chdir(here)
 
 
 _REFUSED: list[object] = [
@@ -267,17 +219,6 @@ def test_periodic_views_are_ticked_after_those_of_the_round(desk: Desk) -> None:
     ]  # fmt: skip
     desk.seconds += 60
     assert changed(desk, "three\n") == [("view-1.2", "sync"), ("view-1.1", "periodic")]
-
-
-def test_an_interval_survives_the_state_of_a_handle(desk: Desk) -> None:
-    desk.write("a.py", "one\n")
-    desk.run("a = view('a.py', freq=('Periodic', 60)); b = view('a.py').Run('Async')")
-    for name in "ab":
-        node = desk.get(name)
-        assert isinstance(node, ViewHandle)
-        state = desk.board.state_of(node)
-        other = Desk(desk.root).board.node_from(node.obj_id, state)
-        assert (other.freq, other.running) == (node.freq, True)
 
 
 def lines(desk: Desk, *, round_id: int = 500, now: float = 1e12) -> list[str]:

@@ -1,4 +1,4 @@
-"""Facts of a session: who wrote statements, and what a fork inherits."""
+"""Facts of a session: who wrote statements, and the rights of statements."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from engine.log.events import Event
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.going_back import BranchCreated, HeadMoved
-from engine.log.events.session import OthersWrote
+from engine.log.events.session import DomainEntered, OthersWrote, PermissionAnswered, PermissionOutcome
 from engine.log.facts import SessionFacts
+from engine.log.rights import LEAST, UNHELD, Domains, Rights
 from engine.session.reopening import forked
 
 
@@ -74,3 +75,101 @@ def test_a_fork_takes_along_that_others_wrote_on_another_branch() -> None:
         HeadMoved(branch=MAIN_BRANCH, left=other, statement=1),
     )
     assert facts_of(forked(events)).is_foreign
+
+
+WORK = Rights(writable=("/work",))
+ONLINE = Rights(network=True)
+
+
+def entered(rights: Rights, statements: int = 0) -> DomainEntered:
+    return DomainEntered(
+        held=rights.held, writable=rights.writable, network=rights.network, bare=rights.bare, statements=statements
+    )
+
+
+def answered(seq: int, outcome: PermissionOutcome = "allowed") -> PermissionAnswered:
+    return PermissionAnswered(tool_call_id=ToolCallId(f"domain-e{seq}"), scope="", outcome=outcome)
+
+
+def folded(*events: Event) -> Domains:
+    facts = SessionFacts()
+    domains = Domains(facts)
+    for seq, event in enumerate(events):
+        stamped = replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"))
+        facts.apply(stamped)
+        if type(event) in Domains.FOLLOWS:
+            domains.apply(stamped)
+    return domains
+
+
+@pytest.mark.parametrize(
+    ("rights", "other", "is_within"),
+    [
+        (LEAST, LEAST, True),
+        (LEAST, WORK, True),
+        (WORK, LEAST, False),
+        (WORK, Rights(writable=("/",)), True),
+        (Rights(writable=("/work/sub",)), WORK, True),
+        (Rights(bare=True), Rights(), False),
+        (Rights(), Rights(bare=True), True),
+        (Rights(bare=True), UNHELD, True),
+        (Rights(writable=("/works",)), WORK, False),
+        (Rights(writable=("/work", "/else")), WORK, False),
+        (ONLINE, LEAST, False),
+        (LEAST, ONLINE, True),
+        (UNHELD, Rights(writable=("/",), network=True), False),
+        (Rights(writable=("/",), network=True), UNHELD, True),
+        (UNHELD, UNHELD, True),
+    ],
+)
+def test_rights_are_within_others_that_allow_all_they_allow(rights: Rights, other: Rights, is_within: bool) -> None:
+    assert rights.within(other) == is_within
+
+
+def test_statements_before_the_first_domain_run_with_any_rights() -> None:
+    domains = folded(*[answered(9)] * 4, entered(LEAST))
+    assert all(domains.allows(3, rights) for rights in (UNHELD, WORK, LEAST))
+
+
+@pytest.mark.parametrize("rights", [UNHELD, WORK, ONLINE])
+def test_more_rights_take_the_user_s_word(rights: Rights) -> None:
+    steps = (entered(LEAST), answered(9), entered(rights, 1))
+    assert not folded(*steps).allows(1, rights)
+    assert not folded(*steps, answered(2, "rejected")).allows(1, rights)
+    assert not folded(*steps, answered(7)).allows(1, rights)
+    assert folded(*steps, answered(2)).allows(1, rights)
+
+
+def test_answer_covers_earlier_statements_and_no_further_rights() -> None:
+    steps = (entered(LEAST), answered(9), entered(WORK, 1), answered(2), entered(LEAST), answered(9))
+    domains = folded(*steps)
+    assert domains.allows(1, WORK)
+    assert not domains.allows(1, ONLINE)
+    assert not domains.allows(5, WORK)
+    assert domains.allows(5, LEAST)
+
+
+def test_a_question_is_open_until_it_is_decided() -> None:
+    steps = (entered(LEAST), entered(WORK, 2))
+    assert not folded(entered(WORK)).asks
+    assert folded(*steps).asks
+    assert folded(*steps, answered(1, "cancelled")).asks
+    assert not folded(*steps, answered(1, "rejected")).asks
+    assert not folded(*steps, answered(1)).asks
+
+
+def test_what_an_imported_log_says_of_rights_counts_for_nothing() -> None:
+    domains = folded(
+        entered(UNHELD), answered(9), entered(WORK, 1), answered(2), OthersWrote(by="import"), entered(LEAST)
+    )
+    assert not domains.allows(1, WORK)
+    assert not domains.allows(3, UNHELD)
+    assert domains.allows(1, LEAST)
+    assert folded(entered(WORK), OthersWrote(by="import")).latest is None
+
+
+def test_another_path_begins_anew() -> None:
+    domains = folded(entered(WORK))
+    assert domains.latest is not None
+    domains.reset()
+    assert domains.latest is None

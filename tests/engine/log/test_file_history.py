@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.context.tail.feed import Feed
 from engine.core.execution import UNREAD
 from engine.core.ids import BlobDigest, ExecutionId, Seq, ToolCallId
 from engine.log.events import Event
@@ -16,7 +15,6 @@ from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import FileTouched, FileWritten
 from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, Rewound
 from engine.log.file_history import SHOWN_FILES, open_rewind, restorable, reversed_, rewound_lines
-from tests.support.timelines import timeline_of
 
 E = ExecutionId("ex")
 UNKEPT = "what it held then is not kept, because"
@@ -160,9 +158,6 @@ def test_the_way_back_of_the_way_back_is_the_way() -> None:
     assert reversed_(reversed_(restored("a", "1", "2"))) == restored("a", "1", "2")
 
 
-# --- rewinds in words -------------------------------------------------------------------------------------------------
-
-
 def files(*paths: str) -> tuple[FileToRestore, ...]:
     return tuple(FileToRestore(path=path, present_digest="2", wanted_digest="1") for path in paths)
 
@@ -206,12 +201,3 @@ def test_of_many_files_the_first_are_named() -> None:
     assert first.endswith(", 19, ….")
     assert len(left) == SHOWN_FILES + 1
     assert left[-1] == "... 10 more files that are left as they are"
-
-
-def test_a_model_is_told_in_the_feed() -> None:
-    feed = Feed(timeline_of())
-    feed.apply(Rewound(statement=3, restored=files("/work/a"), left=(LEFT,)))
-    assert [item.text for item in feed.news.items] == [
-        "Restored 1 file to what was there after statement 3: /work/a.",
-        "/work/mine is left as it is: it has unsaved changes in the editor.",
-    ]

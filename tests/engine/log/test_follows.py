@@ -128,9 +128,7 @@ def test_history_of_a_log_equals_an_incremental_one() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 40, 90, 150])
-def test_reset_view_equals_a_new_one_of_another_generation(
-    length: int,
-) -> None:
+def test_reset_view_equals_a_new_one_of_another_generation(length: int) -> None:
     log = rich_log()
     reset, fresh = ViewFold(), ViewFold()
     for event in log:

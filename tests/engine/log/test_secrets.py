@@ -143,8 +143,6 @@ def test_a_long_value_is_looked_through_at_once() -> None:
     assert time.monotonic() - begun < 2
 
 
-# --- secrets of MCP servers -------------------------------------------------------------------------------------------
-
 SERVER_VALUE = "a1b2c3d4e5f6"
 
 
@@ -199,8 +197,6 @@ def test_a_key_in_the_path_of_a_url_is_secret() -> None:
 def test_what_is_plainly_no_secret_stays(server: McpServer) -> None:
     assert server_secrets(server, {"OWN": SERVER_VALUE}) == []
 
-
-# --- secrets on command lines -----------------------------------------------------------------------------------------
 
 COMMAND_VALUE = "a1b2c3d4e5f6"
 

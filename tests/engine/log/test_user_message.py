@@ -37,11 +37,7 @@ def message(*blocks: Block) -> UserMessage:
     ("blocks", "typed", "read"),
     [
         (("1 + 1",), "1 + 1", "1 + 1"),
-        (
-            ("look at ", CALC, " and fix it"),
-            "look at  and fix it",
-            "look at [calc.py](file:///w/calc.py) and fix it",
-        ),
+        (("look at ", CALC, " and fix it"), "look at  and fix it", "look at [calc.py](file:///w/calc.py) and fix it"),
         (("fix (", CALC, "), please"), "fix (), please", "fix ([calc.py](file:///w/calc.py)), please"),
         (("look", CALC), "look", "look\n[calc.py](file:///w/calc.py)"),
         (("look ", CALC), "look ", "look [calc.py](file:///w/calc.py)"),

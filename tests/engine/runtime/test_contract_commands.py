@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -14,12 +13,9 @@ from engine.core.errors import EnvironmentUnavailableError
 from engine.core.programs import CommandRequest
 from engine.log.redaction import NO_SECRETS
 from engine.log.statements import EffectAnswer, EffectRequest
-from engine.runtime.environment import Environment, EnvironmentSpec
+from engine.runtime.environment import EnvironmentSpec
 from engine.runtime.worker.processes.brands import stat_of
-from tests.support.environments import Bench, until
-
-pytestmark = pytest.mark.anyio
-AnyBench = Bench[Environment]
+from tests.support.environments import AnyBench, Bench, Make, until
 
 ENDLESS = "echo begins; while :; do sleep 0.05; done"
 
@@ -34,7 +30,7 @@ def gate(b: AnyBench) -> str:
     return f"cd {b.cwd}; echo $$ > new; mv new started; {ENDLESS}"
 
 
-async def test_a_program_ends_with_its_code_and_what_it_printed_in_order(b: AnyBench) -> None:
+async def test_program_ends_with_its_code_and_output_in_order(b: AnyBench) -> None:
     outcome = await b.command("echo out; echo err >&2; echo more; exit 3")
     assert (outcome.code, outcome.signal, outcome.timed_out, outcome.stopped, outcome.reason) == (
         3, None, False, False, "",
@@ -54,7 +50,7 @@ async def test_a_program_that_a_signal_ended_says_which(b: AnyBench) -> None:
     assert (outcome.code, outcome.signal) == (None, signal.SIGSEGV)
 
 
-async def test_what_is_printed_is_given_to_the_sink_while_the_program_runs(b: AnyBench) -> None:
+async def test_output_reaches_the_sink_while_the_program_runs(b: AnyBench) -> None:
     (b.cwd / "answered").unlink(missing_ok=True)
     b.on_output = (b.cwd / "answered").touch
     outcome = await b.command("echo first; until test -e answered; do sleep 0.01; done; echo last")
@@ -113,9 +109,7 @@ async def test_a_program_has_no_terminal_and_asks_nobody(b: AnyBench) -> None:
     assert outcome.stdout.head.endswith(b"none\nnothing\nnot a tty\ndumb cat\n")
 
 
-async def test_no_file_is_sourced_that_the_environment_of_the_start_names(
-    make: Callable[[], Environment], tmp_path: Path
-) -> None:
+async def test_no_startup_file_named_by_the_environment_is_sourced(make: Make, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("echo sourced\n")
     variables = {"PATH": os.environ["PATH"], "BASH_ENV": "rc", "ENV": "rc", "PAGER": "less", "KEPT": "kept"}
     environment = make()
@@ -136,7 +130,7 @@ async def test_what_would_open_an_editor_ends_with_a_sentence(b: AnyBench) -> No
 
 
 @pytest.mark.slow
-async def test_a_program_that_takes_too_long_is_asked_to_end_and_then_killed(b: AnyBench) -> None:
+async def test_slow_program_is_terminated_then_killed(b: AnyBench) -> None:
     polite = await b.command("trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", seconds=1.0)
     assert (polite.timed_out, polite.code, polite.signal) == (True, None, None)
     assert polite.stdout.head.endswith(b"asked\n")
@@ -186,7 +180,7 @@ async def test_closing_the_environment_ends_its_programs(b: AnyBench) -> None:
         (("/bin/echo", "x" * 3_000_000), {}, OSError, "too long"),
     ],
 )
-async def test_a_program_that_cannot_be_started_is_an_error_that_names_the_reason(
+async def test_program_that_cannot_start_is_an_error_with_the_reason(
     b: AnyBench, argv: tuple[str, ...], how: dict[str, str], error: type[Exception], about: str
 ) -> None:
     (b.cwd / "plain").write_text("no program")
@@ -196,24 +190,12 @@ async def test_a_program_that_cannot_be_started_is_an_error_that_names_the_reaso
     assert (await b.command("echo again")).stdout.head == b"again\n"
 
 
-async def test_arguments_that_are_no_utf8_reach_the_program_as_they_are(b: AnyBench) -> None:
+async def test_arguments_without_utf8_reach_the_program_unchanged(b: AnyBench) -> None:
     outcome = await b.command("/usr/bin/printf", "%s", "a\udcffb")
     assert outcome.stdout.head == b"a\xffb"
 
 
-async def test_many_programs_run_beside_each_other(b: AnyBench) -> None:
-    printed: set[bytes] = set()
-
-    async def run(number: int) -> None:
-        printed.add((await b.command(f"sleep 0.05; echo {number}")).stdout.head)
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(8):
-            tasks.start_soon(run, number)
-    assert printed == {b"%d\n" % number for number in range(8)}
-
-
-async def test_without_a_start_there_is_nothing_to_run_in(make: Callable[[], Environment]) -> None:
+async def test_without_a_start_there_is_nothing_to_run_in(make: Make) -> None:
     environment = make()
     with pytest.raises(EnvironmentUnavailableError):
         await environment.command(

@@ -8,20 +8,11 @@ import pytest
 
 from engine.runtime.results import MATCHES_CHARS, SHOWN_CHARS, Completed, Match, Matches, Paths, shown_value, value_of
 
+PLAIN = {"code": 0, "output": "", "truncated": False, "timed_out": False, "signal": None, "reason": "", "seconds": 1.5}
+
 
 def completed(**fields: object) -> Completed:
-    plain: dict[str, object] = {
-        "code": 0,
-        "output": "",
-        "truncated": False,
-        "timed_out": False,
-        "signal": None,
-        "reason": "",
-        "seconds": 1.5,
-    }
-    value = value_of("bash", plain | fields)
-    assert isinstance(value, Completed)
-    return value
+    return value_of("bash", PLAIN | fields)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +30,12 @@ def completed(**fields: object) -> Completed:
         ({"code": None, "reason": "the session was closed"}, "ended: the session was closed"),
     ],
 )
-def test_the_output_is_shown_and_a_last_line_says_what_went_wrong(fields: dict[str, object], shown: str) -> None:
+def test_output_is_shown_with_the_failure_in_a_last_line(fields: dict[str, object], shown: str) -> None:
     assert repr(completed(**fields)) == shown
     assert str(completed(**fields)) == shown
 
 
-def test_of_a_long_output_the_middle_is_left_out_and_counted() -> None:
+def test_middle_of_a_long_output_is_counted() -> None:
     value = completed(output="a" * 50_000 + "z" * 50_000, code=2)
     shown = repr(value)
     assert shown.startswith("aaa")
@@ -55,23 +46,14 @@ def test_of_a_long_output_the_middle_is_left_out_and_counted() -> None:
 
 
 def test_the_host_shows_it_as_a_statement_does() -> None:
-    plain = {
-        "code": 0,
-        "output": "text",
-        "truncated": False,
-        "timed_out": False,
-        "signal": None,
-        "reason": "",
-        "seconds": 0.1,
-    }
-    assert shown_value("bash", plain) == "text"
+    assert shown_value("bash", PLAIN | {"output": "text"}) == "text"
 
 
 def many(count: int) -> list[Match]:
     return [Match(f"src/file_{number // 10}.py", number, "x" * 300) for number in range(1, count + 1)]
 
 
-def test_matches_are_a_list_that_shows_its_beginning_and_counts_the_rest() -> None:
+def test_matches_show_their_beginning_and_count_the_rest() -> None:
     matches = Matches(many(1_000), more=500, more_files=7, notes=("could not read 1 place: a (Permission denied)",))
     *shown, rest, note = repr(matches).splitlines()
     assert len(repr(matches)) < MATCHES_CHARS + 200
@@ -86,18 +68,18 @@ def test_matches_are_a_list_that_shows_its_beginning_and_counts_the_rest() -> No
     assert repr(matches[1:1]) == "no matches"
 
 
-def test_one_match_is_shown_however_long_what_is_beside_it_is() -> None:
+def test_one_match_is_shown_despite_long_context() -> None:
     match = Match("a", 60, "here", before=tuple("x" * 200 for _ in range(50)))
     assert repr(Matches([match])).splitlines()[-1] == "a:60: here"
     assert repr(Matches([match], more=1, more_files=1)).splitlines()[-1] == "... 1 more match in 1 file"
 
 
-def test_names_and_lines_that_would_act_on_a_screen_are_escaped() -> None:
+def test_control_characters_in_names_and_lines_are_escaped() -> None:
     assert repr(Matches([Match("a\nb", 1, "\x1b[31mred\tx")])) == "a\\nb:1: \\x1b[31mred\tx"
     assert repr(Paths(["a\nb", "\u202ec"])) == "a\\nb\n\\u202ec"
 
 
-def test_paths_are_a_list_that_shows_its_beginning_and_counts_the_rest() -> None:
+def test_paths_show_their_beginning_and_count_the_rest() -> None:
     paths = Paths([f"src/file_{number}.py" for number in range(1_000)], more=5, notes=("a note",))
     *shown, rest, note = repr(paths).splitlines()
     assert rest == f"... {1_005 - len(shown)} more files"

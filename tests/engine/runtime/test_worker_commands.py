@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -11,13 +10,9 @@ import anyio
 import psutil
 import pytest
 
-from engine.log.past import RestorePlan
 from engine.runtime.worker.processes.brands import brand_of
-from engine.runtime.zygote import Zygote
-from tests.support.environments import PATIENCE, contents, ended_otherwise, until
-from tests.support.workers import bench, processes_in, running, shared_zygote
-
-pytestmark = pytest.mark.anyio
+from tests.support.environments import until
+from tests.support.workers import WorkerBench, bench, processes_in, running, shared_zygote
 
 LEAVES = """
 sleep 600 &
@@ -35,14 +30,13 @@ CHAINS = f"{sys.executable} -S -c 'import os\nos.setsid()\n[os.fork() for _ in r
 """Four lines of processes of which each starts the next and ends at once."""
 
 
-async def test_what_left_a_program_ends_with_it(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        assert (await b.command(LEAVES)).code == 0
-        # The worker alone is left; what was killed may need a moment to be gone.
-        await until(lambda: processes_in(tmp_path) == 1)
+async def test_what_left_a_program_ends_with_it(b: WorkerBench, tmp_path: Path) -> None:
+    assert (await b.command(LEAVES)).code == 0
+    # The worker alone is left; what was killed may need a moment to be gone.
+    await until(lambda: processes_in(tmp_path) == 1)
 
 
-async def test_what_left_a_program_runs_as_long_as_the_program_does(tmp_path: Path) -> None:
+async def test_daemons_run_as_long_as_their_program(tmp_path: Path) -> None:
     async with bench(tmp_path) as b, anyio.create_task_group() as tasks:
         tasks.start_soon(b.command, "(setsid sleep 600 & echo $! > daemon); touch left; " + WAITS)
         await until((tmp_path / "left").exists)
@@ -53,7 +47,7 @@ async def test_what_left_a_program_runs_as_long_as_the_program_does(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["time", "cancel", "close"])
-async def test_what_left_a_program_ends_with_it_however_it_is_ended(tmp_path: Path, how: str) -> None:
+async def test_daemons_end_with_their_program_however_it_ends(tmp_path: Path, how: str) -> None:
     async with bench(tmp_path) as b, anyio.create_task_group() as tasks:
         if how == "time":
             assert (await b.command(LEAVES + WAITS, seconds=0.3)).timed_out
@@ -73,107 +67,19 @@ async def test_what_left_a_program_ends_with_it_however_it_is_ended(tmp_path: Pa
 @pytest.mark.parametrize(
     "end", ["touch left", f"touch left; {WAITS}", f"touch left; sleep 0.5; kill -9 $PPID; {WAITS}"]
 )
-async def test_a_program_that_forks_on_is_ended_whole(tmp_path: Path, end: str, number: int) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.command(CHAINS + end, seconds=1.0)
-        assert outcome.timed_out or outcome.code == 0 or outcome.reason
-        await until(lambda: processes_in(tmp_path) == 1)
-        assert (await b.command("echo on")).stdout.head == b"on\n"
+async def test_a_program_that_forks_on_is_ended_whole(b: WorkerBench, tmp_path: Path, end: str, number: int) -> None:
+    outcome = await b.command(CHAINS + end, seconds=1.0)
+    assert outcome.timed_out or outcome.code == 0 or outcome.reason
+    await until(lambda: processes_in(tmp_path) == 1)
+    assert (await b.command("echo on")).stdout.head == b"on\n"
 
 
 @pytest.mark.slow
-async def test_a_killed_zygote_takes_its_programs_with_it_and_the_next_ones_run(tmp_path: Path) -> None:
-    zygote = Zygote.spawn()
-    reasons: list[str] = []
-    try:
-        async with bench(tmp_path, zygote) as b:
-
-            async def run() -> None:
-                reasons.append((await b.command(LEAVES + WAITS)).reason)
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run)
-                await until((tmp_path / "left").exists)
-                os.kill(zygote.pid, signal.SIGKILL)
-            assert reasons == ["the parent of the program died, and the program with it"]
-            await until(lambda: processes_in(tmp_path) == 0)
-            assert (await b.command("echo on")).stdout.head == b"on\n"
-            with anyio.fail_after(PATIENCE):
-                await b.environment.restore(RestorePlan(), contents, ended_otherwise)
-            assert await b.value("1") == "1"
-    finally:
-        zygote.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("forked", [True, False])
-async def test_a_zygote_that_is_stopped_keeps_nobody_waiting_for_ever(tmp_path: Path, forked: bool) -> None:
-    zygote = Zygote.spawn()
-    try:
-        async with bench(tmp_path, zygote) as b:
-            if not forked:
-                os.kill(zygote.pid, signal.SIGSTOP)
-            outcome = await b.command(f"kill -STOP {zygote.pid}; {WAITS}", seconds=0.5)
-            assert outcome.timed_out
-            await until(lambda: processes_in(tmp_path) == 0)
-            assert (await b.command("echo on")).stdout.head == b"on\n"
-    finally:
-        zygote.close()
-
-
-@pytest.mark.slow
-async def test_a_program_that_cannot_be_forked_is_an_error(tmp_path: Path) -> None:
-    zygote = Zygote.spawn()
-    try:
-        async with bench(tmp_path, zygote) as b:
-            os.kill(zygote.pid, signal.SIGSTOP)
-            async with anyio.create_task_group() as tasks:
-
-                async def run() -> None:
-                    with pytest.raises(OSError, match="the program was not started: the parent of the program died"):
-                        await b.command("true")
-
-                tasks.start_soon(run)
-                await anyio.lowlevel.checkpoint()  # so that the request was made
-                os.kill(zygote.pid, signal.SIGKILL)
-    finally:
-        zygote.close()
-
-
-HOST = """
-import sys
-sys.path.insert(0, {root!r})
-from pathlib import Path
-import anyio
-from engine.runtime.zygote import Zygote
-from engine.log.past import RestorePlan
-from tests.support.workers import bench
-zygote = Zygote.spawn()
-async def main():
-    async with bench(Path({cwd!r}), zygote) as b:
-        await b.command({command!r}, seconds=600)
-anyio.run(main)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-async def test_a_host_that_goes_takes_its_programs_with_it(tmp_path: Path, number: signal.Signals) -> None:
-    script = HOST.format(root=str(Path(__file__).parents[3]), cwd=str(tmp_path), command=LEAVES + WAITS)
-    with anyio.fail_after(PATIENCE):
-        async with await anyio.open_process([sys.executable, "-c", script], stderr=None) as host:
-            await until((tmp_path / "left").exists)
-            host.send_signal(number)
-            await host.wait()
-            await until(lambda: processes_in(tmp_path) == 0)
-
-
-@pytest.mark.slow
-async def test_a_program_that_kills_who_watches_it_is_ended_and_that_is_said(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.command(f"sleep 0.1; kill -9 $PPID; {WAITS}")
-        assert (outcome.code, outcome.signal) == (None, None)
-        assert outcome.reason == "the program was killed by SIGKILL (Killed)"
-        await until(lambda: processes_in(tmp_path) == 1)
+async def test_program_that_kills_its_keeper_is_ended_and_reported(b: WorkerBench, tmp_path: Path) -> None:
+    outcome = await b.command(f"sleep 0.1; kill -9 $PPID; {WAITS}")
+    assert (outcome.code, outcome.signal) == (None, None)
+    assert outcome.reason == "the program was killed by SIGKILL (Killed)"
+    await until(lambda: processes_in(tmp_path) == 1)
 
 
 @pytest.mark.slow
@@ -189,7 +95,7 @@ async def test_a_program_whose_processes_hold_too_much_memory_is_ended(tmp_path:
         assert await b.value("kept") == "1"
 
 
-async def test_a_program_has_our_limits_and_brand_and_holds_nothing_of_the_host(tmp_path: Path) -> None:
+async def test_program_has_our_limits_and_no_host_descriptors(tmp_path: Path) -> None:
     async with bench(tmp_path, open_files=200, data_bytes=1 << 30) as b:
         outcome = await b.command(
             "ulimit -n; ulimit -c; ulimit -d; ls /proc/self/fd | wc -l; ps -o sid= -p $$; echo $$"
@@ -229,44 +135,41 @@ import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); os.nice(5
 """
 
 
-async def test_nothing_that_a_statement_planted_reaches_a_program(tmp_path: Path) -> None:
+async def test_nothing_that_a_statement_planted_reaches_a_program(b: WorkerBench) -> None:
     look = "env | sort; pwd; umask; type ls; ulimit -n; grep -E 'Sig(Blk|Ign)' /proc/self/status; nice"
-    async with bench(tmp_path) as b:
-        before = (await b.command(look)).stdout.head
-        outcome = await b.run(PLANT)
-        assert outcome.exception is None
-        after = (await b.command(look)).stdout.head
-        assert before == after
-        assert b"planted" not in after
-        masks = dict(line.split(b":\t") for line in after.splitlines() if line.startswith(b"Sig"))
-        assert int(masks[b"SigBlk"], 16) == 0
-        assert int(masks[b"SigIgn"], 16) & 0x7FFFFFFF == 0  # the C library keeps two beyond these
+    before = (await b.command(look)).stdout.head
+    outcome = await b.run(PLANT)
+    assert outcome.exception is None
+    after = (await b.command(look)).stdout.head
+    assert before == after
+    assert b"planted" not in after
+    masks = dict(line.split(b":\t") for line in after.splitlines() if line.startswith(b"Sig"))
+    assert int(masks[b"SigBlk"], 16) == 0
+    assert int(masks[b"SigIgn"], 16) & 0x7FFFFFFF == 0  # the C library keeps two beyond these
 
 
-async def test_a_program_reads_no_environment_of_ours_and_none_above(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        pids = [shared_zygote().pid, os.getpid(), os.getppid()]
-        outcome = await b.command(f"cat {' '.join(f'/proc/{pid}/environ' for pid in pids)} 2>/dev/null | wc -c")
-        assert outcome.stdout.head == b"0\n"
-        # The keeper, which is in the domain of its program, was forked from a process that holds no key.
-        keeper = (await b.command("cat /proc/$PPID/environ | tr '\\0' '\\n'")).stdout.head
-        assert {line.split(b"=")[0] for line in keeper.splitlines()} <= {
-            b"PYTHONHASHSEED",
-            b"GLIBC_TUNABLES",
-            b"LD_LIBRARY_PATH",
-        }
+async def test_a_program_reads_no_environment_of_ours_and_none_above(b: WorkerBench) -> None:
+    pids = [shared_zygote().pid, os.getpid(), os.getppid()]
+    outcome = await b.command(f"cat {' '.join(f'/proc/{pid}/environ' for pid in pids)} 2>/dev/null | wc -c")
+    assert outcome.stdout.head == b"0\n"
+    # The keeper, which is in the domain of its program, was forked from a process that holds no key.
+    keeper = (await b.command("cat /proc/$PPID/environ | tr '\\0' '\\n'")).stdout.head
+    assert {line.split(b"=")[0] for line in keeper.splitlines()} <= {
+        b"PYTHONHASHSEED",
+        b"GLIBC_TUNABLES",
+        b"LD_LIBRARY_PATH",
+    }
 
 
-async def test_programs_give_every_descriptor_and_process_back(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        await b.command("true")
-        root = psutil.Process(shared_zygote().pid)
-        ours, theirs = len(os.listdir("/proc/self/fd")), root.num_fds()
-        children = len(root.children(recursive=True))
-        for command in ("true", "exit 3", "kill -9 $$", "yes | head -c 3000000"):
-            await b.command(command)
-        with pytest.raises(FileNotFoundError):
-            await b.command("/none", "x")
-        # At the beginning what earlier tests had may not have been given back yet, so it may be less now.
-        await until(lambda: len(os.listdir("/proc/self/fd")) <= ours and root.num_fds() <= theirs)
-        await until(lambda: len(root.children(recursive=True)) <= children)
+async def test_programs_give_every_descriptor_and_process_back(b: WorkerBench) -> None:
+    await b.command("true")
+    root = psutil.Process(shared_zygote().pid)
+    ours, theirs = len(os.listdir("/proc/self/fd")), root.num_fds()
+    children = len(root.children(recursive=True))
+    for command in ("true", "exit 3", "kill -9 $$", "yes | head -c 3000000"):
+        await b.command(command)
+    with pytest.raises(FileNotFoundError):
+        await b.command("/none", "x")
+    # At the beginning what earlier tests had may not have been given back yet, so it may be less now.
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= ours and root.num_fds() <= theirs)
+    await until(lambda: len(root.children(recursive=True)) <= children)

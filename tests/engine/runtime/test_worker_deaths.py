@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
-from tests.support.environments import spec_for
-from tests.support.workers import bench
-
-pytestmark = pytest.mark.anyio
+from tests.support.environments import PATIENCE, spec_for, until
+from tests.support.workers import WorkerBench, bench, processes_in
 
 FRAMING = "import sys; f, p = (sys.modules['_rewindow.runtime.worker.' + each] for each in ('framing', 'protocol'))\n"
 FORGED = "ex_forged"
@@ -71,48 +70,44 @@ SOCKET = (
         ),
     ],
 )
-async def test_a_worker_that_dies_or_misbehaves_is_a_recorded_error(tmp_path: Path, source: str, words: str) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.run("print('before', flush=True)\n" + source, execution_id=FORGED, keeps=True)
-        assert outcome.status == "error"
-        assert outcome.exception is not None
-        assert outcome.exception.type == "WorkerDied"
-        assert words in outcome.exception.message
-        assert outcome.stdout.text == "before\n"
-        assert not b.environment.alive
-        with pytest.raises(EnvironmentUnavailableError):
-            await b.environment.project([], 100)
-        await b.environment.start(spec_for(tmp_path))
-        assert await b.value("1") == "1"
+async def test_a_worker_that_dies_or_misbehaves_is_a_recorded_error(
+    b: WorkerBench, tmp_path: Path, source: str, words: str
+) -> None:
+    outcome = await b.run("print('before', flush=True)\n" + source, execution_id=FORGED, keeps=True)
+    assert outcome.status == "error"
+    assert outcome.exception.type == "WorkerDied"
+    assert words in outcome.exception.message
+    assert outcome.stdout.text == "before\n"
+    assert not b.environment.alive
+    with pytest.raises(EnvironmentUnavailableError):
+        await b.environment.project([], 100)
+    await b.environment.start(spec_for(tmp_path))
+    assert await b.value("1") == "1"
 
 
-async def test_closed_standard_streams_are_repaired(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        assert (await b.run("x = 1\nimport os\nfor fd in (0, 1, 2): os.close(fd)")).status == "ok"
-        outcome = await b.run("import sys; print(x); print('e', file=sys.stderr); os.system('echo child; cat')")
-        assert outcome.status == "ok"
-        assert (outcome.stdout.text, outcome.stderr.text) == ("1\nchild\n", "e\n")
+async def test_closed_standard_streams_are_repaired(b: WorkerBench) -> None:
+    assert (await b.run("x = 1\nimport os\nfor fd in (0, 1, 2): os.close(fd)")).status == "ok"
+    outcome = await b.run("import sys; print(x); print('e', file=sys.stderr); os.system('echo child; cat')")
+    assert outcome.status == "ok"
+    assert (outcome.stdout.text, outcome.stderr.text) == ("1\nchild\n", "e\n")
 
 
 async def test_descriptors_used_up_are_the_statements_problem(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text\n")
     async with bench(tmp_path, open_files=128) as b:
         outcome = await b.run("kept = []\nwhile True: kept.append(open('/dev/null'))")
-        assert outcome.exception is not None
         assert outcome.exception.type == "OSError"
         assert (await b.run("h = view('a.txt', freq='Sync'); print('still')")).stdout.text == "still\n"
         await b.environment.tick(1, 0.0)
         assert await b.value("kept.clear(); open('a.txt').read()") == repr("text\n")
 
 
-async def test_a_huge_allocation_is_a_memory_error_and_the_namespace_stays(tmp_path: Path) -> None:
+async def test_huge_allocation_is_a_memory_error_and_names_stay(tmp_path: Path) -> None:
     async with bench(tmp_path, data_bytes=256 << 20) as b:
         await b.run("kept = 1")
         outcome = await b.run("x = bytearray(8 << 30)")
-        assert outcome.exception is not None
         assert outcome.exception.type == "MemoryError"
         outcome = await b.run("l = []\nwhile True: l.append(bytearray(1 << 20))")
-        assert outcome.exception is not None
         assert outcome.exception.type in ("MemoryError", "WorkerDied")
         if b.environment.alive:
             assert await b.value("l.clear(); kept") == "1"
@@ -128,31 +123,87 @@ async def test_limits_are_in_force_and_nothing_is_inherited(tmp_path: Path) -> N
         assert await b.value("os.getsid(0) == os.getpgid(0) == os.getpid()") == "True"
 
 
-async def test_a_fork_that_returns_from_the_statement_does_not_answer(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        outcome = await b.run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
-        assert (outcome.status, outcome.value) == ("ok", "True")
-        outcome = await b.run("pid = os.fork()\nif not pid: 1 / 0\ncode = os.waitpid(pid, 0)[1] >> 8\ncode")
-        assert outcome.value == "1"
-        assert "ZeroDivisionError" in outcome.stderr.text
-        outcome = await b.run(
-            "pid = os.fork()\nif not pid:\n    try: read('x')\n    except RuntimeError as e: print(e, flush=True)\n"
-            "if pid: os.waitpid(pid, 0)\n'once'"
-        )
-        assert outcome.value == "'once'"
-        assert "the session's own process" in outcome.stdout.text
+async def test_a_fork_that_returns_from_the_statement_does_not_answer(b: WorkerBench) -> None:
+    outcome = await b.run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
+    assert (outcome.status, outcome.value) == ("ok", "True")
+    outcome = await b.run("pid = os.fork()\nif not pid: 1 / 0\ncode = os.waitpid(pid, 0)[1] >> 8\ncode")
+    assert outcome.value == "1"
+    assert "ZeroDivisionError" in outcome.stderr.text
+    outcome = await b.run(
+        "pid = os.fork()\nif not pid:\n    try: read('x')\n    except RuntimeError as e: print(e, flush=True)\n"
+        "if pid: os.waitpid(pid, 0)\n'once'"
+    )
+    assert outcome.value == "'once'"
+    assert "the session's own process" in outcome.stdout.text
 
 
-async def test_a_result_that_a_statement_forged_puts_nothing_out_of_step(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        forge = "os.write(fd, f.frame(p.Ran(execution_id={!r}, status='ok', value='forged')))"
-        outcome = await b.run(SOCKET + FRAMING + forge.format(FORGED), execution_id=FORGED)
-        assert outcome.value == "forged"
-        outcome = await b.run("1")
-        assert outcome.exception is not None
-        assert "the result of another execution" in outcome.exception.message
-        assert not b.environment.alive
-        await b.environment.start(spec_for(tmp_path))
-        outcome = await b.run(SOCKET + FRAMING + forge.format("ex_other"))
-        assert outcome.exception is not None
-        assert "the result of another execution" in outcome.exception.message
+async def test_forged_result_puts_nothing_out_of_step(b: WorkerBench, tmp_path: Path) -> None:
+    forge = "os.write(fd, f.frame(p.Ran(execution_id={!r}, status='ok', value='forged')))"
+    outcome = await b.run(SOCKET + FRAMING + forge.format(FORGED), execution_id=FORGED)
+    assert outcome.value == "forged"
+    outcome = await b.run("1")
+    assert "the result of another execution" in outcome.exception.message
+    assert not b.environment.alive
+    await b.environment.start(spec_for(tmp_path))
+    outcome = await b.run(SOCKET + FRAMING + forge.format("ex_other"))
+    assert "the result of another execution" in outcome.exception.message
+
+
+LIMIT = 300 << 20
+FILL = """
+import mmap, os, time
+SIZE = 100 << 20
+def fill(memory):
+    for start in range(0, len(memory), 1 << 20):
+        memory[start:start + (1 << 20)] = b"x" * (1 << 20)
+    return memory
+def write(fd, size):
+    for _ in range(size >> 20):
+        os.write(fd, b"x" * (1 << 20))
+    return fd
+"""
+TOO_MUCH = {
+    "a mapping that is shared": "kept = fill(mmap.mmap(-1, 4 * SIZE))",
+    "a memfd that is not mapped": "kept = write(os.memfd_create('kept'), 4 * SIZE)",
+    "a memfd of which little is mapped": "fd = write(os.memfd_create('kept'), 4 * SIZE); fill(mmap.mmap(fd, 1 << 20))",
+    "five children of which each may": "children = [os.fork() or (bytearray(SIZE), time.sleep(60)) for _ in range(5)]",
+}
+LITTLE = """
+fd = os.memfd_create("kept")
+os.truncate(fd, 2 * SIZE)
+kept = fill(mmap.mmap(fd, 2 * SIZE))
+children = [os.fork() or (kept[::4096], time.sleep(60)) for _ in range(3)]
+time.sleep(0.8)
+"""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if "not mapped" in kind else pytest.mark.slow) for kind in TOO_MUCH]
+)
+async def test_a_statement_whose_processes_hold_too_much_memory_is_ended(tmp_path: Path, kind: str) -> None:
+    async with bench(tmp_path, data_bytes=LIMIT) as b:
+        await b.run(FILL)
+        outcome = await b.run(f"{TOO_MUCH[kind]}\ntime.sleep(60)")
+        assert outcome.status == "error"
+        assert outcome.exception.type == "WorkerDied"
+        assert "of memory, more than the 0.31 GB that they may" in outcome.exception.message
+
+
+@pytest.mark.slow
+async def test_what_is_shared_is_counted_once(tmp_path: Path) -> None:
+    async with bench(tmp_path, data_bytes=LIMIT) as b:
+        await b.run(FILL)
+        outcome = await b.run(LITTLE)
+        assert outcome.exception is None
+
+
+@pytest.mark.slow
+async def test_what_a_short_statement_leaves_is_bounded_between_statements(tmp_path: Path) -> None:
+    async with bench(tmp_path, data_bytes=LIMIT) as b:
+        await b.run(FILL)
+        assert (await b.run(TOO_MUCH["five children of which each may"])).status == "ok"
+        with anyio.fail_after(PATIENCE):
+            await until(lambda: not b.environment.alive)
+            await until(lambda: processes_in(tmp_path) == 0)
+        loss = await b.environment.loss()
+        assert loss.startswith("what statements left running and its processes held ")

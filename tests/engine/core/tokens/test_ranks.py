@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
-import sys
-import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -32,24 +30,6 @@ def test_packaged_ranks_are_the_published_file_to_the_byte(raw: bytes) -> None:
 
 def test_packed_are_the_lengths_and_then_the_tokens() -> None:
     assert zlib.decompress(ranks.pack([b"a", b"\xff" * 255, b"bc"])) == b"\x01\xff\x02" + b"a" + b"\xff" * 255 + b"bc"
-
-
-@pytest.mark.slow
-def test_packing_the_published_ranks_gives_the_packaged_ones(raw: bytes) -> None:
-    assert ranks.unpack(ranks.pack(tokens_of(raw))) == ranks.unpack(ranks.packaged())
-
-
-@pytest.mark.slow
-def test_reading_the_ranks_keeps_nothing_but_the_table() -> None:
-    packed = ranks.packaged()
-    tracemalloc.start()
-    try:
-        table = ranks.unpack(packed)
-        size = sys.getsizeof(table) + sum(map(sys.getsizeof, table)) + sum(map(sys.getsizeof, table.values()))
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept < 1.05 * size
 
 
 def test_another_file_is_refused_when_packing(raw: bytes) -> None:

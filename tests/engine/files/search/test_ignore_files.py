@@ -1,18 +1,20 @@
-"""Rules of ignore files mean the same here, to ripgrep and to git, also where ripgrep must not read all of them."""
+"""Rules of ignore files mean the same here, to ripgrep and to git; completed paths follow them."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.files.search.commands import listing_arguments, read_names, without_excluded
 from engine.files.search.ignore_files import VERSION_CONTROL, FileRules, Place, has_unseen_rules, place_of
+from engine.files.search.path_completion import complete_path
 from engine.runtime.worker.handles.trees import Tree as GroupTree
 from tests.support.searching import RIPGREP, files
 
@@ -117,12 +119,12 @@ def gits(directory: Path) -> list[str]:
 def made(root: Path, tree: dict[str, object]) -> None:
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
-    for repository in tree["repositories"]:  # type: ignore
+    for repository in tree["repositories"]:
         for empty in ("objects", "refs"):
             (root / repository / ".git" / empty).mkdir(parents=True)
         files(root / repository / ".git", {"HEAD": "ref: refs/heads/main\n", "info/exclude": str(tree["exclude"])})
-    rules = {**{f"{name}.gitignore": text for name, text in tree["git"].items()}, **tree["other"]}  # type: ignore
-    for name, text in [(name, "") for name in tree["files"]] + list(rules.items()):  # type: ignore
+    rules = {**{f"{name}.gitignore": text for name, text in tree["git"].items()}, **tree["other"]}
+    for name, text in [(name, "") for name in tree["files"]] + list(rules.items()):
         # A name may be a file's and a directory's; whichever came first has it.
         try:
             files(root, {name: text})
@@ -141,15 +143,6 @@ def test_ripgrep_and_git_list_the_same_files(tmp_path_factory: pytest.TempPathFa
     found = same(directory, root)
     if directory == root and not tree["other"] and tree["repositories"] == ("",):
         assert found == gits(root)
-
-
-@pytest.mark.slow
-@settings(max_examples=1_000)
-@given(tree=TREES)
-def test_ripgrep_and_git_agree_on_random_trees(
-    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
-) -> None:
-    test_ripgrep_and_git_list_the_same_files.hypothesis.inner_test(tmp_path_factory, tree)  # type: ignore
 
 
 def same(directory: Path, root: Path) -> list[str]:
@@ -242,10 +235,97 @@ def test_a_tree_deeper_than_recursion_goes_is_walked(tmp_path: Path) -> None:
         deep = deep.parent
 
 
-def test_a_rule_above_that_includes_files_again_overrides_later_kinds_below(tmp_path: Path) -> None:
+def test_rule_above_that_includes_again_overrides_kinds_below(tmp_path: Path) -> None:
     files(
         tmp_path, {"home/.ignore": "*\n", "home/plain/.ignore": "!*.log\n", "home/plain/src/.gitignore": "*.log\nb\n"}
     )
     files(tmp_path, {"home/plain/src/a.log": "", "home/plain/src/b/c": "", "home/plain/src/d": ""})
     source = place_of(str(tmp_path / "home" / "plain" / "src"), (str(tmp_path / "home" / "plain"),))
     assert without_excluded(source, listed(source), str)[0] == [".gitignore", "a.log", "d"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for folder in ("src/deep", "docs", "build", ".github", ".git", ".hidden"):
+        (root / folder).mkdir(parents=True)
+    for file in ("setup.py", "src/a.py", "src/b.pyc", ".gitignore", ".env", "src/deep/c.py", "build/out.o"):
+        (root / file).write_text("x\n")
+    (root / ".gitignore").write_text("build/\n*.pyc\n/.env\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("start", "found"),
+    [
+        ("", ["docs/", "setup.py", "src/"]),
+        ("s", ["setup.py", "src/"]),
+        ("src", ["src/"]),
+        ("src/", ["src/a.py", "src/deep/"]),
+        ("src//d", ["src//deep/"]),
+        ("./src/de", ["./src/deep/"]),
+        ("src/../do", ["src/../docs/"]),
+        (".", [".github/", ".gitignore", ".hidden/"]),
+        (".git", [".github/", ".gitignore"]),
+        ("build/", ["build/out.o"]),
+        ("nothing/", []),
+        ("setup.py/", []),
+        ("S", []),
+        ("a\0", []),
+        ("\udcff", []),
+        ("x" * 5000, []),
+    ],
+)
+def test_names_are_completed_but_for_what_is_ignored_or_hidden(root: Path, start: str, found: list[str]) -> None:
+    assert complete_path(start, (str(root),)) == found
+    assert complete_path(start, (str(root),), directories=True) == [each for each in found if each.endswith("/")]
+
+
+def test_absolute_paths_and_further_roots(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    (other / "sub").mkdir(parents=True)
+    roots = (str(root), str(other))
+    assert complete_path("", roots) == [f"{other}/", "docs/", "setup.py", "src/"]
+    assert complete_path(f"{tmp_path}/", roots) == [f"{root}/", f"{other}/"]
+    assert complete_path(f"{other}/s", roots) == [f"{other}/sub/"]
+    assert complete_path(f"{root}/doc", roots) == [f"{root}/docs/"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert complete_path("~/other/", roots) == ["~/other/sub/"]
+    assert complete_path("~/", roots) == []
+
+
+@pytest.mark.parametrize(
+    "start", ["..", "../", "../out", "/", "/etc/", "/etc/pass", "/proc/self/", "evil/", "evil/se", "src/../../"]
+)
+def test_nothing_is_told_of_what_is_outside(root: Path, tmp_path: Path, start: str) -> None:
+    (tmp_path / "outside" / "secret").mkdir(parents=True)
+    (root / "evil").symlink_to(tmp_path / "outside")
+    found = complete_path(start, (str(root),))
+    assert found in ([], [f"{root}/"])
+
+
+def test_links_count_as_their_targets_inside_the_roots(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    for name, target in (
+        ("lnk_dir", "src"),
+        ("lnk_file", "setup.py"),
+        ("lnk_out", str(tmp_path / "outside")),
+        ("lnk_none", str(tmp_path / "nothing")),
+        ("lnk_proc", "/proc/self/environ"),
+        ("lnk_self", "lnk_self"),
+    ):
+        (root / name).symlink_to(target)
+    assert complete_path("lnk", (str(root),)) == ["lnk_dir/", "lnk_file"]
+    assert complete_path("lnk_dir/d", (str(root),)) == ["lnk_dir/deep/"]
+
+
+def test_what_cannot_be_opened_or_typed_is_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    os.mkfifo("x_pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("x_socket")
+    Path("x\n").touch()
+    Path(os.fsdecode(b"x\xff")).touch()
+    Path("x \u202e").touch()
+    Path("xé 'q\"").touch()
+    assert complete_path("x", (str(root),)) == ["xé 'q\""]

@@ -1,4 +1,4 @@
-"""Whatever the log holds: the model comes out, loses nothing, and is the same however it was reached."""
+"""Request cycles agree with the vectors, lose nothing of any log, and are the same however they were reached."""
 
 from __future__ import annotations
 
@@ -6,21 +6,66 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.vectors import OTHERS, PROMPT_KINDS, stamped
+from engine.cli.vectors import OTHERS, PROMPT_KINDS, neutral, stamped
 from engine.core.ids import MessageId, StatementId, ToolCallId
-from engine.log.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json
-from engine.log.cycles.views import AiBlock, Call
+from engine.core.toolbox import ROUTED
+from engine.log.cycles import CycleFold, Cycles, RequestCycle, cycles_of, rounds_of, steps_of, to_json, to_plain
+from engine.log.cycles.machine import ANOMALIES, TRANSITIONS, Action, AnomalyKind, Input, State, Transition
+from engine.log.cycles.views import GROUPS, AiBlock, Call
 from engine.log.event_log import lookup_in
 from engine.log.events import Event
 from engine.log.events.codec import decode, encode
 from engine.log.events.conversation import AgentReasoning, AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import StatementRecorded
 from engine.log.events.session import PromptQueued, PromptWithdrawn
-from tests.support.cycles import IN_CYCLES
+from tests.support.cycles import IN_CYCLES, Vector, load_vectors
+
+VECTORS = load_vectors()
+by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+
+
+@by_name
+def test_the_model_is_the_expected_one(vector: Vector) -> None:
+    assert neutral(to_plain(cycles_of(vector.events))) == vector.expected
+
+
+def test_every_state_has_a_transition_for_every_input() -> None:
+    assert set(TRANSITIONS) == {(state, seen_as) for state in State for seen_as in Input}
+    assert {transition.action for transition in TRANSITIONS.values()} == set(Action)
+
+
+def test_the_vectors_take_every_transition_of_the_table() -> None:
+    taken: set[tuple[State, Input]] = set()
+
+    class Watched(dict[tuple[State, Input], Transition]):
+        def __getitem__(self, key: tuple[State, Input]) -> Transition:
+            taken.add(key)
+            return super().__getitem__(key)
+
+    for vector in VECTORS:
+        fold = CycleFold(lookup_in(vector.events), Watched(TRANSITIONS))
+        for event in vector.events:
+            fold.apply(event)
+    assert set(TRANSITIONS) - taken == set()
+
+
+def test_every_anomaly_has_a_sentence_and_occurs_in_a_vector() -> None:
+    occurring = {anomaly["type"] for vector in VECTORS for anomaly in vector.expected["anomalies"]}
+    assert occurring == set(ANOMALIES) == set(get_args(AnomalyKind))
+
+
+def test_every_tool_with_a_group_occurs_in_a_vector() -> None:
+    tools = {getattr(event, "tool", None) for vector in VECTORS for event in vector.events}
+
+    # But for what only code asks for, which the published model does not name.
+    assert tools >= set(GROUPS) - set(ROUTED)
+
 
 MESSAGE_IDS = st.sampled_from(("", "m1", "m2", "m3", "m4"))
 CALL_IDS = st.sampled_from(("c1", "c2", "c3", "c4"))
@@ -86,7 +131,6 @@ def test_live_equals_rebuilt_after_every_event(log: tuple[Event, ...]) -> None:
 def test_json_is_the_same_after_storing(log: tuple[Event, ...]) -> None:
     clean = [event for event in log if not isinstance(event, ToolCall)]
     stored = [decode(encode(event)) for event in clean]
-
     assert to_json(cycles_of(stored)) == to_json(cycles_of(clean))
     assert to_json(cycles_of(log)) == to_json(cycles_of(log))
     json.loads(to_json(cycles_of(log)))
@@ -99,7 +143,6 @@ def test_a_model_is_not_changed_by_what_comes_after_it(log: tuple[Event, ...]) -
     for event in log:
         live.apply(event)
         seen.append((live.model, to_json(live.model)))
-
     assert all(to_json(model) == before for model, before in seen)
 
 
@@ -113,7 +156,6 @@ def test_every_output_is_in_a_cycle_or_stray(log: tuple[Event, ...]) -> None:
     model = cycles_of(log)
     kept = [item for cycle in model.cycles for item in (*cycle.items, *cycle.late)] + list(model.strays)
     outputs = (AgentText, AgentReasoning, ToolCall, ToolResult)
-
     assert seqs(item for item in kept if isinstance(item, outputs)) == seqs(e for e in log if isinstance(e, outputs))
 
 
@@ -126,7 +168,6 @@ def test_every_user_message_has_one_place(log: tuple[Event, ...]) -> None:
     placed = seqs([*roots, *steers, *waiting])
     messages = seqs(event for event in log if isinstance(event, UserMessage))
     missing = messages - placed
-
     assert placed <= messages
     withdrawn = Counter(each.message_id for each in model.withdrawn)
     assert Counter(event.message_id for event in log if event.seq in missing) <= withdrawn
@@ -135,7 +176,6 @@ def test_every_user_message_has_one_place(log: tuple[Event, ...]) -> None:
 @given(LOGS)
 def test_cycles_are_numbered_and_only_the_last_may_be_open(log: tuple[Event, ...]) -> None:
     model = cycles_of(log)
-
     assert [cycle.number for cycle in model.cycles] == list(range(1, len(model.cycles) + 1))
     assert all(cycle.stop is not None for cycle in model.cycles[:-1])
     assert model.active == bool(model.cycles and model.cycles[-1].stop is None)
@@ -151,7 +191,6 @@ def test_steps_hold_every_item_once_with_maximal_groups(log: tuple[Event, ...]) 
         users = [step.message for step in steps if not isinstance(step, AiBlock)]
         results = [call.result for call in calls if call.result is not None]
         shown = [*users, *texts, *(call.call for call in calls), *results]
-
         assert seqs(shown) == seqs([cycle.root, *cycle.items, *cycle.late])
         assert all(call.result is None or call.result.tool_call_id == call.call.tool_call_id for call in calls)
         for block in blocks:
@@ -172,7 +211,6 @@ def test_statements_are_the_python_calls_with_children(log: tuple[Event, ...]) -
                     parents.add(parent.seq)
                 newest[item.tool_call_id] = item
         statements = [call for step in steps_of(cycle) if isinstance(step, AiBlock) for call in step.statements]
-
         assert {call.call.seq for call in statements} == parents
 
 
@@ -184,7 +222,6 @@ def test_rounds_have_inputs_and_outputs_in_order(log: tuple[Event, ...]) -> None
         served += [item.seq for item in loop.unread]
         made = [e.seq for e in cycle.items if not (isinstance(e, ToolCall) and e.parent_id) and e.kind != "tool_result"]
         fed = [item for each in loop.rounds for item in each.given] + list(loop.unread)
-
         assert all(each.output for each in loop.rounds)
         assert len(served) == len(set(served))
         assert {cycle.root.seq, *made} <= set(served)

@@ -87,7 +87,6 @@ def test_the_whole_model_as_json() -> None:
     }
     groups = [{"type": "read-group", "calls": [child]}]
     reasoning, text = said("reasoning", "t1", "hm", 1), said("assistant", "t2", "done", 10)
-
     assert json.loads(to_json(cycles_of(event_log(*LOG)))) == {
         "schema": "request-cycles/1",
         "state": "idle",
@@ -134,7 +133,6 @@ def test_the_whole_model_as_json() -> None:
 
 def test_a_stray_result_says_which_call_it_answers() -> None:
     model = cycles_of(event_log('{"kind":"tool_result","tool_call_id":"c9","status":"ok","text":"x"}'))
-
     assert to_plain(model)["strays"] == [
         {"type": "tool-result", "status": "ok", "text": "x", "seq": 0, "toolCallId": "c9"}
     ]
@@ -169,7 +167,6 @@ def nested(depth: int) -> list[object]:
 )
 def test_what_json_cannot_hold_is_replaced(value: object, shown: object) -> None:
     call = ToolCall(tool_call_id=ToolCallId("c1"), tool="ls", arguments={"value": value})
-
     assert json.loads(to_json(cycles_of([call])))["strays"][0]["arguments"] == {"value": shown}
 
 
@@ -185,7 +182,6 @@ def test_lone_surrogates_are_replaced_wherever_text_is_shown() -> None:
     lone = r"\ud800"
     clean = event_log(*(line.replace('"text":"', '"text":"@').replace("file:///", "file:///@") for line in LOG))
     dirty = [_with(event, "@", "\ud800") for event in clean]
-
     shown = json.loads(to_json(cycles_of(dirty)))
 
     assert shown["cycles"][0]["root"]["text"] == "\ufffdtidy up"
@@ -203,9 +199,6 @@ def _with(event: Event, old: str, new: str) -> Event:
                 Attachment(uri=each.uri.replace(old, new), name=each.name.replace(old, new)) for each in value
             )
     return type(event)(**fields)
-
-
-# --- summary lines ----------------------------------------------------------------------------------------------------
 
 
 def stamped_events(*events: Event) -> list[Event]:

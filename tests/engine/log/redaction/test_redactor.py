@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
@@ -45,18 +44,13 @@ SECRETS = {
 FORMS: dict[str, Callable[[str], str]] = {
     "raw": str,
     "repr": repr,
-    "repr in a list": lambda text: repr([text]),
-    "repr beside a quote": lambda text: repr(f"{text} '"),
     "repr beside two quotes": lambda text: repr(f"{text} '\""),
     "ascii": ascii,
     "repr of bytes": lambda text: repr(text.encode()),
     "json": json.dumps,
-    "json in unicode": lambda text: json.dumps(text, ensure_ascii=False),
-    "json of a repr": lambda text: json.dumps([repr(text)]),
     "json of json": lambda text: json.dumps(json.dumps({"x": text})),
     "repr of a repr": lambda text: repr(repr(text)),
     "url": lambda text: quote(text, safe=""),
-    "url path": quote,
     "form": quote_plus,
     **{
         f"base64 at {before}": (
@@ -88,7 +82,7 @@ def test_no_form_of_a_secret_passes(secret: str, form: Callable[[str], str]) -> 
 
 
 @pytest.mark.parametrize("secret", [SECRETS["short"], SECRETS["lines"], SECRETS["quotes"], SECRETS["foreign"]])
-@pytest.mark.parametrize("offset", range(0, 60, 3))
+@pytest.mark.parametrize("offset", range(0, 60, 12))
 def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
     redactor = Redactor([secret])
     text = "." * offset + secret + "." * (100 - offset)
@@ -102,16 +96,6 @@ def test_no_cut_leaves_a_beginning_or_an_end(secret: str, offset: int) -> None:
         cut_middle(json.dumps(repr(text)), 70),
         f"[{offset} characters left out] {text[offset + 4 : offset + 40]} [9 characters left out]",
     ]
-    assert [piece for each in shown for piece in pieces_of(secret, redactor.redact(each))] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("offset", range(0, 4_000, 37))
-def test_no_cut_leaves_a_piece_of_a_long_secret(offset: int) -> None:
-    secret = SECRETS["long"]
-    redactor = Redactor([secret])
-    text = " " * offset + secret + " " * 4_000
-    shown = [cut_line(text, 3_900), cut_end(text, 4_000), cut_middle(text, 4_100), short_repr(text[3_990:])]
     assert [piece for each in shown for piece in pieces_of(secret, redactor.redact(each))] == []
 
 
@@ -148,27 +132,6 @@ def test_piece_waits_only_while_it_looks_secret() -> None:
     assert redactor.redact_piece("very-secret") == ("***", "")
 
 
-def _joined(text: str) -> str:
-    return re.sub(r"(\*\*\*)+", "***", text)
-
-
-@pytest.mark.slow
-@given(
-    st.sets(st.text("ab", min_size=8, max_size=12), min_size=1, max_size=4),
-    st.lists(st.text("abc", max_size=14), max_size=12),
-)
-def test_a_text_in_pieces_is_redacted_like_the_whole(secrets: set[str], pieces: list[str]) -> None:
-    redactor = Redactor([*secrets, *(secret[:8] for secret in secrets)])
-    shown, rest = "", ""
-    for piece in pieces:
-        passed, rest = redactor.redact_piece(rest + piece)
-        shown += passed
-        assert len(rest) <= 2 * 20
-    if len("".join(pieces)) <= 20:  # what overlaps itself for longer than that may be taken out in part
-        assert _joined(shown + redactor.redact(rest)) == _joined(redactor.redact("".join(pieces)))
-    assert not [secret for secret in secrets if secret in shown]
-
-
 @given(
     st.text("aä'\"\\\n\t…", min_size=8, max_size=20).filter(lambda text: len(text.strip()) >= SHORTEST),
     st.text("xy'\"\\\n", max_size=9),
@@ -197,11 +160,6 @@ def test_space_is_no_secret() -> None:
     assert not Redactor(["  short  \n"])
 
 
-def test_a_text_full_of_dots_costs_what_its_length_does() -> None:
-    redactor = Redactor([SECRETS["long"]])
-    assert redactor.redact("a piece ... of it\n" * 20_000).count("...") == 20_000
-
-
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nBAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\n"
 ACCOUNT = '{\n  "type": "service_account",\n  "private_key_id": "0f1e2d3c4b5a69788796a5b4c3d2e1f0"\n}\n'
 COMMON = (
@@ -225,8 +183,6 @@ def test_a_cut_of_a_passphrase_leaves_no_piece_with_blanks() -> None:
     for text in ("x my pass…", "x …th blanks", "x 'my pass'…", "x pass phra... 9 characters left out ...\nith blanks"):
         assert pieces_of("my pass phrase 42 with blanks", redactor.redact(text)) == []
 
-
-# --- structures -------------------------------------------------------------------------------------------------------
 
 SECRET = "a-secret-of-mine"
 REDACTOR = Redactor([SECRET])
@@ -347,7 +303,6 @@ def test_a_secret_is_found_whatever_json_makes_of_it() -> None:
         arguments={"source": f"x = {secret}", "deep": [{"k": repr(secret)}]},
     )
     clean = redact_event(Redactor([secret]), call)
-    assert isinstance(clean, ToolCall)
     assert clean.arguments == {"source": "x = ***", "deep": [{"k": "'***'"}]}
 
 
@@ -356,7 +311,6 @@ def test_redacted_source_has_a_digest_of_the_original() -> None:
         statement_id=StatementId("s"), index=1, source=f"key = {SECRET!r}", tool_call_id=ToolCallId("c")
     )
     clean = redact_event(REDACTOR, statement)
-    assert isinstance(clean, StatementRecorded)
     assert clean.source == "key = '***'"
     assert clean.withheld.startswith("blake2b:")
     harmless = msgspec.structs.replace(statement, source="key = 1")
@@ -371,8 +325,6 @@ def test_redacted_error_is_not_replayed_as_another() -> None:
         error=ExceptionInfo(type="FileNotFoundError", message=f"No such file: {SECRET}"),
     )
     clean = redact_event(REDACTOR, answered)
-    assert isinstance(clean, EffectAnswered)
-    assert clean.error is not None
     assert clean.error.message == "No such file: ***"
     assert clean.withheld.startswith("blake2b:")
 
@@ -381,10 +333,8 @@ def test_thinking_that_changes_loses_the_signature_that_covered_it() -> None:
     block = ThinkingBlock(text=f"it is {SECRET}", signature="signed", provider="anthropic")
     call = ToolCall(tool_call_id=ToolCallId("c"), tool="python", thinking=(block,))
     clean = redact_event(REDACTOR, call)
-    assert isinstance(clean, ToolCall)
     assert clean.thinking == (ThinkingBlock(text="it is ***", provider="anthropic"),)
     reasoning = redact_event(REDACTOR, AgentReasoning(message_id=MessageId("m"), text=SECRET, signature="signed"))
-    assert isinstance(reasoning, AgentReasoning)
     assert reasoning.signature is None
 
 
@@ -401,7 +351,6 @@ def test_cut_output_loses_its_last_piece() -> None:
         stderr=stderr,
     )
     clean = redact_event(REDACTOR, finished)
-    assert isinstance(clean, ExecutionFinished)
     assert clean.stdout.text == "72 bytes ***"
     assert clean.stdout.truncated
     assert clean.stderr.text == f"whole *** and {SECRET[:-1]}"
@@ -416,9 +365,6 @@ def test_word_keys_and_exact_values_of_json_stay() -> None:
         "path": [SECRET],
         "n": 1,
     }
-
-
-# --- marks in texts that are written back -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,6 @@ def test_what_was_submitted_is_loaded_in_order(store: Store) -> None:
     assert store.load(A) == events
     assert store.load(A, 47) == events[47:]
     assert store.load(A, 50) == []
-    store.close()
-
-
-def test_listener_reaches_the_highest_position_monotonically(store: Store) -> None:
-    heard = begun(store, events=100)
-    store.close()
-    assert heard.seqs[-1] == 99
-    assert heard.seqs == sorted(set(heard.seqs))
-    assert heard.errors == []
 
 
 def test_a_listener_that_comes_after_the_first_event_misses_nothing(store: Store) -> None:
@@ -59,7 +50,6 @@ def test_a_listener_that_comes_after_the_first_event_misses_nothing(store: Store
     assert texts(store) == ["hello"]
     store.acquire(A, heard)
     heard.wait_for(0)
-    store.close()
 
 
 def test_a_listener_that_raises_stops_no_other_session(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +78,6 @@ def test_session_without_events_is_listed_but_not_kept(store: Store) -> None:
     with pytest.raises(SessionNotFoundError):
         store.load(A)
     store.create(row())
-    store.close()
 
 
 def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
@@ -99,7 +88,6 @@ def test_rows_come_with_the_most_recently_written_first(store: Store) -> None:
     store.release(A)
     assert [(found.session_id, found.events) for found in store.rows()] == [(A, 2), (B, 1)]
     assert store.row(A).updated_at > store.row(B).updated_at > store.row(B).created_at > 1000
-    store.close()
 
 
 def test_pages_list_each_session_once_in_order(store: Store) -> None:
@@ -130,7 +118,6 @@ def test_pages_list_each_session_once_in_order(store: Store) -> None:
                 last = (pages[-1].updated_at, pages[-1].session_id)
             assert pages == whole
     assert set(store.directories()) == {"/0", "/1"}
-    store.close()
 
 
 def test_session_moves_to_other_directories_at_any_time(store: Store) -> None:
@@ -151,7 +138,6 @@ def test_session_moves_to_other_directories_at_any_time(store: Store) -> None:
         with pytest.raises(InvalidRequestError):
             store.move(A, *bad)
     assert store.row(A).cwd == "/tmp/caf\udce9"
-    store.close()
 
 
 def test_a_row_keeps_what_it_was_given(store: Store) -> None:
@@ -165,7 +151,6 @@ def test_a_row_keeps_what_it_was_given(store: Store) -> None:
     store.release(A)
     kept = store.row(A)
     assert (kept.cwd, kept.directories, kept.title, kept.created_at) == (strange, given_row.directories, "t", 5.0)
-    store.close()
 
 
 def test_a_title_is_kept_whenever_it_is_set(store: Store) -> None:
@@ -185,7 +170,6 @@ def test_a_title_is_kept_whenever_it_is_set(store: Store) -> None:
     assert store.row(A).title is None
     with pytest.raises(StoreError, match="acquire it first"):
         store.retitle(A, "not held")
-    store.close()
 
 
 def test_a_session_is_continued_where_it_ended(store: Store) -> None:
@@ -200,30 +184,6 @@ def test_a_session_is_continued_where_it_ended(store: Store) -> None:
     heard.wait_for(3)
     assert heard.seqs == [3]
     assert len(store.load(A)) == 4
-    store.close()
-
-
-def test_many_threads_with_a_session_each_lose_nothing(store: Store) -> None:
-    sessions = [SessionId(f"ses_{number}") for number in range(6)]
-
-    def work(session_id: SessionId) -> None:
-        heard = begun(store, session_id)
-        for seq in range(60):
-            digest = store.blob_put(f"{session_id} {seq}".encode())
-            store.submit(session_id, message(seq, digest))
-            assert store.blob_get(digest)
-        heard.wait_for(59)
-
-    threads = [threading.Thread(target=work, args=(session_id,)) for session_id in sessions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
-    for session_id in sessions:
-        expected = [f"{session_id} {seq}".encode() for seq in range(60)]
-        assert [store.blob_get(BlobDigest(text)) for text in texts(store, session_id)] == expected
-    store.close()
 
 
 ACTIONS = st.one_of(
@@ -286,20 +246,6 @@ def test_unknown_store_is_refused_with_known_names(tmp_path: Path) -> None:
         open_store(tmp_path, CountingClock(), "postgres")
 
 
-def test_the_default_is_the_first_of_the_registry(tmp_path: Path) -> None:
-    store = open_store(tmp_path, CountingClock())
-    assert not list(tmp_path.iterdir())
-    begun(store, events=1)
-    store.close()
-    assert (tmp_path / "sessions.db").exists()
-    again = open_store(tmp_path, CountingClock())
-    assert len(again.rows()) == 1
-    again.close()
-    assert STORES[0][0] == "sqlite"
-
-
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
 UNKNOWN = SessionId("ses_unknown")
 
 
@@ -314,7 +260,6 @@ def test_a_session_has_one_owner(store: Store) -> None:
         store.create(row())
     with pytest.raises(StoreError, match="acquire it first"):
         store.submit(A, message(1))
-    store.close()
 
 
 def test_an_unknown_session_is_named_in_the_error(store: Store) -> None:
@@ -322,7 +267,6 @@ def test_an_unknown_session_is_named_in_the_error(store: Store) -> None:
         with pytest.raises(SessionNotFoundError, match="ses_unknown"):
             ask(UNKNOWN)
     store.release(UNKNOWN)
-    store.close()
 
 
 @pytest.mark.parametrize("session_id", ["", "../x", "a/b", "a b", "é", "a\0b", "_-", "x" * 129])
@@ -330,7 +274,6 @@ def test_an_id_that_could_not_name_a_file_is_refused(store: Store, session_id: s
     with pytest.raises(InvalidRequestError):
         store.create(row(SessionId(session_id)))
     assert store.rows() == []
-    store.close()
 
 
 def test_invalid_text_is_refused_before_anything_is_kept(store: Store) -> None:
@@ -345,7 +288,6 @@ def test_invalid_text_is_refused_before_anything_is_kept(store: Store) -> None:
         store.submit(A, message(1, "\udce9"))
     store.submit(A, message(1, "goes on"))
     assert texts(store) == ["hello", "goes on"]
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +298,6 @@ def test_a_time_that_no_calendar_has_is_bounded(store: Store, given: float, kept
     store.add(replace(row(), created_at=given, updated_at=given), [message(0)])
     (listed,) = store.rows()
     assert (listed.created_at, listed.updated_at) == (kept, kept)
-    store.close()
 
 
 def test_an_event_that_could_not_be_read_again_is_refused(store: Store) -> None:
@@ -384,7 +325,6 @@ def test_an_event_that_could_not_be_read_again_is_refused(store: Store) -> None:
             store.submit(A, event)
     store.submit(A, message(0))
     assert texts(store) == ["hello"]
-    store.close()
 
 
 def test_gap_or_repeat_is_refused(store: Store) -> None:
@@ -394,7 +334,6 @@ def test_gap_or_repeat_is_refused(store: Store) -> None:
             store.submit(A, message(wrong))
     store.submit(A, message(2))
     assert len(store.load(A)) == 3
-    store.close()
 
 
 def test_a_closed_store_says_so(store: Store) -> None:
@@ -416,9 +355,6 @@ def test_a_closed_store_says_so(store: Store) -> None:
             call()
 
 
-# --- contents ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("data", [b"", b"\0\xff" * 9, b"text " * 100_000], ids=["empty", "binary", "large"])
 def test_content_is_there_at_once_and_under_its_digest(store: Store, data: bytes) -> None:
     digest = store.blob_put(data)
@@ -428,7 +364,6 @@ def test_content_is_there_at_once_and_under_its_digest(store: Store, data: bytes
     assert len(digest) == len("blake2b-") + 40
     begun(store, events=1)
     assert store.blob_get(digest) == data
-    store.close()
 
 
 def test_content_that_was_never_put_is_a_key_error(store: Store) -> None:
@@ -436,13 +371,11 @@ def test_content_that_was_never_put_is_a_key_error(store: Store) -> None:
         store.blob_get(BlobDigest("blake2b-" + "0" * 40))
     with pytest.raises(KeyError):
         store.blob_get(BlobDigest("\0'; --"))
-    store.close()
 
 
 def test_content_above_the_limit_is_refused(store: Store) -> None:
     with pytest.raises(InvalidRequestError, match="too large"):
         store.blob_put(bytes(MAX_BLOB + 1))
-    store.close()
 
 
 def test_a_changed_buffer_does_not_change_what_was_put(store: Store) -> None:
@@ -450,7 +383,6 @@ def test_a_changed_buffer_does_not_change_what_was_put(store: Store) -> None:
     digest = store.blob_put(buffer)
     buffer[:] = b"later!"
     assert store.blob_get(digest) == b"before"
-    store.close()
 
 
 def test_large_incompressible_content_is_not_compressed() -> None:

@@ -37,7 +37,6 @@ def test_a_deleted_session_is_gone_and_the_others_are_not(store: Store) -> None:
         with pytest.raises(SessionNotFoundError):
             ask(A)
     assert texts(store, B) == ["hello"]
-    store.close()
 
 
 def test_contents_go_with_the_last_session_that_names_them(store: Store) -> None:
@@ -47,7 +46,6 @@ def test_contents_go_with_the_last_session_that_names_them(store: Store) -> None
     assert (is_there(store, shared), is_there(store, own)) == (True, False)
     store.delete(B)
     assert not is_there(store, shared)
-    store.close()
 
 
 def test_content_that_any_text_of_another_session_names_stays(store: Store) -> None:
@@ -55,7 +53,6 @@ def test_content_that_any_text_of_another_session_names_stays(store: Store) -> N
     begun(store, B, events=1, text=f"see {digest}!")
     store.delete(A)
     assert store.blob_get(digest) == b"content"
-    store.close()
 
 
 def test_content_survives_a_deletion_before_its_event(store: Store) -> None:
@@ -69,7 +66,6 @@ def test_content_survives_a_deletion_before_its_event(store: Store) -> None:
     store.collect(0)
     assert store.blob_get(digest) == b"content"
     assert store.contents(B) == {digest}
-    store.close()
 
 
 def test_a_session_that_is_held_here_is_not_deleted(store: Store) -> None:
@@ -82,7 +78,6 @@ def test_a_session_that_is_held_here_is_not_deleted(store: Store) -> None:
     store.create(row(B))
     with pytest.raises(SessionInUseError):
         store.delete(B)
-    store.close()
 
 
 @pytest.mark.parametrize("session_id", ["", "../x", "ses_", "%", "\0", "x" * 5000])
@@ -92,7 +87,6 @@ def test_deleting_what_is_not_there_changes_nothing(store: Store, session_id: st
     with pytest.raises(SessionNotFoundError):
         store.delete(SessionId(session_id))
     assert store.rows() == before
-    store.close()
 
 
 def test_the_id_of_a_deleted_session_may_be_used_again(store: Store) -> None:
@@ -100,7 +94,6 @@ def test_the_id_of_a_deleted_session_may_be_used_again(store: Store) -> None:
     store.delete(A)
     kept(store, A)
     assert (store.row(A).events, store.contents(A)) == (1, frozenset())
-    store.close()
 
 
 def test_size_counts_events_and_each_content_once(store: Store) -> None:
@@ -115,16 +108,6 @@ def test_size_counts_events_and_each_content_once(store: Store) -> None:
     heard.wait_for(4)
     assert store.row(A).size == before + len(encode(message(4, "é" * 100)))
     assert [found.size for found in store.rows()] == [store.row(A).size]
-    store.close()
-
-
-def test_both_stores_give_the_same_size(tmp_path: Path, make: Callable[[Path, Clock], Store]) -> None:
-    sizes: set[int] = set()
-    for store in (make(tmp_path / "sessions.db", CountingClock()), MemoryStore(CountingClock())):
-        kept(store, A, [b"text " * 1000, b"\0" * 77])
-        sizes.add(store.row(A).size)
-        store.close()
-    assert len(sizes) == 1
 
 
 def test_collecting_takes_what_is_old_and_not_in_use(store: Store) -> None:
@@ -139,7 +122,6 @@ def test_collecting_takes_what_is_old_and_not_in_use(store: Store) -> None:
     assert store.collect(limit).deleted == ()
     store.release(B)
     assert store.collect(limit).deleted == (B,)
-    store.close()
 
 
 def test_a_session_is_added_whole_with_its_times(store: Store) -> None:
@@ -155,7 +137,6 @@ def test_a_session_is_added_whole_with_its_times(store: Store) -> None:
     store.acquire(A, Recorder())
     with pytest.raises(InvalidRequestError, match="already"):
         store.add(given, [message(0)])
-    store.close()
 
 
 def test_an_addition_that_fails_leaves_nothing(store: Store) -> None:
@@ -178,14 +159,12 @@ def test_an_addition_that_fails_leaves_nothing(store: Store) -> None:
         assert (store.rows(), is_there(store, digest)) == ([], False)
     store.add(row(A), [message(0)])
     assert store.row(A).events == 1
-    store.close()
 
 
 def test_a_page_of_the_log_is_loaded(store: Store) -> None:
     begun(store, A, events=10)
     assert [event.seq for event in store.load(A, 3, 4)] == [3, 4, 5, 6]
     assert [event.seq for event in store.load(A, 8, 4)] == [8, 9]
-    store.close()
 
 
 def test_a_closed_store_deletes_nothing(store: Store) -> None:
@@ -194,9 +173,6 @@ def test_a_closed_store_deletes_nothing(store: Store) -> None:
     for call in (lambda: store.delete(A), lambda: store.collect(1e12), lambda: store.add(row(B), [message(0)])):
         with pytest.raises(StoreError):
             call()
-
-
-# --- dropped contents -------------------------------------------------------------------------------------------------
 
 
 def put(store: Store, events: list[Event], session_id: str = A) -> Recorder:
@@ -215,7 +191,6 @@ def test_dropped_values_are_gone_and_all_else_stays(store: Store) -> None:
     assert [is_there(store, digest) for digest in (old, new, answer)] == [False, True, True]
     assert store.contents(A) == {new, answer}
     assert store.load(A) == events
-    store.close()
 
 
 def test_only_values_are_dropped(store: Store) -> None:
@@ -224,7 +199,6 @@ def test_only_values_are_dropped(store: Store) -> None:
     assert is_there(store, answer)
     assert is_there(store, quoted)
     assert store.droppable(A) == []
-    store.close()
 
 
 @pytest.mark.parametrize("answer_first", [True, False])
@@ -235,7 +209,6 @@ def test_a_value_that_is_also_an_answer_is_not_dropped(store: Store, answer_firs
     assert store.blob_get(digest) == b"both"
     assert (store.droppable(A), store.row(A).droppable_size) == ([], 0)
     assert store.row(A).contents_size > 0
-    store.close()
 
 
 def test_value_named_by_a_later_event_is_not_dropped(store: Store) -> None:
@@ -243,7 +216,6 @@ def test_value_named_by_a_later_event_is_not_dropped(store: Store) -> None:
     put(store, [message(0), values_kept(1, digest), values_kept(2, digest), dropped(3, before=2)])
     assert store.blob_get(digest) == b"again"
     assert [kept.seq for kept in store.droppable(A)] == [2]
-    store.close()
 
 
 def test_what_another_session_keeps_stays_for_it(store: Store) -> None:
@@ -257,30 +229,6 @@ def test_what_another_session_keeps_stays_for_it(store: Store) -> None:
     store.release(B)
     store.delete(B)
     assert not is_there(store, digest)
-    store.close()
-
-
-def test_dropping_twice_is_dropping_once(store: Store) -> None:
-    digest = store.blob_put(b"value")
-    heard = put(store, [message(0), values_kept(1, digest), dropped(2, before=2)])
-    size = store.row(A).size
-    store.submit(A, dropped(3, before=2))
-    heard.wait_for(3)
-    assert store.row(A).size == size + len(encode(dropped(3, before=2)))
-    assert (store.row(A).contents_size, store.row(A).droppable_size) == (0, 0)
-    store.close()
-
-
-def test_a_value_that_was_dropped_may_be_kept_again(store: Store) -> None:
-    digest = store.blob_put(b"value")
-    heard = put(store, [message(0), values_kept(1, digest), dropped(2, before=2)])
-    assert not is_there(store, digest)
-    store.blob_put(b"value")
-    store.submit(A, values_kept(3, digest))
-    heard.wait_for(3)
-    assert store.blob_get(digest) == b"value"
-    assert store.contents(A) == {digest}
-    store.close()
 
 
 def test_content_survives_a_drop_before_its_event(store: Store) -> None:
@@ -293,7 +241,6 @@ def test_content_survives_a_drop_before_its_event(store: Store) -> None:
     store.submit(A, values_kept(3, digest))
     heard.wait_for(3)
     assert store.blob_get(digest) == b"value"
-    store.close()
 
 
 def test_the_droppable_are_told_oldest_first_with_what_they_take(store: Store) -> None:
@@ -310,7 +257,6 @@ def test_the_droppable_are_told_oldest_first_with_what_they_take(store: Store) -
     assert listed.size == listed.contents_size + sum(len(encode(event)) for event in store.load(A))
     assert store.rows() == [listed]
     assert store.droppable(B) == []
-    store.close()
 
 
 def test_imported_session_has_dropped_its_values(store: Store) -> None:
@@ -325,7 +271,6 @@ def test_imported_session_has_dropped_its_values(store: Store) -> None:
     assert [kept.seq for kept in store.droppable(A)] == [6]
     assert not is_there_elsewhere(store, old)
     assert (store.blob_get(again), store.blob_get(answer)) == (b"again", b"answer")
-    store.close()
 
 
 def is_there_elsewhere(store: Store, digest: BlobDigest) -> bool:

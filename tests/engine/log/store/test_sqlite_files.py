@@ -1,28 +1,30 @@
-"""The SQLite store's files: creation, recognition, permissions, damage, pages of sessions."""
+"""The SQLite store's files: creation, recognition, permissions, damage, versions, pages of sessions."""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import stat
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 
 import pytest
 
-from engine.core.errors import StoreError
+from engine.core.errors import SessionReadOnlyError, StoreError, StoreTooNewError
 from engine.core.ids import SessionId
 from engine.log.store import stored
 from engine.log.store.database import Database
-from engine.log.store.schema import APPLICATION_ID, MIGRATIONS
+from engine.log.store.schema import APPLICATION_ID, MIGRATIONS, Migration
 from engine.log.store.sqlite import SqliteStore
 from engine.log.store.stored import row_of
-from tests.support.stores import ROOT, A, CountingClock, Recorder, begun, message, outcome, texts
+from tests.support.archives import dropped, is_there, kept, values_kept
+from tests.support.stores import A, B, CountingClock, Recorder, begun, message, outcome, texts
 
 
 def modes(top: Path) -> dict[str, int]:
@@ -30,16 +32,15 @@ def modes(top: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
-def test_only_the_owner_may_read_anything_whatever_the_umask_is(tmp_path: Path, umask: int) -> None:
-    path = tmp_path / "made" / "for" / "us" / "sessions.db"
-    store = SqliteStore(path, CountingClock())
+def test_only_the_owner_may_read_with_any_umask(tmp_path: Path, umask: int) -> None:
+    sqlite = SqliteStore(tmp_path / "made" / "for" / "us" / "sessions.db", CountingClock())
     before = os.umask(umask)
     try:
-        begun(store, events=1)
+        begun(sqlite, events=1)
         found = modes(tmp_path)
     finally:
         os.umask(before)
-    store.close()
+    sqlite.close()
     state = "made/for/us"
     assert found == {
         "made": 0o700,
@@ -53,29 +54,25 @@ def test_only_the_owner_may_read_anything_whatever_the_umask_is(tmp_path: Path, 
     }
 
 
-def test_rights_that_others_got_are_taken_back(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
+def test_rights_that_others_got_are_taken_back(sqlite: SqliteStore, path: Path, tmp_path: Path) -> None:
     path.touch(0o666)
     path.chmod(0o666)
-    store = SqliteStore(path, CountingClock())
-    begun(store, events=1)
+    begun(sqlite, events=1)
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("sessions.db*")} == {0o600}
-    store.close()
 
 
-def test_nothing_is_left_behind_but_the_database(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
-    begun(store, events=1)
-    store.close()
+def test_nothing_is_left_behind_but_the_database(sqlite: SqliteStore, tmp_path: Path) -> None:
+    begun(sqlite, events=1)
+    sqlite.close()
     assert sorted(modes(tmp_path)) == ["locks", "sessions.db"]
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9 \xff%20?#.db", "ses ü.db".encode(), b":memory:", b"file:x?mode=memory"])
 def test_a_path_may_be_any_bytes(tmp_path: Path, name: bytes) -> None:
     path = tmp_path / os.fsdecode(name[:5] + b".d") / os.fsdecode(name)
-    store = SqliteStore(path, CountingClock())
-    begun(store, events=2)
-    store.close()
+    sqlite = SqliteStore(path, CountingClock())
+    begun(sqlite, events=2)
+    sqlite.close()
     again = SqliteStore(path, CountingClock())
     assert texts(again) == ["hello", "hello"]
     again.close()
@@ -91,49 +88,38 @@ def test_a_symbolic_link_leads_to_the_same_locks(tmp_path: Path) -> None:
     store.close()
 
 
-def _no_database(path: Path) -> None:
-    path.write_bytes(b"this is somebody's text, and more than a page of it. " * 200)
-
-
-def _short_text(path: Path) -> None:
-    path.write_text("short")
-
-
-def _foreign_database(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+def _make_foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE theirs (x)")
-    connection.close()
 
 
-def _a_directory(path: Path) -> None:
-    path.mkdir()
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "long text": lambda path: path.write_bytes(b"this is somebody's text, and more than a page of it. " * 200),
+    "short text": lambda path: path.write_text("short"),
+    "foreign database": _make_foreign_database,
+    "directory": lambda path: path.mkdir(),
+    "below a file": lambda path: (path.parent.rmdir(), path.parent.write_text("a file")),
+}
 
 
-def _below_a_file(path: Path) -> None:
-    path.parent.rmdir()
-    path.parent.write_text("a file")
-
-
-@pytest.mark.parametrize("prepare", [_no_database, _short_text, _foreign_database, _a_directory, _below_a_file])
-def test_foreign_file_is_refused_and_left_alone(tmp_path: Path, prepare: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("prepare", FOREIGN.values(), ids=FOREIGN)
+def test_foreign_file_is_refused_and_left_alone(tmp_path: Path, prepare: Callable[[Path], object]) -> None:
     path = tmp_path / "state" / "sessions.db"
+    sqlite = SqliteStore(path, CountingClock())
     path.parent.mkdir()
     prepare(path)
     before = path.read_bytes() if path.is_file() else None
-    store = SqliteStore(path, CountingClock())
     for _ in range(2):
         with pytest.raises(StoreError, match=r"(move it away|make its directory writable) or choose another path"):
-            store.rows()
-    store.close()
+            sqlite.rows()
+    sqlite.close()
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
+def test_an_empty_file_becomes_a_store(sqlite: SqliteStore, path: Path) -> None:
     path.touch()
-    store = SqliteStore(path, CountingClock())
-    assert store.rows() == []
-    store.close()
+    assert sqlite.rows() == []
+    sqlite.close()
     connection = sqlite3.connect(path)
     settings = [
         connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -154,71 +140,22 @@ def test_every_connection_writes_durably(tmp_path: Path) -> None:
     database.close()
 
 
-def test_sqlite_is_imported_when_the_store_is_first_used() -> None:
-    source = (
-        "import sys; from pathlib import Path; before = set(sys.modules)\n"
-        "import engine.log.store; print(sorted(set(sys.modules) - before))\n"
-        "from engine.core.clock import SystemClock\n"
-        "store = engine.log.store.open_store(Path(sys.argv[1]), SystemClock())\n"
-        "print([name for name in ('sqlite3', '_sqlite3', 'hashlib', 'fcntl') if name in set(sys.modules) - before])"
-    )
-    command = [sys.executable, "-c", source, "/nonexistent"]
-    first, second = subprocess.check_output(command, text=True, cwd=ROOT, timeout=60).splitlines()
-    assert "engine.log.store.sqlite" not in first
-    assert second == "[]"
-
-
-def test_thread_starts_with_the_first_write_as_daemon(tmp_path: Path) -> None:
-    source = """
-store = SqliteStore(path, SystemClock())
-store.rows()
-store.create(row())
-say(threading.active_count())
-heard = Recorder()
-store.acquire(A, heard)
-for seq in range(3):
-    store.submit(A, message(seq))
-heard.wait_for(2)
-say(threading.active_count())
-"""
-    assert outcome(source, tmp_path / "sessions.db") == ["1", "2"]
-
-
-def test_close_commits_everything_first(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
-    store = SqliteStore(path, CountingClock())
-    heard = begun(store)
-    for seq in range(500):
-        store.submit(A, message(seq))
-    digest = store.blob_put(b"the last thing put")
-    store.submit(A, message(500, digest))
-    store.close()
-    assert heard.seqs[-1] == 500
-    again = SqliteStore(path, CountingClock())
-    assert len(again.load(A)) == 501
-    assert again.blob_get(digest) == b"the last thing put"
-    again.close()
-
-
 def test_unused_store_closes_without_touching_the_disk(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "state" / "sessions.db", CountingClock()).close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+def test_no_descriptor_is_left_open(sqlite: SqliteStore) -> None:
     before = set(os.listdir("/proc/self/fd")) if sys.platform == "linux" else set()
-    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
-    begun(store, events=3)
-    store.close()
+    begun(sqlite, events=3)
+    sqlite.close()
     assert (set(os.listdir("/proc/self/fd")) if sys.platform == "linux" else set()) <= before
 
 
-def test_content_that_was_damaged_on_disk_is_not_handed_out(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
-    store = SqliteStore(path, CountingClock())
-    digest, other = store.blob_put(b"one thing"), store.blob_put(b"another thing")
-    begun(store, events=1, text=f"{digest} {other}")
-    store.close()
+def test_content_that_was_damaged_on_disk_is_not_handed_out(sqlite: SqliteStore, path: Path) -> None:
+    digest, other = sqlite.blob_put(b"one thing"), sqlite.blob_put(b"another thing")
+    begun(sqlite, events=1, text=f"{digest} {other}")
+    sqlite.close()
     with sqlite3.connect(path) as connection:
         swap = "UPDATE blobs SET data = (SELECT data FROM blobs WHERE digest = ?) WHERE digest = ?"
         connection.execute(swap, (other, digest))
@@ -231,11 +168,9 @@ def test_content_that_was_damaged_on_disk_is_not_handed_out(tmp_path: Path) -> N
     again.close()
 
 
-def test_event_of_a_later_version_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
-    store = SqliteStore(path, CountingClock())
-    begun(store, events=3)
-    store.close()
+def test_event_of_a_later_version_is_named(sqlite: SqliteStore, path: Path) -> None:
+    begun(sqlite, events=3)
+    sqlite.close()
     with sqlite3.connect(path) as connection:
         connection.execute("""UPDATE events SET json = '{"kind":"dreamt","v":9}' WHERE seq = 1""")
     connection.close()
@@ -247,9 +182,6 @@ def test_event_of_a_later_version_is_named(tmp_path: Path) -> None:
     again.acquire(A, Recorder())
     again.submit(A, message(3))
     again.close()
-
-
-# --- permissions ------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -292,24 +224,6 @@ say(len(store.load(A)), len(store.rows()), store.blob_get(digest).decode(), hear
 store.close()
 """
 
-READ_ONLY_DROP = """
-from tests.support.archives import dropped, values_kept
-store = SqliteStore(path, SystemClock())
-heard = Recorder()
-store.acquire(A, heard)
-value = store.blob_put(b"value")
-store.submit(A, values_kept(3, value))
-heard.wait_for(3)
-store.close()
-path.chmod(0o400)
-store = SqliteStore(path, SystemClock())
-heard = Recorder()
-store.acquire(A, heard)
-store.submit(A, dropped(4, before=4))
-say("it may not be written" in str(heard.wait_for_error()))
-say(store.blob_get(value).decode(), store.contents(A) == {value, digest}, len(store.droppable(A)))
-store.close()
-"""
 
 READ_ONLY_DIRECTORY = """
 path.parent.chmod(0o500)
@@ -338,12 +252,6 @@ def test_without_permission_to_write_the_session_is_read_only() -> None:
     assert lines == ["StoreError True", "refused", "3 1 content [] 1"]
 
 
-def test_without_permission_to_write_nothing_is_dropped() -> None:
-    with _place_of_somebody_without_rights() as place:
-        lines = outcome(AS_SOMEBODY + READ_ONLY_DROP, place / "sessions.db")
-    assert lines == ["True", "value True 1"]
-
-
 def test_read_only_directory_can_be_read_but_not_acquired() -> None:
     with _place_of_somebody_without_rights() as place:
         read, *refused, left, new = outcome(AS_SOMEBODY + READ_ONLY_DIRECTORY, place / "sessions.db")
@@ -353,18 +261,183 @@ def test_read_only_directory_can_be_read_but_not_acquired() -> None:
     assert "Permission denied; make its directory writable or choose another path" in new
 
 
-# --- pages of sessions ------------------------------------------------------------------------------------------------
-
-
-def test_a_page_decodes_the_rows_of_the_page_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+def test_a_page_decodes_the_rows_of_the_page_alone(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
-        begun(store, SessionId(f"ses_{number}"), events=1)
+        begun(sqlite, SessionId(f"ses_{number}"), events=1)
     decoded: list[str] = []
     monkeypatch.setattr(stored, "row_of", lambda values: decoded.append(values[0]) or row_of(values))
-    page = store.rows(limit=3)
+    page = sqlite.rows(limit=3)
     assert decoded == [row.session_id for row in page] == ["ses_19", "ses_18", "ses_17"]
     decoded.clear()
-    store.rows(after=(page[-1].updated_at, page[-1].session_id), limit=2)
+    sqlite.rows(after=(page[-1].updated_at, page[-1].session_id), limit=2)
     assert decoded == ["ses_16", "ses_15"]
+
+
+PRESENT = len(MIGRATIONS)
+
+
+def _next(connection: Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+
+
+def _broken(connection: Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN half TEXT")
+    connection.execute("INSERT INTO no_such_table VALUES (1)")
+
+
+def opened(path: Path, migrations: Sequence[Migration]) -> SqliteStore:
+    return SqliteStore(path, CountingClock(), migrations=migrations)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A store of the present version with one session of two events."""
+    path = tmp_path / "sessions.db"
+    store = opened(path, MIGRATIONS)
+    begun(store, events=2)
+    store.close()
+    return path
+
+
+def columns(path: Path) -> tuple[int, list[str]]:
+    connection = sqlite3.connect(path)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    names = [column[1] for column in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    return version, names
+
+
+def test_old_store_is_copied_privately_then_migrated(old: Path) -> None:
+    later = opened(old, (*MIGRATIONS, _next))
+    assert texts(later) == ["hello", "hello"]
+    later.close()
+    backup = old.with_name(f"sessions.db.v{PRESENT}.backup")
+    assert (columns(old)[0], columns(backup)[0]) == (PRESENT + 1, PRESENT)
+    assert "colour" in columns(old)[1]
+    assert "colour" not in columns(backup)[1]
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    restored = opened(backup, MIGRATIONS)
+    assert texts(restored) == ["hello", "hello"]
+    restored.close()
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(old: Path) -> None:
+    broken = opened(old, (*MIGRATIONS, _next, _broken))
+    with pytest.raises(StoreError, match="no_such_table"):
+        broken.rows()
+    broken.close()
+    assert columns(old) == columns(old.with_name(f"sessions.db.v{PRESENT}.backup"))
+    store = opened(old, MIGRATIONS)
+    assert texts(store) == ["hello", "hello"]
+    store.close()
+
+
+def test_without_a_copy_there_is_no_migration(old: Path) -> None:
+    old.with_name(f"sessions.db.v{PRESENT}.backup.partial").mkdir()
+    later = opened(old, (*MIGRATIONS, _next))
+    with pytest.raises(StoreError, match="cannot back up"):
+        later.rows()
+    later.close()
+    assert columns(old)[0] == PRESENT
+
+
+def test_a_new_store_gets_every_version_and_no_copy(path: Path, tmp_path: Path) -> None:
+    store = opened(path, (*MIGRATIONS, _next))
+    assert store.rows() == []
+    store.close()
+    assert columns(path)[0] == PRESENT + 1
+    assert not list(tmp_path.glob("*backup*"))
+
+
+def test_a_newer_store_is_refused_and_left_alone(old: Path) -> None:
+    later = opened(old, (*MIGRATIONS, _next))
+    later.rows()
+    later.close()
+    before = old.read_bytes()
+    store = opened(old, MIGRATIONS)
+    with pytest.raises(StoreTooNewError, match="upgrade rewindow") as caught:
+        store.rows()
+    assert (caught.value.found, caught.value.known, caught.value.path) == (PRESENT + 1, PRESENT, str(old))
+    store.close()
+    assert old.read_bytes() == before
+
+
+def test_older_program_does_not_write_a_migrated_store(old: Path) -> None:
+    older = opened(old, MIGRATIONS)
+    heard = Recorder()
+    older.acquire(A, heard)
+    older.submit(A, message(2))
+    heard.wait_for(2)
+    later = opened(old, (*MIGRATIONS, _next))
+    begun(later, B, events=1)
+    later.close()
+    older.submit(A, message(3))
+    assert isinstance(heard.wait_for_error(), StoreTooNewError)
+    with pytest.raises(SessionReadOnlyError, match="upgrade rewindow"):
+        older.submit(A, message(4))
+    older.close()
+    assert heard.seqs == [2]
+
+
+@pytest.fixture
+def first_version(tmp_path: Path) -> Path:
+    """A store of schema version 1, as programs made it that kept neither sizes nor references."""
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(tmp_path / "present.db", CountingClock())
+    kept(store, A, [random.randbytes(50_000), b"shared"])
+    kept(store, B, [b"shared"])
+    store.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        MIGRATIONS[0](old)
+        old.execute("ATTACH ? AS present", (str(tmp_path / "present.db"),))
+        columns = "session, cwd, directories, title, created_at, updated_at, events"
+        old.execute(f"INSERT INTO main.sessions SELECT {columns} FROM present.sessions")
+        for table in ("events", "blobs"):
+            old.execute(f"INSERT INTO main.{table} SELECT * FROM present.{table}")
+        old.execute("INSERT INTO main.blobs VALUES ('blake2b-' || printf('%040d', 7), zeroblob(90000), 9)")
+        old.execute("PRAGMA application_id=0x52574E44")
+        old.execute("PRAGMA user_version=1")
+    return path
+
+
+def test_a_store_of_the_first_version_gets_references_and_sizes(first_version: Path, tmp_path: Path) -> None:
+    migrated, present = (SqliteStore(path, CountingClock()) for path in (first_version, tmp_path / "present.db"))
+    assert migrated.rows() == present.rows()
+    for session_id in (A, B):
+        assert migrated.contents(session_id) == present.contents(session_id) != frozenset()
+        assert migrated.row(session_id).contents_size > 0
+        assert migrated.droppable(session_id) == []
+    (shared,) = migrated.contents(B)
+    migrated.delete(A)
+    assert migrated.blob_get(shared) == b"shared"
+    migrated.delete(B)
+    assert not is_there(migrated, shared)
+    for store in (migrated, present):
+        store.close()
+
+
+def test_session_of_the_first_version_drops_only_new_values(first_version: Path) -> None:
+    store = SqliteStore(first_version, CountingClock())
+    before, heard = store.contents(B), Recorder()
+    store.acquire(B, heard)
+    value = store.blob_put(b"value")
+    store.submit(B, values_kept(2, value))
+    heard.wait_for(2)
+    assert store.contents(B) == {*before, value}
+    store.submit(B, dropped(3, before=3))
+    heard.wait_for(3)
+    assert store.contents(B) == before
+    store.close()
+
+
+def test_unused_first_version_store_gives_space_back(first_version: Path) -> None:
+    store = SqliteStore(first_version, CountingClock())
+    before = first_version.stat().st_size
+    done = store.collect(store.row(B).updated_at)
+    assert done.deleted == (A,)
+    assert done.freed > 130_000  # with what no session ever named
+    assert first_version.stat().st_size < before
+    kept(store, SessionId("ses_new"), [random.randbytes(100_000)])
+    assert store.collect(1e12).freed > 90_000
     store.close()

@@ -38,7 +38,7 @@ def named(without: tuple[Layer, ...]) -> str:
     return "without " + "-".join(without) if without else "all layers"
 
 
-def test_there_are_enough_attacks_and_each_has_a_name_of_its_own() -> None:
+def test_attacks_are_many_and_have_own_names() -> None:
     assert len(ATTACKS) >= 120
     assert len({(attack.kind, attack.name) for attack in ATTACKS}) == len(ATTACKS)
     assert {attack.kind for attack in ATTACKS} == set(KINDS)
@@ -57,9 +57,7 @@ def test_every_attack_gets_out_where_there_is_no_sandbox(user: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("without", WITHOUT, ids=named)
-def test_an_attack_fails_where_a_layer_holds_it_and_gets_out_where_none_does(
-    user: int, without: tuple[Layer, ...]
-) -> None:
+def test_attack_fails_where_a_layer_stops_it(user: int, without: tuple[Layer, ...]) -> None:
     with attacking(user, without) as attacker:
         assert [layer for layer in LAYERS if layer in attacker.layers] == [
             each for each in LAYERS if each not in without

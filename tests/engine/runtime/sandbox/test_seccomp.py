@@ -99,9 +99,7 @@ def test_each_call_is_decided_about_as_the_table_says(architecture: Architecture
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
-def test_calls_that_the_filter_does_not_name_are_allowed_and_those_of_another_architecture_end_the_process(
-    architecture: Architecture,
-) -> None:
+def test_unnamed_calls_are_allowed_and_foreign_architectures_killed(architecture: Architecture) -> None:
     steps = program(architecture, network=False)
     named = set(architecture.numbers.values())
     assert {decided(steps, architecture.mark, each) for each in range(500) if each not in named} == {ALLOW}

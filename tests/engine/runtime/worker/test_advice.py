@@ -20,7 +20,7 @@ def noted(error: BaseException, project: Path, *, auto: bool = False, database: 
 
 
 def ended(command: object, *, printed: str | None = None, errors: str | None = None) -> BaseException:
-    return subprocess.CalledProcessError(1, command, printed, errors)  # pyright: ignore[reportArgumentType]
+    return subprocess.CalledProcessError(1, command, printed, errors)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_any_other_error_is_left_as_it_is(tmp_path: Path, error: BaseException) 
     assert noted(error, tmp_path) == []
 
 
-def test_where_the_project_may_be_written_the_way_out_is_a_command_outside(tmp_path: Path) -> None:
+def test_writable_project_is_advised_to_run_commands_outside(tmp_path: Path) -> None:
     (note,) = noted(ended(["touch", "/x"], errors="Permission denied"), tmp_path, auto=True)
     assert "write outside of the project" in note
     assert "bash('touch /x', outside=True)" in note
@@ -77,7 +77,7 @@ def test_a_database_outside_is_told_from_one_of_the_project(tmp_path: Path) -> N
     assert "/usr/x.db, which is outside of the project" in outside
 
 
-def test_what_an_error_comes_from_is_noted_where_it_is_read_and_once(tmp_path: Path) -> None:
+def test_error_is_noted_once_at_its_cause(tmp_path: Path) -> None:
     error = RuntimeError("it failed")
     error.__cause__ = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path / "a"))
     error.__context__ = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path / "a"))

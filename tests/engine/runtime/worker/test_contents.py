@@ -226,14 +226,6 @@ def test_depth_is_no_limit(depth: int) -> None:
     assert contents_of(nested).gap == ("" if depth < 99_999 else "it is too large to be compared")
 
 
-@pytest.mark.slow
-def test_tuples_in_tuples_without_an_end_are_too_large() -> None:
-    nested: tuple[Any, ...] = (1,)
-    for _ in range(60):
-        nested = (nested, nested)
-    assert contents_of(nested).cut
-
-
 @pytest.mark.parametrize(
     ("source", "then"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,16 +16,9 @@ _TEXT = "".join(f"line {number}\n" for number in range(1, 101))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
+def desk(desk: Desk) -> Desk:
     desk.write("a.py", _TEXT)
     return desk
-
-
-def _handle(desk: Desk, name: str = "a") -> ViewHandle:
-    handle = desk.get(name)
-    assert isinstance(handle, ViewHandle)
-    return handle
 
 
 def _said(node: ViewHandle) -> tuple[object, ...]:
@@ -51,30 +43,30 @@ def _said(node: ViewHandle) -> tuple[object, ...]:
 def test_a_handle_is_the_same_after_it_was_plain_data(desk: Desk, source: str) -> None:
     desk.run(source)
     desk.tick()
-    state = desk.board.state_of(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
     assert pickle.loads(pickle.dumps(state)) == msgspec.msgpack.decode(msgspec.msgpack.encode(state)) == state
     again = Desk(desk.root)
     for digest, data in desk.contents.items():
         again.board.looks.take_content(digest, data)
     node = again.board.node_from("view-1.1", state)
     assert node.obj_id == "view-1.1"
-    assert _said(node) == _said(_handle(desk))
+    assert _said(node) == _said(desk.get("a"))
     assert again.board.handles() == [node]
     assert (again.files.stamps, again.files.reads) == (0, 0)
 
 
 def test_a_living_handle_takes_the_state_over(desk: Desk) -> None:
     desk.run("a = view('a.py', '50')")
-    state = desk.board.state_of(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
     desk.run("b = a.SetPos('7').SetTokens(9).Run()")
     desk.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
-    assert desk.board.node_from("view-1.1", state) is _handle(desk)
-    assert (_handle(desk).pos, _handle(desk).tokens, _handle(desk).mode) == ("50", 2000, "paused")
+    assert desk.board.node_from("view-1.1", state) is desk.get("a")
+    assert (desk.get("a").pos, desk.get("a").tokens, desk.get("a").mode) == ("50", 2000, "paused")
     assert desk.run("0").events == ()
 
 
 @pytest.mark.parametrize("source", ["a.Run()", "g = group(a.Run())"])
-def test_a_state_of_an_earlier_moment_does_not_pass_for_what_the_model_has_read(desk: Desk, source: str) -> None:
+def test_earlier_state_does_not_pass_for_read(desk: Desk, source: str) -> None:
     desk.run(f"a = view('a.py', freq='Sync'); {source}")
     board = desk.board
     states = {node.obj_id: board.state_of(node) for node in board.handles()}
@@ -103,27 +95,25 @@ def test_a_state_of_an_earlier_moment_does_not_pass_for_what_the_model_has_read(
         ("a.SetLod(1)", True),
     ],
 )
-def test_a_state_with_another_schedule_alone_is_no_news_but_for_a_pause(
-    desk: Desk, source: str, is_changed: bool
-) -> None:
+def test_only_a_pause_of_a_schedule_is_news(desk: Desk, source: str, is_changed: bool) -> None:
     desk.run("a = view('a.py', freq='Sync')")
     desk.board.read()
-    before = desk.board.state_of(_handle(desk))
+    before = desk.board.state_of(desk.get("a"))
     desk.run(source)
-    assert _handle(desk).changed is is_changed
+    assert desk.get("a").changed is is_changed
     desk.board.read()
-    after = desk.board.state_of(_handle(desk))
+    after = desk.board.state_of(desk.get("a"))
     desk.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
     desk.board.read()
     desk.board.node_from("view-1.1", before)
     desk.board.read()
     desk.board.node_from("view-1.1", after)
-    assert _handle(desk).changed is is_changed
+    assert desk.get("a").changed is is_changed
 
 
-def test_a_handle_made_again_has_nothing_new_where_its_document_has_not(desk: Desk) -> None:
+def test_handle_made_again_has_no_news(desk: Desk) -> None:
     desk.run("a = view('none'); b = view('none'); a.rendered")
-    states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
+    states = {name: desk.board.state_of(desk.get(name)) for name in ("a", "b")}
     again = Desk(desk.root)
     node = again.namespace["b"] = again.board.node_from("view-1.2", states["b"])
     again.namespace["a"] = again.board.node_from("view-1.1", states["a"])
@@ -135,9 +125,9 @@ def test_a_handle_made_again_has_nothing_new_where_its_document_has_not(desk: De
     assert [handle.changed for handle in again.board.handles()] == [False, False]
 
 
-def test_handles_are_listed_in_the_order_of_their_statements_whenever_they_were_made_again(desk: Desk) -> None:
+def test_handles_are_listed_in_order_of_statements(desk: Desk) -> None:
     desk.run("a = view('a.py'); b = view(text='b')")
-    states = {name: desk.board.state_of(_handle(desk, name)) for name in ("a", "b")}
+    states = {name: desk.board.state_of(desk.get(name)) for name in ("a", "b")}
     again = Desk(desk.root)
     again.index = 9
     again.run("c = view(text='c')")
@@ -146,9 +136,9 @@ def test_handles_are_listed_in_the_order_of_their_statements_whenever_they_were_
     assert nodes[::-1] == again.board.handles()[:2]
 
 
-def test_a_handle_made_again_shows_the_revision_it_had_and_follows_the_file_from_there(desk: Desk) -> None:
+def test_handle_made_again_follows_its_file(desk: Desk) -> None:
     desk.run("a = view('a.py', freq='Sync')")
-    state = desk.board.state_of(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
     desk.write("a.py", _TEXT + "more\n")
     again = Desk(desk.root)
     again.board.looks.take_content(digest_of(_TEXT.encode()), _TEXT.encode())
@@ -161,9 +151,9 @@ def test_a_handle_made_again_shows_the_revision_it_had_and_follows_the_file_from
     assert [look.state for look in again.steps[-1].looks] == ["text"]
 
 
-def test_a_handle_whose_content_is_not_to_be_had_is_there_and_says_so(desk: Desk) -> None:
+def test_handle_with_lost_content_says_so(desk: Desk) -> None:
     desk.run("a = view('a.py')")
-    state = desk.board.state_of(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
     desk.write("a.py", "otherwise\n")
     again = Desk(desk.root)
     node = again.board.node_from("view-1.1", state)
@@ -171,26 +161,26 @@ def test_a_handle_whose_content_is_not_to_be_had_is_there_and_says_so(desk: Desk
     assert again.board.looks.take_phrases() == ("looked at a.py, whose content of then is not kept",)
 
 
-def test_a_handle_made_again_in_the_step_that_lost_its_content_says_why(desk: Desk) -> None:
+def test_handle_made_again_says_why_content_is_lost(desk: Desk) -> None:
     desk.run("a = view('a.py')")
-    state = desk.board.state_of(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
     (look,) = desk.steps[-1].looks
     desk.write("a.py", "otherwise\n")
     again = Desk(desk.root)
     again.repeat(desk.steps[-1], [replace(look, lost="held a secret and was not kept")])
     assert len(again.board.looks.take_phrases()) == 1
-    assert again.board.node_from("view-1.1", state) is _handle(again)
-    assert "(what a.py held then held a secret and was not kept; " in _handle(again).rendered.text
+    assert again.board.node_from("view-1.1", state) is again.get("a")
+    assert "(what a.py held then held a secret and was not kept; " in again.get("a").rendered.text
     assert again.board.looks.take_phrases() == ()
 
 
 @pytest.mark.parametrize("change", [{"type": "group"}, {"pos": "-1"}, {"lod": 99}, {"tokens": -1}, {"dirty": 7}, None])
 def test_what_is_no_state_is_refused_and_changes_nothing(desk: Desk, change: dict[str, object] | None) -> None:
     desk.run("a = view('a.py')")
-    state = desk.board.state_of(_handle(desk))
-    before = _said(_handle(desk))
+    state = desk.board.state_of(desk.get("a"))
+    before = _said(desk.get("a"))
     for obj_id in ("view-1.1", "view-2.1"):
         with pytest.raises(ValueError, match=r"\w"):
             desk.board.node_from(obj_id, None if change is None else state | change)
-    assert _said(_handle(desk)) == before
-    assert desk.board.handles() == [_handle(desk)]
+    assert _said(desk.get("a")) == before
+    assert desk.board.handles() == [desk.get("a")]

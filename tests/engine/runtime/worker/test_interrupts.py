@@ -54,7 +54,7 @@ def interrupted(interrupts: Interrupts, act: Callable[[], None] = lambda: None) 
     return False
 
 
-def test_one_within_user_code_is_raised_there_and_a_second_is_ignored(pair: Pair) -> None:
+def test_interrupt_in_user_code_is_raised_once(pair: Pair) -> None:
     interrupts, send = pair
     assert interrupted(interrupts, send)
     send()
@@ -70,7 +70,7 @@ def test_one_outside_of_user_code_is_raised_when_that_begins(pair: Pair) -> None
     assert not interrupted(interrupts)
 
 
-def test_one_during_what_must_not_be_torn_is_raised_after_it(pair: Pair) -> None:
+def test_held_interrupt_is_raised_afterwards(pair: Pair) -> None:
     interrupts, send = pair
     steps: list[str] = []
 
@@ -92,7 +92,7 @@ def test_one_that_came_too_late_is_forgotten(pair: Pair) -> None:
     assert not interrupted(interrupts)
 
 
-def test_one_that_comes_before_its_statement_begins_is_remembered_whatever_hit_the_one_before(pair: Pair) -> None:
+def test_interrupt_before_its_statement_is_remembered(pair: Pair) -> None:
     interrupts, send = pair
     assert interrupted(interrupts, send)
     interrupts.forget()

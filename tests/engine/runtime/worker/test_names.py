@@ -56,9 +56,7 @@ def test_a_path_is_sent_as_text(names: Names) -> None:
 
 
 @pytest.mark.parametrize(("args", "kwargs"), [((), {}), (("a", 1, 2, 3), {}), (("a",), {"paths": "b"})])
-def test_arguments_that_do_not_go_with_the_signature_are_refused_by_name(
-    names: Names, args: tuple[object, ...], kwargs: dict[str, object]
-) -> None:
+def test_wrong_arguments_are_refused_by_name(names: Names, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     with pytest.raises(TypeError, match=r"^read\(\): "):
         names.namespace["read"](*args, **kwargs)
     assert names.asked == []
@@ -94,7 +92,7 @@ def test_a_rebound_or_deleted_name_is_told_once_and_restored(names: Names) -> No
     assert names.injected.newly_rebound() == ()
 
 
-def test_what_all_names_meant_at_first_is_there_at_the_beginning_of_every_statement(names: Names) -> None:
+def test_original_names_are_there_for_every_statement(names: Names) -> None:
     view = names.namespace["view"]
     for _ in range(2):
         names.namespace["view"] = names.namespace[ORIGINALS] = 5
@@ -114,7 +112,7 @@ class Host(Names):
         raise OSError(f"{arguments['path']} has changed since it was last viewed; look at it again")
 
 
-def test_a_change_says_what_a_view_has_shown_and_a_refusal_what_differs_from_that(tmp_path: Path) -> None:
+def test_change_carries_shown_revision_and_refusal_its_difference(tmp_path: Path) -> None:
     host = Host(tmp_path)
     (tmp_path / "link").symlink_to("a.txt")
     host.desk.write("a.txt", "one\ntwo\n")
@@ -128,7 +126,7 @@ def test_a_change_says_what_a_view_has_shown_and_a_refusal_what_differs_from_tha
     assert host.bases == [basis] * 3
 
 
-def test_of_several_views_the_one_that_is_as_the_file_counts(tmp_path: Path) -> None:
+def test_view_equal_to_the_file_is_the_basis(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.desk.write("a.txt", "one\n")
     old = host.namespace["view"]("a.txt")
@@ -156,7 +154,7 @@ def test_what_no_view_shows_has_no_basis(tmp_path: Path, path: object) -> None:
     assert host.bases == [None]
 
 
-def test_a_text_that_would_become_another_on_its_way_is_refused(names: Names) -> None:
+def test_text_with_half_a_surrogate_pair_is_refused(names: Names) -> None:
     for call in (
         lambda: names.namespace["write"]("a", "\udc80"),
         lambda: names.namespace["write"]("\udc80", "a"),

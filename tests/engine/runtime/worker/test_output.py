@@ -94,7 +94,7 @@ def test_groups_and_cyclic_contexts_are_described() -> None:
     assert describe_failure(a).message == "a"
 
 
-def test_a_traceback_ends_where_the_statement_called_us_and_shows_what_we_called_back() -> None:
+def test_traceback_ends_at_our_call_and_shows_callbacks() -> None:
     ours: dict[str, Any] = {"outside": partial(place_to_write, "/else", ("/work",))}
     source = "def refuse():\n    with outside(): pass\ndef call(function): function()"
     exec(compile(source, describe_failure.__code__.co_filename, "exec"), ours)
@@ -161,7 +161,7 @@ DEFINING = {
 
 
 @pytest.mark.parametrize("source", DEFINING.values(), ids=DEFINING.keys())
-def test_what_was_defined_long_ago_has_its_lines_in_a_traceback(source: str) -> None:
+def test_old_definitions_have_lines_in_tracebacks(source: str) -> None:
     statements = Statements()
     statements.run(source)
     statements.run_others(5 * NEWEST)
@@ -170,7 +170,7 @@ def test_what_was_defined_long_ago_has_its_lines_in_a_traceback(source: str) -> 
     assert "1 / 0" in traceback.format_exception(raised.value)[-2]
 
 
-def test_an_exception_that_is_kept_has_its_line_although_nothing_was_defined() -> None:
+def test_kept_exception_has_its_line() -> None:
     statements = Statements()
     statements.run("try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    kept = error")
     statements.run_others(5 * NEWEST)
@@ -188,7 +188,7 @@ def test_sources_that_nothing_needs_go_when_others_are_newer() -> None:
     assert len(shown()) == NEWEST
 
 
-def test_a_function_that_is_gone_takes_its_source_along_and_few_others_stay_meanwhile() -> None:
+def test_deleted_function_takes_its_source_along() -> None:
     statements = Statements()
     for number in range(500):
         statements.run(f"def f{number}(): pass")
@@ -202,7 +202,7 @@ def test_a_function_that_is_gone_takes_its_source_along_and_few_others_stay_mean
     assert len(shown()) == NEWEST
 
 
-def test_a_label_that_is_used_again_shows_the_later_source_as_long_as_that_is_needed() -> None:
+def test_reused_label_shows_the_later_source() -> None:
     statements = Statements()
     statements.run("def f(): return 'first'", "<statement again>")
     statements.run_others(NEWEST // 2)

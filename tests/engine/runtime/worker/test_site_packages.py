@@ -31,7 +31,7 @@ def site(tmp_path: Path) -> Generator[Path]:
         sys.modules.pop(name, None)
 
 
-def test_code_waits_for_a_module_that_is_not_found_without_it(site: Path) -> None:
+def test_code_waits_for_a_missing_module(site: Path) -> None:
     (site / "site/.hidden.pth").write_text("import nothing_at_all_of_mine\n")
     child.add(str(site / "site"), with_code=False)
     importlib.import_module("by_path_of_mine")

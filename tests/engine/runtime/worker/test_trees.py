@@ -25,9 +25,7 @@ def _tree(root: Path, pattern: str = "**", now: float = 0.0) -> Tree:
     return Tree(str(root), pattern, lambda: now)
 
 
-def test_nothing_new_gives_the_same_text_and_reads_no_directory_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_tree_gives_the_same_text_without_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _made(tmp_path, "a/b.py", "a/c/d.py", ".gitignore")
     tree = _tree(tmp_path)
     before = tree.listing()
@@ -37,7 +35,7 @@ def test_nothing_new_gives_the_same_text_and_reads_no_directory_again(
     assert read == []
 
 
-def test_a_file_that_was_written_has_another_mark_and_no_other_has(tmp_path: Path) -> None:
+def test_written_file_alone_has_another_mark(tmp_path: Path) -> None:
     _made(tmp_path, "a.py", "b.py")
     tree = _tree(tmp_path)
     before = tree.listing().splitlines()
@@ -46,7 +44,7 @@ def test_a_file_that_was_written_has_another_mark_and_no_other_has(tmp_path: Pat
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
 
 
-def test_an_ignore_file_that_was_edited_in_place_counts_at_once(tmp_path: Path) -> None:
+def test_edited_ignore_file_counts_at_once(tmp_path: Path) -> None:
     _made(tmp_path, "deep/a.py", "deep/b.txt", "deep/in/c.txt")
     (tmp_path / "deep/.gitignore").write_text("*.py\n")
     tree = _tree(tmp_path, "deep/**")
@@ -66,9 +64,7 @@ def test_rules_above_the_place_count_and_are_looked_at_again(tmp_path: Path) -> 
     assert _paths(tree.listing()) == ["src/deep/a.py"]
 
 
-def test_a_young_directory_is_read_again_though_its_stamp_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_young_directory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _made(tmp_path, "a.py")
     state = os.stat(tmp_path)
     # As a kernel that stamps in ticks tells of two changes within one of them.
@@ -80,13 +76,13 @@ def test_a_young_directory_is_read_again_though_its_stamp_is_the_same(
     assert _paths(old.listing()) == ["a.py"]
 
 
-def test_a_star_stands_for_a_name_and_not_for_the_directory_before_it(tmp_path: Path) -> None:
+def test_star_matches_a_name_not_its_directory(tmp_path: Path) -> None:
     _made(tmp_path, "src/a.py", "src/keep/b.py")
     (tmp_path / ".gitignore").write_text("src/*\n!src/keep/\n")
     assert _paths(_tree(tmp_path).listing()) == [".gitignore", "src/keep/b.py"]
 
 
-def test_links_pipes_version_control_and_names_of_two_lines_are_not_listed(tmp_path: Path) -> None:
+def test_links_pipes_and_odd_names_are_not_listed(tmp_path: Path) -> None:
     _made(tmp_path, "in/a.py", ".git/config", "two\nlines.py")
     (tmp_path / "link.py").symlink_to("in/a.py")
     (tmp_path / "out").symlink_to("/")
@@ -109,16 +105,14 @@ def test_directories_in_which_nothing_can_match_are_not_entered(
     assert {os.path.dirname(path) + "/" for path in found} <= set(opened)
 
 
-def test_of_more_files_than_may_be_listed_the_first_are_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listing_is_cut_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "MOST_FILES", 3)
     _made(tmp_path, "a/1", "a/2", "b/1", "b/2", "c/1")
     listing = _tree(tmp_path).listing()
     assert (_paths(listing), listing.splitlines()[-1]) == (["a/1", "a/2", "b/1"], "...")
 
 
-def test_what_is_not_there_has_no_files_and_comes_when_it_is_made(tmp_path: Path) -> None:
+def test_missing_directory_is_empty_until_it_is_made(tmp_path: Path) -> None:
     listings = DirectTrees(lambda: 0.0)
     assert listings.listing(str(tmp_path), "src/**") == ""
     _made(tmp_path, "src/a.py")

@@ -1,21 +1,35 @@
-"""Values that are kept and loaded into another namespace are what they were, and share what they shared."""
+"""Values that are kept and loaded into another namespace: what they share, their groups of nodes, whose code runs."""
 
 from __future__ import annotations
 
+import collections
+import copyreg
+import datetime
+import decimal
+import enum
 import json
 import os.path
+import pathlib
 import pickle
+import re
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
 import pytest
 
+from engine.files.group import GroupCycleError
 from engine.log.past import ValueGroup
 from engine.runtime.results import Completed, Written
-from engine.runtime.worker.keeping.naming import header
+from engine.runtime.worker.guarding.guard import OutsideGuard
+from engine.runtime.worker.keeping.keeper import Loader
+from engine.runtime.worker.keeping.naming import ForeignCode, header
+from engine.runtime.worker.keeping.pickler import Surroundings
 from engine.runtime.worker.keeping.reasons import why_not_kept
+from engine.runtime.worker.keeping.writing import SMALL_BYTES, GroupWriter
+from tests.support.boards import Desk
 from tests.support.keeping import keep, load, moved, namespace, writer
 
 CLASSES = """
@@ -113,7 +127,7 @@ inner = outer()
     assert here["inner"](9) == 0
 
 
-def test_what_holds_a_function_or_a_class_of_the_namespace_holds_the_living_one() -> None:
+def test_value_holds_the_living_function_or_class() -> None:
     there, here = namespace(CLASSES), namespace(CLASSES)
     there |= namespace("def f(): pass\ntable = [f]; alias = f")
     assert load(here, *(keep(there, name) for name in ("table", "alias", "f", "point", "part"))) == {}
@@ -135,7 +149,7 @@ def test_instances_of_all_kinds_of_classes_are_what_they_were() -> None:
     assert here["found"].me() is here["Found"]
 
 
-def test_a_class_whose_base_is_bound_nowhere_any_more_shares_what_that_holds() -> None:
+def test_class_with_an_unbound_base_shares_its_values() -> None:
     source = "a = [1]\nclass C:\n    shared = a\nclass D(C): pass\nd = D()\nC = None"
     there, here = namespace(source), namespace(source)
     assert load(here, keep(there, "a", "D", "d")) == {}
@@ -144,7 +158,7 @@ def test_a_class_whose_base_is_bound_nowhere_any_more_shares_what_that_holds() -
     assert isinstance(here["d"], here["D"])
 
 
-def test_a_class_of_the_same_definition_is_filled_in_place_so_that_old_instances_stay_its_instances() -> None:
+def test_equal_class_is_filled_in_place() -> None:
     there, here = namespace(CLASSES), namespace(CLASSES)
     there["Point"].count = 9
     living = {name: here[name] for name in ("Point", "Frozen", "Colour")}
@@ -154,7 +168,7 @@ def test_a_class_of_the_same_definition_is_filled_in_place_so_that_old_instances
     assert here["red"] is here["Colour"].RED
 
 
-def test_a_class_of_another_definition_takes_the_place_of_the_living_one() -> None:
+def test_different_class_replaces_the_living_one() -> None:
     there, here = namespace("class C:\n    def new(self): return 2"), namespace("class C: pass\nc = C()")
     old = here["C"]
     assert load(here, keep(there, "C")) == {}
@@ -162,7 +176,7 @@ def test_a_class_of_another_definition_takes_the_place_of_the_living_one() -> No
     assert (here["C"]().new(), hasattr(here["c"], "new")) == (2, False)
 
 
-def test_a_class_keeps_its_slots_and_what_it_has_of_its_own_besides_what_it_inherits() -> None:
+def test_class_keeps_slots_and_own_attributes() -> None:
     source = "a = [1]\nclass C: shared = a\nclass D(C): shared = a\nclass S: __slots__ = ('x',)\ns = S(); s.x = 1"
     here = moved(source, "a C D", "S", "s")
     assert here["D"].__dict__["shared"] is here["C"].shared is here["a"]
@@ -170,7 +184,7 @@ def test_a_class_keeps_its_slots_and_what_it_has_of_its_own_besides_what_it_inhe
     assert not hasattr(here["s"], "__dict__")
 
 
-def test_a_class_that_was_loaded_is_not_filled_by_another_of_the_same_definition() -> None:
+def test_loaded_class_is_not_filled_by_another() -> None:
     source = "class C:\n    shared = [{}]\n    def put(self): pass\no = C()"
     first, second, here = namespace(source.format(1)), namespace(source.format(2)), namespace()
     classes = WeakValueDictionary[str, Any]()
@@ -223,11 +237,11 @@ column = table.T[1]
     assert here["a"][2] == here["fixed"][2] == -1
 
 
-def test_an_array_that_lies_in_one_nobody_else_has_is_kept_without_the_rest_of_it() -> None:
+def test_slice_of_an_unshared_array_is_kept_alone() -> None:
     assert moved("import numpy\na = numpy.arange(1_000_000)[5:8]", "a")["a"].tolist() == [5, 6, 7]
 
 
-def test_a_name_that_is_no_unicode_is_what_it_was_though_it_travels_as_another() -> None:
+def test_name_without_unicode_is_restored() -> None:
     there, here = namespace("globals()['\\ud800'] = 1"), namespace()
     data = keep(there, "\ud800").data
     assert load(here, ValueGroup(("\ufffd", "lost"), data)) == {"lost": "its copy does not hold it"}
@@ -267,7 +281,7 @@ def test_what_cannot_be_copied_says_why(source: str) -> None:
     assert why_not_kept(caught.value) == REFUSED[source]
 
 
-def test_what_is_too_large_is_given_up_while_it_is_written() -> None:
+def test_too_large_value_is_given_up_while_written() -> None:
     taken = 0
 
     def endless() -> Iterator[bytes]:
@@ -284,7 +298,7 @@ def test_what_is_too_large_is_given_up_while_it_is_written() -> None:
     assert taken <= 1000
 
 
-def test_code_of_another_python_is_not_loaded_and_its_data_is() -> None:
+def test_code_of_another_python_is_not_loaded() -> None:
     there, here = namespace("def f(): pass\nx = [1]"), namespace()
     code, data = keep(there, "f"), keep(there, "x")
     major, minor = header(has_code=True)[4:6]
@@ -294,7 +308,7 @@ def test_code_of_another_python_is_not_loaded_and_its_data_is() -> None:
     assert here["x"] == [1]
 
 
-def test_each_name_that_cannot_be_loaded_says_why_and_the_others_are_loaded() -> None:
+def test_names_that_cannot_be_loaded_say_why() -> None:
     there = namespace("class C: pass\nc = C(); ok = 1")
     here = namespace("class Angry:\n    def __setstate__(self, s): raise ValueError('no')")
     groups = [keep(there, "c"), keep(there, "ok")]
@@ -325,7 +339,7 @@ New = NewType('New', int)
 """
 
 
-def test_what_python_keeps_by_its_name_alone_is_kept_as_itself() -> None:
+def test_values_pickled_by_name_are_kept_as_themselves() -> None:
     there, here = namespace(CACHED), namespace("def f(n): return 'another'\nNew = 5")
     assert load(here, keep(there, "f", "h"), keep(there, "New"), keep(there, "held")) == {}
     assert here["f"] is here["h"]
@@ -344,7 +358,7 @@ held = [f, C.put]
 """
 
 
-def test_a_function_of_the_same_code_is_filled_in_place_so_that_others_still_hold_it() -> None:
+def test_function_of_equal_code_is_filled_in_place() -> None:
     there = namespace(FUNCTIONS)
     here = namespace(FUNCTIONS + "f.__defaults__ = (7,); f.more = 6; C.more = 5")
     assert load(here, keep(there, "f"), keep(there, "C")) == {}
@@ -353,8 +367,159 @@ def test_a_function_of_the_same_code_is_filled_in_place_so_that_others_still_hol
     assert not hasattr(here["C"], "more")
 
 
-def test_a_function_that_lives_under_two_names_is_no_copy_of_two() -> None:
+def test_function_under_two_names_is_not_two_copies() -> None:
     there = namespace(FUNCTIONS + "def made(): return lambda: 1\nf, g = made(), made()")
     here = namespace(FUNCTIONS + "def made(): return lambda: 1\nf = g = made()")
     assert load(here, keep(there, "f"), keep(there, "g")) == {}
     assert here["f"] is not here["g"]
+
+
+@pytest.fixture
+def desk(desk: Desk) -> Desk:
+    for name in "ab":
+        desk.write(f"{name}.py", "one\ntwo\n")
+    desk.run("a = view('a.py'); b = view('b.py', freq='Sync')")
+    return desk
+
+
+def _kept(desk: Desk, *names: str) -> ValueGroup:
+    known = Surroundings(desk.namespace, {id(value): name for name, value in desk.board.names().items()}, desk.board)
+    return ValueGroup(names, GroupWriter(known, OutsideGuard(), SMALL_BYTES, 10.0).in_memory(names))
+
+
+def _loaded(desk: Desk, *groups: ValueGroup) -> Desk:
+    other = Desk(desk.root)
+    for digest, data in desk.contents.items():
+        other.board.looks.take_content(digest, data)
+    marks: WeakValueDictionary[str, Any] = WeakValueDictionary()
+    loader = Loader(other.namespace, other.board.names(), other.board, marks)
+    loader.load(groups)
+    assert loader.failures == {}
+    return other
+
+
+def test_a_group_comes_back_with_its_members_and_its_policy(desk: Desk) -> None:
+    desk.run("g = group(a, group(b, tokens=90), tokens=300, freq=('Periodic', 9)); pin(g, 'why')")
+    again = _loaded(desk, _kept(desk, "g"))
+    group = again.get("g")
+    assert group.GetDigest() == desk.get("g").GetDigest()
+    assert (group.pinned, group.last_touched) == ("why", desk.get("g").last_touched)
+    assert [node.obj_id for node in again.board.handles()] == [node.obj_id for node in desk.board.handles()]
+    again.namespace |= {"a": again.board.handles()[0], "b": again.board.handles()[1]}
+    again.run("0")
+    assert group.Render().text == desk.text("g")
+
+
+def test_named_member_is_one_node_in_any_loading_order(desk: Desk) -> None:
+    desk.run("g = group(a, b); all = [a, g]")
+    kept = _kept(desk, "a"), _kept(desk, "g"), _kept(desk, "all")
+    for groups in (kept, kept[::-1]):
+        again = _loaded(desk, *groups)
+        assert again.get("g").members[0] is again.get("a")
+        assert again.get("all") == [again.get("a"), again.get("g")]
+        again.run("a.SetPos('2')")
+        assert "# a: a.py:2" in again.text("g")
+
+
+def test_living_group_takes_over_its_kept_state(desk: Desk) -> None:
+    desk.run("g = group(a)")
+    kept = _kept(desk, "g")
+    desk.run("g.Remove(a); g.Add(b)")
+    group = desk.get("g")
+    Loader(desk.namespace, desk.board.names(), desk.board, WeakValueDictionary()).load([kept])
+    assert desk.get("g") is group
+    assert group.members == (desk.get("a"),)
+    desk.run("b.SetPos('2')")
+    assert not any(event.kind == "group_recomputed" for event in desk.tick())
+
+
+def test_state_with_a_cycle_is_refused(desk: Desk) -> None:
+    desk.run("g = group(a); outer = group(g)")
+    state = desk.board.state_of(desk.get("g")) | {"members": [desk.get("outer")]}
+    with pytest.raises(GroupCycleError):
+        desk.board.node_from("group-2.1", state)
+    assert desk.get("g").members == (desk.get("a"),)
+
+
+@pytest.mark.parametrize("state", [7, {}, {"type": "other"}, {"type": "group"}, {"type": "group", "members": 7}])
+def test_what_is_no_state_is_refused(desk: Desk, state: object) -> None:
+    with pytest.raises(ValueError, match="no state of a"):
+        desk.board.node_from("group-9.1", state)
+
+
+HARMLESS: tuple[Any, ...] = (
+    datetime.datetime(2026, 1, 1),
+    decimal.Decimal(1),
+    pathlib.Path("a"),
+    re.compile("a"),
+    collections.Counter("aab"),
+    collections.OrderedDict(a=1),
+    collections.deque([1]),
+    enum.Flag("Bits", "A B"),
+    ValueError("a"),
+    threading.Lock(),
+    int,
+    len,
+)
+OURS = """
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+class Plain: pass
+class Slots: __slots__ = ("a",)
+class Iterable:
+    def __iter__(self): return iter(())
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    a: int = 0
+class Colour(Enum): RED = 1
+class Pair(NamedTuple):
+    a: int = 0
+class Wrong(ValueError): pass
+class Names(dict): pass
+values = [Plain(), Slots(), Iterable(), Frozen(), Colour.RED, Pair(), Wrong(), Names(), Plain, Colour]
+"""
+THEIRS = (
+    "def __reduce__(self): ...",
+    "def __reduce_ex__(self, protocol): ...",
+    "def __getstate__(self): ...",
+    "def __getnewargs__(self): ...",
+    "def __getnewargs_ex__(self): ...",
+    "def __getattr__(self, name): raise AttributeError",
+    "def __getattribute__(self, name): return object.__getattribute__(self, name)",
+    "__class__ = property(lambda self: int)",
+    "__getstate__ = staticmethod(lambda: {})",
+)
+
+
+@pytest.mark.parametrize("value", HARMLESS, ids=lambda value: type(value).__name__)
+def test_what_python_brings_runs_no_code_of_the_users(value: object) -> None:
+    assert not ForeignCode().runs_for(type(value))
+
+
+def test_plain_classes_of_statements_run_none_either() -> None:
+    found = {type(value).__name__: ForeignCode().runs_for(type(value)) for value in namespace(OURS)["values"]}
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("member", THEIRS)
+@pytest.mark.parametrize("base", ["object", "list", "Base"])
+def test_class_with_own_pickling_runs_its_code(member: str, base: str) -> None:
+    names = namespace(f"class Base:\n    {member}\nclass C({base}):\n    {member if base != 'Base' else 'pass'}")
+    assert ForeignCode().runs_for(names["C"])
+
+
+@pytest.mark.parametrize("base", ["list", "dict", "set"])
+def test_container_with_own_iteration_runs_its_code(base: str) -> None:
+    names = namespace(f"class C({base}):\n    def __iter__(self): return iter(())\n    def items(self): return ()")
+    assert ForeignCode().runs_for(names["C"])
+
+
+def test_registered_reduction_and_metaclass_run_their_code() -> None:
+    names = namespace("class M(type):\n    def __hash__(self): return 1\nclass C: pass")
+    assert ForeignCode().runs_for(names["M"])
+    copyreg.pickle(names["C"], lambda value: (names["C"], ()))
+    try:
+        assert ForeignCode().runs_for(names["C"])
+    finally:
+        del copyreg.dispatch_table[names["C"]]
