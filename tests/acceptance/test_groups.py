@@ -1,7 +1,4 @@
-"""Criterion 2: groups summarize their members automatically, and are what is mainly projected.
-
-The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
-"""
+"""Criterion 2: groups summarize their members automatically, and are what is mainly projected."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from tests.support.agents import Agent
 from tests.support.llm_server import llm_server
 from tests.support.played import MODEL, play, result, tail
 
+pytestmark = pytest.mark.slow
+
 
 def written(project: Path, name: str, functions: int) -> None:
     lines = [f"def {name}_{number}(value: int) -> int:\n    return value + {number}\n" for number in range(functions)]
@@ -20,7 +19,6 @@ def written(project: Path, name: str, functions: int) -> None:
     (project / f"src/{name}.py").write_text("\n\n".join(lines))
 
 
-@pytest.mark.slow
 def test_prompt_shows_groups_with_summaries_of_their_members(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -71,7 +69,6 @@ def test_prompt_shows_groups_with_summaries_of_their_members(tmp_path: Path) -> 
         assert "delta" not in tail(third)
 
 
-@pytest.mark.slow
 def test_many_files_are_listed_until_their_overview_is_prepared(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "src").mkdir(parents=True)

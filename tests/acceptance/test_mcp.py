@@ -1,8 +1,4 @@
-"""Two people work on a project, each with a client of their own: one session, one group, a cursor for each of them.
-
-On a real project, with `rewindow-mcp` as it is started, in both eras: over HTTP both are connected at once, on standard
-input and output one takes over the session that the other has left.
-"""
+"""Two people work on a project, each with a client of their own: one session, one group, a cursor for each of them."""
 
 from __future__ import annotations
 

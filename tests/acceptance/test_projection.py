@@ -1,7 +1,4 @@
-"""Criterion 4: the projection contains handle digests, group summaries, and deltas since the last turn.
-
-The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
-"""
+"""Criterion 4: the projection contains handle digests, group summaries, and deltas since the last turn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Criterion 5: re-execution from statement N reproduces the environment up to best effort, and surfaces diffs.
-
-The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
-"""
+"""Criterion 5: re-execution from statement N reproduces the environment up to best effort, and surfaces diffs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Criterion 3: running nodes update deterministically at tick boundaries, and nowhere else.
-
-The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
-"""
+"""Criterion 3: running nodes update deterministically at tick boundaries, and nowhere else."""
 
 from __future__ import annotations
 

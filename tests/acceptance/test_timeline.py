@@ -1,7 +1,4 @@
-"""Section 1.2 of the source: what a call would be now stands below what it was, commented out.
-
-The agent as an editor starts it, with a model whose replies are scripted and whose prompts are read.
-"""
+"""Section 1.2 of the source: what a call would be now stands below what it was, commented out."""
 
 from __future__ import annotations
 
@@ -17,6 +14,8 @@ from tests.support.llm_answers import chat
 from tests.support.llm_server import Asked, llm_server
 from tests.support.played import MODEL, play, tail
 from tests.support.scripts import load
+
+pytestmark = pytest.mark.slow
 
 PAST = "Statements that the summary stands for, with handles as they are now:\n"
 
@@ -48,7 +47,6 @@ def opened(tmp_path: Path) -> Path:
     return project
 
 
-@pytest.mark.slow
 def test_tail_shows_condensed_statements_with_current_names(tmp_path: Path) -> None:
     project = opened(tmp_path)
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:
@@ -94,7 +92,6 @@ def test_tail_shows_condensed_statements_with_current_names(tmp_path: Path) -> N
         assert '# parts = view(path, pos="0:0", tokens=2000)  # statement 1, until statement 3\n' in tail(again)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["economic", "never"])
 def test_smaller_handle_budget_shrinks_results_that_show_it(tmp_path: Path, rule: str) -> None:
     project = opened(tmp_path)
@@ -138,7 +135,6 @@ def test_smaller_handle_budget_shrinks_results_that_show_it(tmp_path: Path, rule
     assert ["rendered 4> [parts.py:801 (part_200)]" in shown, "rendered 6> " in shown] == [bool(numbers)] * 2
 
 
-@pytest.mark.slow
 def test_projection_shows_a_call_before_and_after_a_rerender(tmp_path: Path) -> None:
     project = opened(tmp_path)
     with llm_server() as server, Agent(tmp_path / "state", *MODEL, env=server.environment()) as agent:

@@ -59,7 +59,10 @@ def test_a_change_is_applied_in_utf_16_units(before: str, change: DocumentChange
 
 
 @given(
-    st.text(alphabet="a\u00e4\U0001f600\n", max_size=30), st.integers(0, 30), st.integers(0, 30), st.text(max_size=5)
+    st.text(alphabet="a\u00e4\U0001f600\n", max_size=30),
+    st.integers(0, 30),
+    st.integers(0, 30),
+    st.text(alphabet="b\u00e4\U0001f600\n", max_size=5),
 )
 def test_any_range_is_replaced(text: str, start: int, length: int, new: str) -> None:
     start = min(start, len(text))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from benchmarks import bench_conformance
-from benchmarks.measuring import Setting
 from conformance.suites.registry import SUITES
 from conformance.transcript import load
 
@@ -22,17 +19,3 @@ def test_judged_transcript_has_its_message_count_and_no_violation(tmp_path: Path
     results = suite.judge([found], passive)
     assert [result.requirement.id for result in results if result.verdict.outcome == "fail"] == []
     assert sum(result.verdict.outcome == "pass" for result in results) > 20
-
-
-@pytest.mark.slow
-def test_a_quick_look_has_every_row() -> None:
-    rows = bench_conformance.run(Setting(quick=True))
-    assert [row.name for row in rows] == [
-        "our agent judged",
-        "our server on stdio judged",
-        "a dead program told from a slow one",
-        "--help",
-        "trace adds to a message",
-        "judge of 500 messages",
-    ]
-    assert all(row.ours and row.bar and row.met is not None for row in rows)

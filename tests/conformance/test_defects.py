@@ -157,13 +157,3 @@ def test_defect_fails_only_its_requirement_in_the_suite(of: str, name: str) -> N
 def test_conforming_server_passes_as_a_process() -> None:
     outcome = run(Plan(suite("mcp"), lambda: ProcessPeer(SERVER, Path.cwd(), {}), SUBJECTS["mcp"].options))
     assert {r.requirement.id: r.verdict for r in outcome.results if r.verdict.outcome != "pass"} == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in defects("mcp") if name.endswith("-001")])
-def test_server_defect_fails_as_a_process(name: str) -> None:
-    scenario = showing_scenario("mcp", ROWS["mcp"][name])
-    wanted = {row.id: row for row in ROWS["mcp"].values() if row.scenario in (None, scenario)}
-    options = SUBJECTS["mcp"].options
-    plan = Plan(suite("mcp"), lambda: ProcessPeer([*SERVER, name], Path.cwd(), {}), options, chosen=wanted)
-    assert failing(run(plan)) == {name}

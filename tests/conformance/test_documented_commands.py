@@ -1,8 +1,4 @@
-"""Runs every command line of the documentation and of `--help` in a fresh directory.
-
-RUNS has a row for each; a documented command without a row fails a test. The reader's programs (`my-agent`, `acpx`) are
-conforming peers.
-"""
+"""Runs every command line of the documentation and of `--help` in a fresh directory."""
 
 from __future__ import annotations
 

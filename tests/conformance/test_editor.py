@@ -14,6 +14,8 @@ import pytest
 
 from tests.conformance.suite_runs import PEERS
 
+pytestmark = pytest.mark.slow
+
 CLIENT = [sys.executable, str(PEERS / "run_acp_client.py")]
 COMMAND = [sys.executable, "-m", "conformance", "acp-client", "--editor"]
 
@@ -48,7 +50,6 @@ def typed(agent: str, text: str, *defect: str) -> str:
     return "".join(shown)
 
 
-@pytest.mark.slow
 def test_scenario_and_requirement_run_by_name(editor: subprocess.Popen[str]) -> None:
     agent = path_of(editor)
     assert "pass `ACP1-C-RPC-010`" in typed(agent, "unknown-methods")
@@ -59,7 +60,6 @@ def test_scenario_and_requirement_run_by_name(editor: subprocess.Popen[str]) -> 
     assert "- `read-file`: Reads a file" in typed(agent, "what?")
 
 
-@pytest.mark.slow
 def test_all_runs_scenarios_of_one_connection(editor: subprocess.Popen[str], tmp_path: Path) -> None:
     agent = path_of(editor)
     shown = typed(agent, "all")

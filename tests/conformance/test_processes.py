@@ -21,8 +21,7 @@ from conformance.peers.peer import PeerGoneError, PeerStartError
 from conformance.peers.process import ProcessPeer
 from conformance.runner import Plan, Run, run, run_scenario
 from conformance.suite import Scenario
-from conformance.transcript import Transcript
-from tests.conformance.suite_runs import KEEP, PEERS, conforming, defects, failing, in_memory, suite
+from tests.conformance.suite_runs import KEEP, PEERS, conforming, failing, in_memory, suite
 from tests.conformance.suite_runs import OPTIONS as EVERYTHING
 
 OPTIONS = Options("hello", "count", "tool", "/project", timeout=2, scenario_timeout=6, long_line=2_000_000)
@@ -161,37 +160,10 @@ def test_start_error_has_reason() -> None:
 
 
 @pytest.mark.slow
-def test_flood_transcript_ends_at_its_limit() -> None:
-    peer = ProcessPeer(python("import os\nwhile True: os.write(1, b'x' * 65536)"), Path.cwd(), {})
-    transcript = Transcript("flood", size=63 * 1024 * 1024)
-    driver = Driver(peer, transcript, OPTIONS, {})
-    try:
-        with pytest.raises(Exception, match="64 MiB"):
-            driver.pause(5)
-    finally:
-        driver.finish()
-    assert transcript.size < 65 * 1024 * 1024
-
-
-@pytest.mark.slow
 def test_conforming_agent_passes_as_a_process(tmp_path: Path) -> None:
     options = replace(EVERYTHING, cwd=str(tmp_path))
     outcome = run(Plan(suite(), lambda: ProcessPeer(AGENT, Path.cwd(), {}), options))
     assert {r.requirement.id: r.verdict for r in outcome.results if r.verdict.outcome != "pass"} == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in defects() if name.rpartition("-")[2] in ("001", "002")])
-def test_agent_defect_fails_as_a_process(name: str, tmp_path: Path) -> None:
-    row = next(row for row in suite().requirements if row.id == name)
-    wanted = {row.id: row} if row.scenario else {r.id: r for r in suite().requirements if r.scenario is None}
-    plan = Plan(
-        suite(),
-        lambda: ProcessPeer([*AGENT, name], Path.cwd(), {}),
-        replace(EVERYTHING, cwd=str(tmp_path)),
-        chosen=wanted,
-    )
-    assert failing(run(plan)) == {name}
 
 
 @pytest.mark.slow

@@ -1,7 +1,4 @@
-"""Scenarios send messages that the schema allows, except scenarios about malformed messages.
-
-The MCP messages are checked with a general validator, because the suite's own validator judges the servers.
-"""
+"""Scenarios send messages that the schema allows, except scenarios about malformed messages."""
 
 from __future__ import annotations
 

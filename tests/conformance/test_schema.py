@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -15,9 +16,35 @@ from jsonschema import Draft202012Validator
 from conformance.documents import DOCUMENTS, json_document
 from conformance.schema import FieldNames, Schema, UnknownKeywordError
 from conformance.traffic import Traffic
-from tests.conformance.mutations import ODD, change, places
 from tests.conformance.suite_runs import transcript_of
 from tests.support.examples import examples
+
+ODD: list[Any] = [None, True, 0, -1, 1.5, 2**70, "", "x", [], {}, [None], {"a": 1}, [[1]]]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield every place in a JSON value, as keys and indices."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def change(value: Any, place: tuple[Any, ...], given: Any, *, cut: bool) -> bool:
+    """Change the value at a place; False if it does not exist."""
+    node = value
+    for key in place[:-1]:
+        try:
+            node = node[key]
+        except (KeyError, IndexError, TypeError):
+            return False
+    known = place[-1] in node if isinstance(node, dict) else isinstance(node, list) and place[-1] < len(node)
+    if known and cut and isinstance(node, dict):
+        del node[place[-1]]
+    elif known:
+        node[place[-1]] = given
+    return known
+
 
 DOCUMENT = json_document("acp1.schema")
 

@@ -10,10 +10,11 @@ from docs.terminal.scenes import SCENES, Scene
 from docs.terminal.screens import HERE, draw, page
 from tests.support.stores import ROOT
 
-DRAWN = ("03-reply", pytest.param("11-change", marks=pytest.mark.slow))
+DRAWN = ("03-reply", "11-change")
 MACHINE = re.compile(r"/tmp/|/work/|/root/|ses_(?!0123)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.name in DRAWN], ids=lambda scene: scene.name)
 def test_picture_matches_the_program(scene: Scene) -> None:
     committed = (HERE / f"{scene.name}.svg").read_text(encoding="utf-8")

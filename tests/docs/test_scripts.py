@@ -59,7 +59,8 @@ def run_script(home: Home, folder: Path, *files: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("jq", [pytest.param("machine", marks=pytest.mark.slow), "node"])
+@pytest.mark.slow
+@pytest.mark.parametrize("jq", ["machine", "node"])
 def test_script_counts_in_one_session_and_stops_at_an_error(tmp_path: Path, jq: str) -> None:
     """With the jq of the machine, or the one of tests/node."""
     home = Home(tmp_path)

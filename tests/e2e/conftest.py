@@ -1,7 +1,4 @@
-"""Agents and servers are tested as users run them: in the sandbox, where a model or a client writes the statements.
-
-A test that is about the mode without one says so to its agents (`REWINDOW_SANDBOX=off`).
-"""
+"""Agents and servers are tested as users run them: in the sandbox, where a model or a client writes the statements."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from tests.support.acpx import SECONDS, Acpx, opened
 from tests.support.agents import AGENT
 from tests.support.scripts import assert_gone, scripted
 
+pytestmark = pytest.mark.slow
+
 DENIED = 5
 """acpx's exit code where it refused a permission."""
 
@@ -25,7 +27,6 @@ def acpx(tmp_path: Path) -> Iterator[Acpx]:
         yield client
 
 
-@pytest.mark.slow
 def test_later_processes_list_read_export_and_close_a_session(acpx: Acpx) -> None:
     session = acpx.run("--format", "quiet", "sessions", "new").strip()
     acpx.run("prompt", "x = 41")
@@ -45,7 +46,6 @@ def test_later_processes_list_read_export_and_close_a_session(acpx: Acpx) -> Non
     assert session in archive.read_text()
 
 
-@pytest.mark.slow
 def test_session_continues_after_a_cancel_from_another_process(acpx: Acpx) -> None:
     acpx.run("sessions", "new")
     acpx.run("prompt", "kept = 42")
@@ -60,7 +60,6 @@ def test_session_continues_after_a_cancel_from_another_process(acpx: Acpx) -> No
     assert acpx.run("--format", "quiet", "prompt", "kept").strip() == "42"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "runs_it"),
     [

@@ -1,8 +1,4 @@
-"""Ways through the walls, each of which once led further than it may: through the real programs, as a user meets them.
-
-Exports that somebody made up, links that take the place of directories, a home directory that holds this program's own
-state, keys in other spellings, files that git and editors run, and code of a project's environment.
-"""
+"""Ways through the walls that once led further than they may, through the real programs."""
 
 from __future__ import annotations
 
@@ -12,23 +8,27 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.e2e.test_stored_state import HOOK, REPLACING, Replacing, commits, export, rewound, written
 from tests.support.agents import SECONDS, Agent
 from tests.support.breaking import (
+    HOOK,
     KEY,
     KEYS,
     NAME,
+    REPLACING,
     RUN,
     Fields,
+    Replacing,
     auto,
     command,
+    commits,
     executions,
+    export,
     git,
     leaving,
     loaded,
@@ -36,19 +36,16 @@ from tests.support.breaking import (
     places_of,
     questions,
     renumbered,
+    rewound,
+    written,
 )
 from tests.support.mcp_clients import process
 from tests.support.planting import project
 from tests.support.scripts import Gate, scripted
 
-slow = pytest.mark.slow
+pytestmark = pytest.mark.slow
 TOKEN: Final = "token-of-this-program-9"
 OUTSIDE: Final = "what-is-outside-of-it-9"
-
-
-def with_quick(names: Sequence[str] | Mapping[str, object], *quick: str) -> list[Any]:
-    """The names as parameters, of which all but these are slow."""
-    return [name if name in quick else pytest.param(name, marks=slow) for name in names]
 
 
 @pytest.fixture
@@ -84,7 +81,7 @@ HOOKS: Final = {
 """Whether a session of this program was tampered with, what the events name, and who rewinds."""
 
 
-@pytest.mark.parametrize("name", with_quick(HOOKS))
+@pytest.mark.parametrize("name", HOOKS)
 def test_a_rewind_of_a_tampered_session_plants_no_hook(tmp_path: Path, name: str) -> None:
     is_own, place, by = HOOKS[name]
     path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
@@ -121,7 +118,6 @@ for act in (
 """
 
 
-@slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", DIRECTORIES)
 def test_an_import_decides_on_no_directory(tmp_path: Path, name: str, way: str) -> None:
@@ -150,7 +146,7 @@ READ: Final = {
 }
 
 
-@pytest.mark.parametrize("name", with_quick(READ))
+@pytest.mark.parametrize("name", READ)
 def test_a_load_reads_no_file_that_an_import_names(tmp_path: Path, other: int, name: str) -> None:
     path, outside, state = project(tmp_path / "project"), tmp_path / "outside", tmp_path / "state"
     for folder, text in ((outside / "shadow", OUTSIDE), (state / "mcp-token", TOKEN)):
@@ -166,7 +162,6 @@ def test_a_load_reads_no_file_that_an_import_names(tmp_path: Path, other: int, n
     assert places_of((OUTSIDE.encode(), TOKEN.encode()), found) == {}
 
 
-@slow
 @pytest.mark.parametrize("by", ["editor", "command"])
 def test_imported_saved_values_load_only_in_the_sandbox(tmp_path: Path, by: str) -> None:
     path, state, marker = project(tmp_path / "project"), tmp_path / "state", tmp_path / "planted"
@@ -217,7 +212,7 @@ SWAPS: Final = {
 }
 
 
-@pytest.mark.parametrize("name", with_quick(SWAPS))
+@pytest.mark.parametrize("name", SWAPS)
 def test_host_follows_no_link_above_a_statement_file(tmp_path: Path, other: int, name: str) -> None:
     first, where, file = SWAPS[name]
     path, state = project(tmp_path / "project"), tmp_path / "state"
@@ -287,7 +282,7 @@ def check_state(state: Path) -> None:
     assert not (state / "config.toml").exists()
 
 
-@pytest.mark.parametrize("mode", with_quick(["auto", "ask", "plan"]))
+@pytest.mark.parametrize("mode", ["auto", "ask", "plan"])
 def test_statements_cannot_access_the_state_in_a_home_directory(tmp_path: Path, mode: str) -> None:
     home, state = home_of(tmp_path)
     statements = [f"import os; S = {str(state)!r}\n{each}" for each in TRIES.values()]
@@ -316,7 +311,6 @@ OF_HOME: Final = {
 }
 
 
-@slow
 def test_what_a_home_directory_runs_asks_in_auto(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / ".config").mkdir(parents=True)
@@ -335,7 +329,6 @@ def test_what_a_home_directory_runs_asks_in_auto(tmp_path: Path) -> None:
     assert [after > before for before, after in zip([0, *asked], asked, strict=False)] == [True] * len(OF_HOME)
 
 
-@slow
 @pytest.mark.anyio
 async def test_clients_get_at_no_state_in_a_home_directory(tmp_path: Path) -> None:
     home, state = home_of(tmp_path)
@@ -359,7 +352,6 @@ async def test_clients_get_at_no_state_in_a_home_directory(tmp_path: Path) -> No
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-@slow
 @pytest.mark.parametrize("name", KEYS)
 def test_no_spelling_of_a_key_leaves(tmp_path: Path, name: str) -> None:
     key = KEYS[name]
@@ -396,7 +388,6 @@ for line in sys.stdin:
 """
 
 
-@slow
 @pytest.mark.parametrize("suite", ["acp", "mcp"])
 def test_program_report_masks_the_key_that_it_prints(tmp_path: Path, suite: str) -> None:
     kinds = {"json": "r.json", "junit": "r.xml", "html": "r.html", "markdown": "r.md"}
@@ -416,7 +407,7 @@ def test_program_report_masks_the_key_that_it_prints(tmp_path: Path, suite: str)
 # --- files that git and editors run -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", with_quick(RUN, "work tree"))
+@pytest.mark.parametrize("name", RUN)
 def test_a_file_that_is_run_later_is_held(tmp_path: Path, name: str) -> None:
     run = RUN[name]
     path, marker = project(tmp_path / "project"), tmp_path / "planted"
@@ -455,7 +446,6 @@ for name, text in {{
 """
 
 
-@slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("way", ["view", "run", "editor"])
 async def test_an_environment_that_a_statement_left_runs_nothing(tmp_path: Path, way: str) -> None:
@@ -495,7 +485,7 @@ FRESH: Final = {
 """What ends the first worker: a statement, and what the user types."""
 
 
-@pytest.mark.parametrize("name", with_quick(FRESH, "died"))
+@pytest.mark.parametrize("name", FRESH)
 def test_a_new_worker_begins_with_what_is_protected_now(tmp_path: Path, name: str) -> None:
     path = project(tmp_path / "project")
     statement, typed = FRESH[name]

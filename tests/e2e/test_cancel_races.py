@@ -13,21 +13,17 @@ import pytest
 from tests.support.agents import Agent
 from tests.support.scripts import (
     Gate,
-    asks_permission,
-    assert_at_rest,
     assert_cancelled,
     assert_gone,
     family,
     last_value,
-    load,
-    prompt_params,
     reason,
-    responses,
     runs,
     scripted,
-    update_in,
     workers,
 )
+
+pytestmark = pytest.mark.slow
 
 RUNAWAY = "while True:\n    pass"
 UNINTERRUPTIBLE = "sum(range(10**13))"
@@ -56,16 +52,9 @@ def assert_works(agent: Agent, session: str, source: str = "6 * 7", value: str =
     assert last_value(agent) == value
 
 
-# --- before anything runs ---------------------------------------------------------------------------------------------
-
-
-# --- while the model answers ------------------------------------------------------------------------------------------
-
-
 # --- while a statement runs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_cancel_while_a_statement_waits_in_a_system_call(agent: Agent, tmp_path: Path, gate: Gate) -> None:
     session = agent.open(tmp_path)
     prompt = agent.begin_prompt(session, f"before = 5\n{gate.source}\nafter = 6")
@@ -76,7 +65,6 @@ def test_cancel_while_a_statement_waits_in_a_system_call(agent: Agent, tmp_path:
     assert_works(agent, session, "before, 'after' in globals()", "(5, False)")
 
 
-@pytest.mark.slow
 def test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = [1, 2]; also = kept")
@@ -87,7 +75,6 @@ def test_cancelled_c_loop_kills_the_worker_and_names_are_rebuilt(agent: Agent, t
     assert_works(agent, session, "kept is also, kept, 'half' in globals()", "(True, [1, 2], False)")
 
 
-@pytest.mark.slow
 def test_cancel_of_a_statement_that_refuses_to_be_interrupted(agent: Agent, tmp_path: Path) -> None:
     session = agent.open(tmp_path)
     agent.prompt(session, "kept = 1")
@@ -135,7 +122,6 @@ def lose_worker(agent: Agent) -> None:
     assert_gone([worker])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["kept + 1", "/context", *(pytest.param(each, marks=pytest.mark.slow) for each in ("/views", "/tick"))]
 )
@@ -150,92 +136,7 @@ def test_cancel_while_the_namespace_is_rebuilt_for_it(agent: Agent, tmp_path: Pa
     assert_rebuilt(agent, session, gate)
 
 
-@pytest.mark.slow
-def test_cancel_during_a_rebuild_after_a_worker_ended(agent: Agent, tmp_path: Path, gate: Gate) -> None:
-    session = with_slow_history(agent, tmp_path, gate)
-    # Only where it is run for the first time, so that the history can be run again at once.
-    flag = tmp_path / "died"
-    flag.touch()
-    prompt = agent.begin_prompt(session, f"import os; os.path.exists({str(flag)!r}) and os._exit(1)")
-    agent.until(lambda message: update_in(message).get("status") == "failed")
-    flag.unlink()
-    gate.reached()
-    agent.notify("session/cancel", cancel(session))
-    assert_cancelled(agent, prompt)
-    gate.release()
-    assert_rebuilt(agent, session, gate)
-
-
-# --- cancels that come twice, late or for nothing ---------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_second_cancel_changes_nothing(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    line = agent.line("session/cancel", cancel(session))
-    for source in (RUNAWAY, UNINTERRUPTIBLE):
-        prompt = agent.begin_prompt(session, source)
-        agent.until(runs)
-        agent.write(line + line)
-        time.sleep(0.01)  # so that the third comes in another read, and inside of the grace
-        agent.write(line)
-        assert_cancelled(agent, prompt)
-        agent.write(line)
-        assert_works(agent, session)
-
-
-@pytest.mark.slow
-def test_stale_cancel_never_affects_the_next_turn(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)
-    agent.until(runs)
-    agent.notify("session/cancel", cancel(session))
-    assert reason(agent.response(prompt)) == "cancelled"
-    agent.write(
-        agent.line("session/cancel", cancel(session))
-        + agent.line("session/prompt", prompt_params(session, "6 * 7"), "q")
-    )
-    assert reason(agent.response("q")) == "end_turn"
-    assert last_value(agent) == "42"
-
-
-# --- queued prompts ---------------------------------------------------------------------------------------------------
-
-
 # --- close and the end of input ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_close_answers_the_running_prompt_first_and_twice_is_once(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    agent.prompt(session, "kept = 1")
-    prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)
-    agent.until(runs)
-    waiting = agent.begin_prompt(session, "kept = 2")
-    line = agent.line("session/close", {"sessionId": session}, "c1")
-    agent.write(line + agent.line("session/close", {"sessionId": session}, "c2"))
-    answers = responses(agent, [prompt, waiting, "c1", "c2"])
-    assert {reason(answers[name]) for name in (prompt, waiting)} == {"cancelled"}
-    assert set(list(answers)[:2]) == {prompt, waiting}
-    assert (answers["c1"]["result"], answers["c2"]["result"]) == ({}, {})
-    assert_at_rest(agent, sessions=0)
-    load(agent, session, tmp_path)
-    assert_works(agent, session, "kept", "1")
-
-
-@pytest.mark.slow
-def test_prompt_during_close_does_not_keep_the_session_open(agent: Agent, tmp_path: Path) -> None:
-    session = agent.open(tmp_path)
-    prompt = agent.begin_prompt(session, UNINTERRUPTIBLE)
-    agent.until(runs)
-    closing = agent.begin("session/close", {"sessionId": session})
-    time.sleep(0.1)  # inside of the grace that the statement has
-    late = agent.begin_prompt(session, RUNAWAY)
-    answers = responses(agent, [prompt, late, closing], 8)
-    assert reason(answers[prompt]) == "cancelled"
-    assert "error" in answers[late] or reason(answers[late]) == "cancelled"
-    assert answers[closing]["result"] == {}
-    assert_at_rest(agent, sessions=0)
 
 
 def runaway(agent: Agent, session: str) -> None:
@@ -258,7 +159,6 @@ def nothing_yet(agent: Agent, session: str) -> None:
     agent.begin_prompt(session, RUNAWAY)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("under_way", [runaway, loop_in_c, queue, nothing_yet])
 def test_end_of_input_answers_every_prompt_and_ends_everything(
     tmp_path: Path, under_way: Callable[[Agent, str], None]
@@ -280,18 +180,6 @@ def test_end_of_input_answers_every_prompt_and_ends_everything(
     assert said[-1] in prompts
 
 
-@pytest.mark.slow
-def test_the_end_of_input_while_a_permission_is_pending(tmp_path: Path) -> None:
-    agent, touched = asked(tmp_path)
-    session = agent.open(tmp_path)
-    prompt = agent.begin_prompt(session, "go")
-    agent.until(asks_permission)
-    assert agent.close() == 0
-    assert reason(agent.response(prompt)) == "cancelled"
-    assert not touched.exists()
-
-
-@pytest.mark.slow
 def test_the_end_of_input_while_the_namespace_is_rebuilt(tmp_path: Path, gate: Gate) -> None:
     agent = Agent(tmp_path / "state")
     session = with_slow_history(agent, tmp_path, gate)

@@ -23,6 +23,8 @@ from tests.support.scripts import load, logged, scripted, transcript
 from tests.support.task_checks import TOOLS, Asking, assert_asked, assert_task_was_shown, watched
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60.0
 SLOW = pytest.mark.slow
 TASK = coding_task("mru")
@@ -40,7 +42,6 @@ def without_sandbox(as_users_run_it: None) -> Iterator[None]:
         yield
 
 
-@pytest.mark.slow
 @ASKING
 def test_acpx_shows_a_coding_task_and_asks_by_mode(tmp_path: Path, asking: Asking) -> None:
     project = TASK.copy(tmp_path / "work")
@@ -57,7 +58,6 @@ def test_acpx_shows_a_coding_task_and_asks_by_mode(tmp_path: Path, asking: Askin
     assert_asked(seen, TASK, asking)
 
 
-@pytest.mark.slow
 def test_sandboxed_reads_ask_nothing_and_each_act_asks_once(tmp_path: Path) -> None:
     project = TASK.copy(tmp_path / "work")
     before = texts(project)
@@ -67,26 +67,6 @@ def test_sandboxed_reads_ask_nothing_and_each_act_asks_once(tmp_path: Path) -> N
     assert [told["title"] for told in seen.told] == ["Sandbox"]
     assert_task_was_shown(seen, TASK, project, before)
     assert_asked(seen, TASK, "acts")
-
-
-@pytest.mark.slow
-def test_acpx_prints_each_act_with_place_and_outcome(tmp_path: Path) -> None:
-    project = TASK.copy(tmp_path / "work")
-    with opened(tmp_path, f"{AGENT} --model {scripted(tmp_path, *TASK.script())}", environment()) as acpx:
-        told = acpx.run("--approve-all", "--format", "text", "exec", TASK.request)
-    for shown in (
-        "[tool] Search ",
-        "[tool] Find test_l*.py (completed)",
-        "[tool] Edit src/cachetools/__init__.py (+15) (completed)",
-        f"  files: {project}/src/cachetools/__init__.py:387",
-        f"    diff {project}/CHANGELOG.rst (+6 lines)",
-        "[tool] Create tests/test_mru.py (+24) (completed)",
-        "    self = <tests.test_mru.MRUCacheTest testMethod=test_clear>",
-        "    114 passed",
-        "    exit code 0",
-        TASK.summary,
-    ):
-        assert shown in told
 
 
 def options(agent: Agent, session: str, asking: Asking) -> None:
@@ -110,7 +90,6 @@ def written(answer: Callable[..., Answer], reply: Reply, _index: int) -> Answer:
 MODELS = {"chat": "openai:gpt-5", "anthropic": "anthropic:claude-sonnet-4-5"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("api", "form", "asking"),
     [
@@ -155,7 +134,6 @@ ASKED = {
 """The questions of the task in a terminal."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("asking", list(ASKED))
 def test_a_terminal_shows_the_task_and_asks_the_same(tmp_path: Path, asking: str) -> None:
     project = TASK.copy(tmp_path / "work")
@@ -194,7 +172,6 @@ def unwrapped(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.slow
 def test_load_shows_recorded_acts_and_repeats_none(tmp_path: Path) -> None:
     project, state = TASK.copy(tmp_path / "work"), tmp_path / "state"
     with Agent(state, "--model", scripted(tmp_path, *TASK.script()), env=environment()) as agent:

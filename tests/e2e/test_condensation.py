@@ -12,6 +12,8 @@ from tests.support.aimock import Aimock, aimock
 from tests.support.judge import judge
 from tests.support.scripts import last_value, load, logged, scripted, transcript
 
+pytestmark = pytest.mark.slow
+
 BUDGET = {"REWINDOW_CONTEXT_BUDGET": "6000"}
 LONG = "print('word ' * 700); len('word ' * 700)"
 
@@ -21,7 +23,6 @@ def condensations(agent: Agent) -> list[dict[str, object]]:
     return [call for name, call in calls.items() if name.startswith("condense_")]
 
 
-@pytest.mark.slow
 def test_run_over_its_budget_is_condensed_and_completes(tmp_path: Path) -> None:
     replies = [{"statement": LONG} for _ in range(12)] + [{"text": "Counted."}]
     with Agent(tmp_path / "state", "--model", scripted(tmp_path, *replies), env=BUDGET) as agent:
@@ -44,7 +45,6 @@ def test_run_over_its_budget_is_condensed_and_completes(tmp_path: Path) -> None:
         assert last_value(again) == "2"
 
 
-@pytest.mark.slow
 def test_compact_replaces_the_conversation_and_the_names_stay(tmp_path: Path) -> None:
     with Agent(tmp_path / "state") as agent:
         session = agent.open(tmp_path)
@@ -78,7 +78,6 @@ CONVERSATION = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [pytest.param("provider:openai:gpt-5", marks=pytest.mark.slow), "provider:anthropic:claude-sonnet-4-5"]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,45 +130,3 @@ def test_agent_reports_a_damaged_store_and_continues(damage: Damage, whole: Path
         session = agent.new_session(work)  # in memory where the store cannot take it
         assert agent.prompt(session, "6 * 7", seconds=SECONDS) == "end_turn"
         assert "Traceback" not in agent.stderr.decode()
-
-
-@pytest.mark.slow
-def test_a_doctor_over_a_store_of_hostile_sessions_ends_well(tmp_path: Path) -> None:
-    """All that can be imported at once."""
-    home = Home(tmp_path)
-    work = tmp_path / "work"
-    work.mkdir()
-    intact(home.state, work)
-    for number, file in enumerate(FILES):
-        if file.name in FILE_SAMPLE:
-            (home.path / "it").write_bytes(file.make(Session(work)))
-            assert home.run("import", "it", "--as", f"ses_{number}").returncode == 0
-    done = home.run_as_process("doctor")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(6))
-def test_every_command_ends_on_a_store_with_flipped_bytes(round_: int, whole: Path, tmp_path: Path) -> None:
-    """Bytes are changed at random in all of the database; a command may fail, with a sentence."""
-    random_ = random.Random(round_)
-    home = Home(tmp_path)
-    for attempt in range(20):
-        state = home.state.with_name(f"state{attempt}")
-        damaged(Damage("", "store", lambda _: None), whole / "state", state)
-        data = bytearray((state / "sessions.db").read_bytes())
-        for _ in range(random_.choice((1, 1, 4, 40))):
-            at = random_.randrange(len(data) if random_.random() < 0.8 else 4096)
-            data[at : at + random_.choice((1, 1, 8, 100))] = random_.randbytes(1)
-        (state / "sessions.db").write_bytes(data)
-        for arguments in (
-            ["sessions"],
-            ["show", VICTIM],
-            ["show", VICTIM, "--cycles", "--json"],
-            ["export", VICTIM, "-f", "-o", "out"],
-            ["gc", "--older-than", "99999d"],
-            ["delete", VICTIM, "--yes"],
-        ):
-            done = home.run(*arguments, REWINDOW_STATE_DIR=str(state))
-            assert done.returncode in (0, 1), (round_, attempt, arguments)
-            assert is_sentences(done.stderr), (round_, attempt, arguments, done.stderr)

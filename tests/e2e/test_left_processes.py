@@ -1,9 +1,4 @@
-"""What statements and their commands start ends with whoever is killed, or at the latest when one of ours starts next.
-
-Statements leave daemons, fork on, ignore signals and empty their environment; the host, the worker, the zygote or
-several of them are killed at any instant. Whatever was started is found by its working directory, which nobody leaves.
-Every instant is a seed of its own, so that one that fails can be run again alone.
-"""
+"""What statements start ends with whoever is killed, or at the latest when a command of ours starts next."""
 
 from __future__ import annotations
 
@@ -21,6 +16,8 @@ import pytest
 
 from tests.support.agents import SECONDS, Agent, NoAnswerError
 from tests.support.scripts import family, kill_each, workers
+
+pytestmark = pytest.mark.slow
 
 BIN: Final = Path(sys.executable).parent
 TARGETS: Final = ("host", "worker", "zygote", "all", "host and zygote")
@@ -128,24 +125,16 @@ def crash(tmp_path: Path, seed: int, statement: str = STATEMENT) -> None:
     assert_nothing_left(project)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.slow), 4])
-def test_what_a_killed_agent_leaves_ends_with_the_next_command(tmp_path: Path, seed: int) -> None:
-    crash(tmp_path, seed)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5, 205))
 def test_next_command_ends_leftovers_of_a_kill_at_any_moment(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(205, 245))
 def test_next_command_ends_leftovers_of_a_kill_during_bash(tmp_path: Path, seed: int) -> None:
     crash(tmp_path, seed, f"bash({COMMAND!r}, timeout=600)")
 
 
-@pytest.mark.slow
 def test_next_command_spares_a_running_agent_and_its_processes(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

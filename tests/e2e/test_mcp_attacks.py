@@ -254,22 +254,6 @@ async def test_second_server_reports_who_has_the_session(project: Path) -> None:
         assert (await first.text("view", name="a")).startswith("a  ")
 
 
-def test_the_end_of_input_in_a_call_ends_everything(project: Path) -> None:
-    server = _started(project, "--allow-run=unsandboxed")
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(_call(1, "view", path="a.txt"))
-    server.stdin.flush()
-    assert _answer(server.stdout.readline())
-    below = psutil.Process(server.pid).children(recursive=True)
-    server.stdin.write(_call(2, "run", code="while True: pass", seconds=600) + _call(3, "tick", wait=25))
-    server.stdin.close()
-    assert server.wait(SECONDS) == 0
-    _, left = psutil.wait_procs(below, SECONDS)
-    assert not left
-    server.stdout.close()
-
-
 def test_line_of_ten_megabytes_is_a_normal_request(project: Path) -> None:
     server = _started(project)
     assert server.stdin is not None

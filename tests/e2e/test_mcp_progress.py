@@ -123,14 +123,3 @@ async def test_cancel_in_the_middle_restores_the_former_position(wire: Wire, arg
             assert (await caller.text("run", code="n")).endswith("\n3")
             assert (await caller.text("timeline")).split("\n")[:3] == before.split("\n")
             assert (wire.root / "out.txt").read_text() == "3"
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_client_that_asks_for_no_progress_is_sent_none(wire: Wire) -> None:
-    with anyio.fail_after(PATIENCE * 2):
-        async with wire.server() as client:
-            caller = Caller(client)
-            await caller.text("run", code="n = 1")
-            await caller.text("replay", **{"from": 1})
-            assert await wire.told(caller, "1 statement ran again") == []
-            assert "notifications/progress" not in wire.lines.read_text()

@@ -10,6 +10,8 @@ import pytest
 from tests.support.agents import Agent
 from tests.support.llm_server import Answer, llm_server
 
+pytestmark = pytest.mark.slow
+
 NO_KEYS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": "", "OPENAI_BASE_URL": ""}
 
 
@@ -20,18 +22,6 @@ def refused(agent: Agent, session: str) -> str:
     return response["error"]["message"]
 
 
-@pytest.mark.slow
-def test_unknown_model_is_reported_at_the_prompt(tmp_path: Path) -> None:
-    with Agent(tmp_path / "state", "--model", "nosuch") as agent:
-        (method,) = agent.initialize()["authMethods"]
-        assert "no model 'nosuch'; there is direct, scripted, provider" in method["description"]
-        session = agent.new_session(tmp_path)
-        assert agent.prompt(session, "/help") == "end_turn"
-        assert refused(agent, session) == method["description"]
-    assert agent.stderr.decode() == f"rewindow-acp: {method['description']}\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "said"),
     [
@@ -50,7 +40,6 @@ def test_missing_key_and_unknown_provider_show_no_traceback(tmp_path: Path, mode
     assert b"Traceback" not in agent.stderr
 
 
-@pytest.mark.slow
 def test_refused_key_and_failing_server_are_different_errors(tmp_path: Path) -> None:
     body = json.dumps({"error": {"message": "bad sk-test-openai-key"}}).encode()
     with (

@@ -89,6 +89,7 @@ def _move(database: Path, cwd: Path) -> None:
         connection.commit()
 
 
+@pytest.mark.slow
 def test_each_kind_of_saved_value_loads_from_earlier_versions(tmp_path: Path) -> None:
     """Each holds a number drawn by chance, so that only its copy can be what it was: modules may have moved since."""
     state = _state("kept_values", tmp_path)

@@ -14,6 +14,8 @@ from tests.support.agents import SECONDS, Agent
 from tests.support.past import until_committed
 from tests.support.scripts import Gate, family, load, logged, runs, transcript
 
+pytestmark = pytest.mark.slow
+
 WRITING = "from pathlib import Path; import os\nn = Path('a.txt').write_text('two\\n'); os.rename('b.txt', 'c.txt')"
 DIFFS = {
     ("a.txt", "one\n", "two\n"),
@@ -44,7 +46,6 @@ def of_kind(state: Path, session: str, kind: str) -> list[dict[str, Any]]:
     return [event for event in logged(state, session) if event["kind"] == kind]
 
 
-@pytest.mark.slow
 def test_editor_shows_each_file_diff_live_and_after_load(tmp_path: Path, project: Path) -> None:
     state = tmp_path / "state"
     with Agent(state) as agent:
@@ -61,7 +62,6 @@ def test_editor_shows_each_file_diff_live_and_after_load(tmp_path: Path, project
     assert (project / "c.txt").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("everybody", [False, True])
 def test_load_after_a_kill_shows_written_files(tmp_path: Path, project: Path, everybody: bool) -> None:
     state, gate = tmp_path / "state", Gate(tmp_path / "gate")

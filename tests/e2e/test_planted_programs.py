@@ -1,8 +1,4 @@
-"""What other programs run by themselves, in the mode `auto`: each write asks, or is refused where nobody can be asked.
-
-Through the real agent with a scripted model, and through a client of `rewindow-mcp --allow-run`. After each attack the
-user's own `git status` runs.
-"""
+"""What other programs run by themselves in the mode `auto`: each write asks, or is refused if nobody can be asked."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from tests.support.mcp_clients import process
 from tests.support.planting import HELD, PLANTS, filled, is_planted, project, witness
 from tests.support.scripts import asks_permission, runs, scripted
 
-QUICK = ("open", "shell")
+QUICK = ("open",)
 NO_NAMESPACES = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
 WITHOUT_MOUNTS = ("unshare", "--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, "sh")
 """How a command is started that gets no file tree of its own."""
@@ -141,9 +137,8 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "write" else pytest.param(name, marks=pytest.mark.slow) for name in ALLOWED]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALLOWED)
 def test_allowed_write_stays_protected(tmp_path: Path, name: str) -> None:
     """The file that took the place of a protected one is as protected, in the same statement and in the next."""
     agent, path, _ = attacked(tmp_path, f"{ALLOWED[name]}\n{CHILD}", "allow_once", CHILD)

@@ -1,8 +1,4 @@
-"""A key in the agent's environment is nowhere in the reach of statements: neither in ours nor in what started us.
-
-As root, and as an ordinary user. The interpreter may lie in root's home, so that user has the capability to read all
-files, and no other.
-"""
+"""A key in the agent's environment is nowhere in the reach of statements: neither in ours nor in what started us."""
 
 from __future__ import annotations
 

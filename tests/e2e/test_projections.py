@@ -1,8 +1,4 @@
-"""What a model call was sent is made again exactly, from the log, also after condensations.
-
-The agent as an editor starts it, against a server that keeps what it received byte for byte. Each prompt that the log
-names is then made again and sent by the same provider's model to another such server: both received the same.
-"""
+"""What a model call was sent is made again exactly, from the log, also after condensations."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from tests.support.agents import Agent
 from tests.support.aimock import Aimock, aimock
 from tests.support.api_rules import violations
 
+pytestmark = pytest.mark.slow
+
 LEAKS = "import os\nprint([k for k, v in os.environ.items() if 'OPENAI' in k or 'sk-test' in v])\n6 * 7"
 
 
@@ -41,7 +43,6 @@ def mock(tmp_path: Path) -> Iterator[Aimock]:
         yield served
 
 
-@pytest.mark.slow
 def test_a_prompt_leads_to_a_statement_whose_result_goes_back(tmp_path: Path, mock: Aimock) -> None:
     with Agent(tmp_path / "state", "--model", "provider:openai:gpt-5", env=mock.openai) as agent:
         session = agent.open(tmp_path)
@@ -72,7 +73,6 @@ def test_a_prompt_leads_to_a_statement_whose_result_goes_back(tmp_path: Path, mo
         assert "arguments must be" in results[2]["content"]
 
 
-@pytest.mark.slow
 def test_cancelling_ends_a_reply_that_is_on_its_way(tmp_path: Path) -> None:
     slow = {"match": {}, "response": {"content": "word " * 500}, "latency": 200}
     with (
@@ -93,7 +93,6 @@ def _imported(agent: Agent) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
 
-@pytest.mark.slow
 def test_provider_library_loads_before_the_first_reply(tmp_path: Path, mock: Aimock) -> None:
     env = {**mock.openai, "PYTHONPROFILEIMPORTTIME": "1"}
     with Agent(tmp_path / "state", "--model", "provider:openai:gpt-5", env=env) as agent:
@@ -112,7 +111,6 @@ def test_provider_library_loads_before_the_first_reply(tmp_path: Path, mock: Aim
         assert late == set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 def test_model_without_tools_writes_statements_and_reads_results(tmp_path: Path, api: str) -> None:
     block = f'Let me compute.\n<script type="text/x-python">\n{LEAKS}\n</script>\n'

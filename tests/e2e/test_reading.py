@@ -1,7 +1,4 @@
-"""What changed by itself reaches the model once: in the first call that begins to answer, whatever went wrong before.
-
-The agent as an editor starts it, against a server that keeps the prompts and answers as the test says.
-"""
+"""A change of a file reaches the model once, in the first call that begins to answer."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from tests.support.agents import Agent
 from tests.support.llm_answers import chat
 from tests.support.llm_server import Answer, Asked, LlmServer, llm_server
 from tests.support.scripts import load
+
+pytestmark = pytest.mark.slow
 
 MODEL = ("--model", "provider:openai:gpt-5")
 CHANGE = "+two, longer"
@@ -62,7 +61,6 @@ def ask(agent: Agent, server: LlmServer, session: str) -> None:
     assert agent.prompt(session, "and now?") == "end_turn"
 
 
-@pytest.mark.slow
 def test_a_change_that_a_failed_call_carried_is_told_again(tmp_path: Path, project: Path, served: LlmServer) -> None:
     with Agent(tmp_path / "state", *MODEL, env=served.environment()) as agent:
         session = agent.open(project)
@@ -74,7 +72,6 @@ def test_a_change_that_a_failed_call_carried_is_told_again(tmp_path: Path, proje
         assert told(served) == [True, True, False]
 
 
-@pytest.mark.slow
 def test_a_change_that_a_cancelled_call_carried_is_told_again(tmp_path: Path, project: Path, served: LlmServer) -> None:
     with Agent(tmp_path / "state", *MODEL, env=served.environment()) as agent:
         session = agent.open(project)
@@ -89,7 +86,6 @@ def test_a_change_that_a_cancelled_call_carried_is_told_again(tmp_path: Path, pr
         assert told(served) == [True, True, False]
 
 
-@pytest.mark.slow
 def test_unread_change_is_reported_after_a_reload(tmp_path: Path, project: Path, served: LlmServer) -> None:
     with Agent(tmp_path / "state", *MODEL, env=served.environment()) as agent:
         session = agent.open(project)

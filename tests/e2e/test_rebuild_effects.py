@@ -1,9 +1,4 @@
-"""What statements did outside is done once: 32 ways to act, at once and later, none of them repeated by a reload.
-
-Each way acts in a live session and is seen to, from outside. Then the agent is killed, all traces are taken away, and
-the session is loaded: nothing may come back, now or when what was started in the background has run its course. After
-that, live statements hand work to the same executors, pools and loops, and that work acts.
-"""
+"""What statements did outside is done once: many ways to act, at once and later, none of them repeated by a reload."""
 
 from __future__ import annotations
 
@@ -20,6 +15,8 @@ import pytest
 
 from tests.support.agents import SECONDS, Agent
 from tests.support.scripts import last_value, load, logged
+
+pytestmark = pytest.mark.slow
 
 AT_ONCE = {
     "open": "import io\nwith io.open(PATH, 'w') as f: _ = f.write('x')",
@@ -50,6 +47,17 @@ AT_ONCE = {
     "p = multiprocessing.get_context('forkserver').Process(target=os.mkdir, args=(PATH,))\np.start(); p.join()",
     "handler": "import os, signal\n_ = signal.signal(signal.SIGVTALRM, lambda *_: os.mkdir(PATH))\n"
     "_ = signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)\nwhile not os.path.exists(PATH): pass",
+    "zipfile": "import zipfile; zipfile.ZipFile(PATH, 'w').close()",
+    "logging": "import logging; logging.FileHandler(PATH).close()",
+    "asyncio": "import asyncio\nasync def touch(): await (await asyncio.create_subprocess_exec('touch', PATH)).wait()\n"
+    "asyncio.run(touch())",
+    "process_pool": "import concurrent.futures, multiprocessing\n"
+    "with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool: "
+    "pool.submit(os.mkdir, PATH).result()",
+    "atexit": "import atexit, os; _ = atexit.register(os.mkdir, PATH); atexit._run_exitfuncs()",
+    "finalizer": "import os, weakref\nclass Held: pass\n"
+    "held = Held(); _ = weakref.finalize(held, os.mkdir, PATH); del held",
+    "del": "class Closing:\n    def __del__(self): os.mkdir(PATH)\nClosing(); None",
     "shared_memory": "import _posixshmem, os\n"
     "os.close(_posixshmem.shm_open('/SHM', os.O_CREAT | os.O_RDWR, mode=0o600))",
 }
@@ -193,7 +201,6 @@ def run(agent: Agent, session: str, source: str) -> dict[str, Any]:
     return agent.updates("tool_call_update")[-1]
 
 
-@pytest.mark.slow
 def test_reload_repeats_no_effect_and_names_each_refused_one(tmp_path: Path, outside: Outside) -> None:
     ways = {**AT_ONCE, **LATER}
     project = tmp_path / "project"
@@ -233,7 +240,6 @@ def test_reload_repeats_no_effect_and_names_each_refused_one(tmp_path: Path, out
     assert not [line for line in restored["divergences"] if line.startswith(tuple(kept))]
 
 
-@pytest.mark.slow
 def test_no_statement_makes_a_session_unusable(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -13,6 +13,8 @@ from tests.support.agents import Agent
 from tests.support.planting import project
 from tests.support.scripts import scripted
 
+pytestmark = pytest.mark.slow
+
 WRITES = {"statement": "import pathlib, os; pathlib.Path(os.getcwd(), 'written').write_text('x')"}
 DONE = {"text": "Done."}
 
@@ -27,9 +29,7 @@ def load(session: str, cwd: Path, **others: Any) -> tuple[str, dict[str, Any]]:
     return "session/load", {"sessionId": session, "cwd": str(cwd), "mcpServers": [], **others}
 
 
-@pytest.mark.parametrize(
-    "place", ["cwd", *(pytest.param(each, marks=pytest.mark.slow) for each in ("additional", "above"))]
-)
+@pytest.mark.parametrize("place", ["cwd", "additional", "above"])
 def test_load_follows_no_link_in_place_of_a_directory(tmp_path: Path, place: str) -> None:
     """A statement of another session, which may write the directory above, has put it there."""
     path, home = project(tmp_path / "project"), tmp_path / "home"

@@ -11,8 +11,6 @@ import pytest
 
 from tests.support import acp_sdk as acp
 from tests.support.agents import AGENT, SECONDS
-from tests.support.coding_tasks import coding_task, environment, suite_passes
-from tests.support.scripts import scripted
 
 pytestmark = pytest.mark.anyio
 
@@ -97,79 +95,3 @@ async def _until_running(editor: Editor, before: int) -> None:
     while not any(getattr(update, "status", None) == "in_progress" for update in editor.updates[before:]):
         editor.arrived = anyio.Event()
         await editor.arrived.wait()
-
-
-class Deciding(Editor):
-    """Allows everything, and keeps what it was asked about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[acp.schema.ToolCallUpdate] = []
-
-    async def request_permission(self, options: Any, session_id: str, tool_call: Any, **_: Any) -> Any:
-        self.asked.append(tool_call)
-        (allow,) = [each.option_id for each in options if each.kind == "allow_once"]
-        return acp.schema.RequestPermissionResponse(
-            outcome=acp.schema.AllowedOutcome(outcome="selected", option_id=allow)
-        )
-
-
-@pytest.mark.slow
-async def test_sdk_client_reads_and_answers_every_act(tmp_path: Path) -> None:
-    task = coding_task("check")
-    project = task.copy(tmp_path / "project")
-    state = {"REWINDOW_STATE_DIR": str(tmp_path / "state")}
-    editor, model = Deciding(), scripted(tmp_path, *task.script())
-    with anyio.fail_after(60):
-        async with acp.spawn_agent_process(
-            editor, str(AGENT), "--model", model, env={**os.environ, **environment(), **state}
-        ) as (agent, _process):
-            await agent.initialize(protocol_version=1)
-            session = await agent.new_session(cwd=str(project), mcp_servers=[])
-            await agent.set_config_option(session_id=session.session_id, config_id="_ask_about", value="acts")
-            answer = await agent.prompt(session.session_id, [acp.text_block(task.request)])
-            assert answer.stop_reason == "end_turn"
-    assert [call.kind for call in editor.asked] == ["edit", "edit", "edit", "execute"]
-    diffs = [call.content[0] for call in editor.asked if call.kind == "edit" and call.content]
-    assert all(isinstance(diff, acp.schema.FileEditToolCallContent) for diff in diffs)
-    assert [Path(diff.path).name for diff in diffs] == ["__init__.py", "test_cached.py", "CHANGELOG.rst"]
-    started = [update for update in editor.updates if isinstance(update, acp.schema.ToolCallStart)]
-    assert [call.kind for call in started if call.title.startswith("Search")] == ["search"]
-    assert suite_passes(project)
-
-
-class Holding(Editor):
-    """Has a buffer with unsaved text, and writes what it is asked to."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-        self.written: list[tuple[str, str]] = []
-
-    async def read_text_file(self, path: str, session_id: str, **_: Any) -> Any:
-        return acp.schema.ReadTextFileResponse(content=self.text)
-
-    async def write_text_file(self, content: str, path: str, session_id: str, **_: Any) -> Any:
-        self.written.append((path, content))
-        self.text = content
-        return acp.schema.WriteTextFileResponse()
-
-
-@pytest.mark.slow
-async def test_sdk_client_offers_unsaved_text_and_accepts_changes(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "notes.md").write_text("# Notes\n")
-    editor = Holding("# Notes\nunsaved\n")
-    offers = acp.schema.ClientCapabilities(
-        fs=acp.schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
-    )
-    variables = {**os.environ, "REWINDOW_STATE_DIR": str(tmp_path / "state")}
-    with anyio.fail_after(60):
-        async with acp.spawn_agent_process(editor, str(AGENT), env=variables) as (agent, _process):
-            await agent.initialize(protocol_version=1, client_capabilities=offers)
-            session = await agent.new_session(cwd=str(project), mcp_servers=[])
-            await agent.prompt(session.session_id, [acp.text_block("notes = view('notes.md')")])
-            assert "2\tunsaved" in (await editor.until(acp.schema.AgentMessageChunk)).content.text
-            await agent.prompt(session.session_id, [acp.text_block("edit('notes.md', 'unsaved', 'changed')")])
-            assert editor.written == [(str(project / "notes.md"), "# Notes\nchanged\n")]

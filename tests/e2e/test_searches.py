@@ -17,26 +17,6 @@ SYSTEM = "/usr/bin:/bin"
 
 
 @pytest.mark.slow
-def test_statements_get_lists_that_they_can_work_with(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    files(project, {"a.py": "def one(): ...\n", "src/b.py": "x\ndef two(): ...\n", ".gitignore": "c*\n", "c.py": "def"})
-    with Agent(tmp_path / "state", env={"PATH": SYSTEM}) as agent:
-        session = agent.open(project)
-        assert agent.prompt(session, r'found = grep(r"def (\w+)", glob="*.py"); found') == "end_turn"
-        assert agent.text().endswith("```\na.py:1: def one(): ...\nsrc/b.py:2: def two(): ...\n```")
-        assert agent.prompt(session, "[(m.path, m.line) for m in found], find('b*'), len(found[:1])") == "end_turn"
-        assert agent.text().endswith("([('a.py', 1), ('src/b.py', 2)], src/b.py, 1)")
-        calls = [update for update in agent.updates() if update.get("kind") == "search"]
-        assert [(call["title"], call["status"]) for call in calls] == [
-            (r'Search "def (\w+)", in *.py', "in_progress"),
-            ("Find b*", "in_progress"),
-        ]
-        assert agent.prompt(session, 'grep("(")') == "end_turn"
-        assert "in the regular expression" in agent.text()
-        assert agent.stderr == b""
-
-
-@pytest.mark.slow
 def test_no_program_of_the_project_or_of_a_statement_searches(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "bin"
     planted = f"#!/bin/sh\ntouch {tmp_path}/planted\n"
@@ -81,47 +61,6 @@ def test_a_cancelled_search_ends_with_its_process(tmp_path: Path) -> None:
         agent.notify("session/cancel", {"sessionId": session})
         assert agent.response(request)["result"]["stopReason"] == "cancelled"
         assert agent.prompt(session, "6 * 7") == "end_turn"
-    assert not _searching(tmp_path)
-
-
-@pytest.mark.slow
-def test_file_with_an_undecodable_name_is_found_and_usable(tmp_path: Path) -> None:
-    project = os.fsencode(tmp_path) + b"/project"
-    os.makedirs(project + b"/d\xe9")
-    for name in (b"/q\xe9z", b"/d\xe9/a"):
-        Path(os.fsdecode(project + name)).write_text("one\n")
-    os.symlink(b"q\xe9z", project + b"/link")
-    found = "find('q*')[0]"
-    acts = {
-        found: "q\ufffdz",
-        f"read({found})": "'one\\n'",
-        f"edit({found}, 'one', 'two')": "q\ufffdz: +1 -1",
-        f"grep('two', {found})": "q\ufffdz:1: two",
-        "write('link', 'three\\n'); read('link')": "'three\\n'",
-        "read('d\ufffd')": "IsADirectoryError: Is a directory",
-        "bash('cat a', cwd='d\ufffd')": "one",
-        "[match.path for match in grep('one')]": "['d\ufffd/a']",
-    }
-    with Agent(tmp_path / "state") as agent:
-        session = agent.open(Path(os.fsdecode(project)))
-        for statement, shown in acts.items():
-            before = len(agent.text())
-            assert agent.prompt(session, statement) == "end_turn"
-            assert shown in agent.text()[before:], statement
-    assert Path(os.fsdecode(project + b"/q\xe9z")).read_text() == "three\n"
-
-
-@pytest.mark.slow
-def test_endless_search_is_ended_with_advice(tmp_path: Path) -> None:
-    files(tmp_path, {"project/a": slow_text(48), "project/b": "a" * 601 + "1\n"})
-    with Agent(tmp_path / "state", env={"PATH": SYSTEM}) as agent:
-        session = agent.open(tmp_path / "project")
-        assert agent.prompt(session, f'grep(r"{SLOW}")', seconds=60) == "end_turn"
-        assert (
-            "TimeoutError: the search was ended after 20 s, with 1 matching line in 1 file so far; name" in agent.text()
-        )
-        assert agent.prompt(session, "len(grep('aaa1'))") == "end_turn"
-        assert agent.text().endswith("1")
     assert not _searching(tmp_path)
 
 

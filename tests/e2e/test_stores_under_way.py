@@ -140,29 +140,6 @@ def test_locked_store_is_written_once_unlocked(tmp_path: Path, work: Path) -> No
 
 
 @pytest.mark.slow
-def test_agent_started_during_a_lock_uses_the_store_later(tmp_path: Path, work: Path) -> None:
-    state = tmp_path / "state"
-    with Agent(state) as agent:
-        session = agent.open(work)
-        assert agent.prompt(session, "x = 1") == "end_turn"
-    holding = contextlib.ExitStack()
-    holding.enter_context(held(state, "PRAGMA locking_mode=EXCLUSIVE", "UPDATE sessions SET size = size"))
-    with holding, Agent(state) as agent:
-        agent.initialize()
-        response = agent.response(agent.begin("session/list", {}), 40)
-        assert "another process kept it locked; end the one that hangs" in response["error"]["message"]
-        response = agent.response(agent.begin("session/new", {"cwd": str(work), "mcpServers": []}), 40)
-        assert agent.prompt(response["result"]["sessionId"], "1") == "end_turn"
-        assert "This session is not saved" in said(agent)
-        holding.close()
-        load(agent, session, work)
-        assert agent.prompt(session, "x") == "end_turn"
-        assert last_value(agent) == "1"
-        assert "Traceback" not in agent.stderr.decode()
-    assert {row["sessionId"] for row in listed_by(state)} == {session}
-
-
-@pytest.mark.slow
 def test_full_disk_keeps_sessions_readable_and_new_ones_in_memory(tmp_path: Path, work: Path) -> None:
     if not can_mount():
         return  # `tests/engine/log/store` fills a quota where nothing can be mounted

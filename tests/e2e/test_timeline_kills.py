@@ -1,10 +1,4 @@
-"""SIGKILL at any instant of a rewind, a replay, an edit or a checkpoint, of any of the processes.
-
-What was shown is on the log, nobody is left, each file is as before or as after, and the session goes on. Half of the
-seeds have checkpoints, which are processes, too. Every instant is a seed of its own, so that one that fails can be run
-again alone; there are 40 of statements that a user types, and 200 with the profile `thorough`. There are a quarter as
-many of statements that a model writes, which the sandbox confines.
-"""
+"""SIGKILL at any instant of a rewind, a replay, an edit or a checkpoint, of any of the processes."""
 
 from __future__ import annotations
 
@@ -30,10 +24,9 @@ from engine.log.events.going_back import ReplayBegun, ReplayEnded, RewindBegun, 
 from engine.log.store import open_store
 from tests.e2e.test_crashes import finish, started_in
 from tests.support.agents import Agent, NoAnswerError
-from tests.support.llm_answers import chat
-from tests.support.llm_server import LlmServer, llm_server
-from tests.support.played import MODEL, runs
 from tests.support.scripts import assert_gone, family, kill_each, last_value, load, transcript, workers
+
+pytestmark = pytest.mark.slow
 
 _OF_EVENT = re.compile(r"^[a-z]+[_-](?=e\d+$|ex_)")
 """What stands before the id of an event, or of an execution, in that of a call or message which shows it."""
@@ -97,58 +90,19 @@ def kill(agent: Agent, target: str, seconds: float, chance: random.Random) -> Se
     return everybody
 
 
-class User:
-    """Types statements."""
-
-    arguments: tuple[str, ...] = ()
-
-    def environment(self) -> dict[str, str]:
-        return {}
-
-    def opened(self, agent: Agent, session: str) -> None:
-        """The session was made or loaded."""
-
-    def prompt_of(self, source: str) -> str:
-        """What to prompt so that the statement runs."""
-        return source
-
-
-class ModelInSandbox:
-    """Writes statements, which run in the sandbox and go ahead there."""
-
-    arguments = MODEL
-
-    def __init__(self, server: LlmServer) -> None:
-        self._server = server
-
-    def environment(self) -> dict[str, str]:
-        # Without a sandbox they do not run then.
-        return {"REWINDOW_SANDBOX": "required", **self._server.environment()}
-
-    def opened(self, agent: Agent, session: str) -> None:
-        self._server.answers.clear()
-        agent.call("session/set_mode", {"sessionId": session, "modeId": "auto"})
-
-    def prompt_of(self, source: str) -> str:
-        self._server.answers += [runs(source), chat("Done.")]
-        return "go on"
-
-
-def crash(tmp_path: Path, seed: int, author: User | ModelInSandbox) -> None:
+def crash(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     command, target, seconds = chance.choice(COMMANDS), chance.choice(TARGETS), chance.uniform(0, LONGEST_SECONDS)
     print(f"seed {seed}: {command!r}, {target} after {seconds * 1000:.0f} ms")
     project, state = tmp_path / "project", tmp_path / "state"
     project.mkdir()
     environ = {"HOME": str(tmp_path), "REWINDOW_RESTORE_BY": "checkpoints" if seed % 2 else "re-execution"}
-    environ |= author.environment()
-    agent = Agent(state, *author.arguments, env=environ)
+    agent = Agent(state, env=environ)
     session = agent.open(project)
-    author.opened(agent, session)
     for source in STATEMENTS:
-        assert agent.prompt(session, author.prompt_of(source)) == "end_turn"
+        assert agent.prompt(session, source) == "end_turn"
     assert files(project) == BEFORE
-    agent.begin_prompt(session, command if command.startswith("/") else author.prompt_of(command))
+    agent.begin_prompt(session, command)
     everybody = kill(agent, target, seconds, chance)
     finish(agent)
     assert_gone(everybody)
@@ -159,12 +113,11 @@ def crash(tmp_path: Path, seed: int, author: User | ModelInSandbox) -> None:
         assert_whole(state, session)
     files(project)  # are whole
     shown = transcript(agent.updates())
-    with Agent(state, *author.arguments, env=environ) as reopened:
+    with Agent(state, env=environ) as reopened:
         reopened.initialize()
         load(reopened, session, project)
-        author.opened(reopened, session)
         source = "globals().get('n', 0) in range(8) and 'alive'"
-        assert reopened.prompt(session, author.prompt_of(source)) == "end_turn"
+        assert reopened.prompt(session, source) == "end_turn"
         assert last_value(reopened) == "'alive'"
         everybody = family(psutil.Process(reopened.process.pid))
     assert_gone([*everybody, *started_in(tmp_path)])
@@ -205,14 +158,6 @@ def assert_shown_is_kept(shown: dict[str, dict[str, object]], events: Sequence[E
     assert len(lost) <= 1, lost
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2 * settings().max_examples))
 def test_a_kill_at_any_instant_leaves_a_timeline_whole(tmp_path: Path, seed: int) -> None:
-    crash(tmp_path, seed, User())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(settings().max_examples // 2 or 1))
-def test_kill_at_any_moment_leaves_a_sandboxed_timeline_whole(tmp_path: Path, seed: int) -> None:
-    with llm_server() as server:
-        crash(tmp_path, seed, ModelInSandbox(server))
+    crash(tmp_path, seed)

@@ -28,7 +28,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-import httpx2
 import psutil
 import pytest
 from mcp_types import LOG_LEVEL_META_KEY
@@ -49,7 +48,7 @@ from tests.support.agents import Agent
 from tests.support.commands import COMMAND, Home
 from tests.support.fake_editor import OFFERS, FakeEditor
 from tests.support.mcp_clients import SCRIPT
-from tests.support.mcp_http import MODERN, TOKEN, modern_headers, web_process
+from tests.support.mcp_http import MODERN
 from tests.support.scripts import scripted
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 
@@ -103,9 +102,7 @@ WAYS_OUT: Final = {
     "mcp prompts": Way("its prompts", ("file", "argument")),
     "mcp errors": Way("its errors", ("argument",)),
     "mcp stderr": Way("its standard error: usage, logs, the reports of its own errors and of a crash", ALL),
-    "mcp http": Way("its answers over HTTP", ("file", "argument", "file name")),
     "mcp store": Way("files of its state directory", MOST),
-    "conformance": Way("reports of rewindow-conformance", ("environment", "file", "output", "file name")),
 }  # fmt: skip
 
 
@@ -615,66 +612,11 @@ def later(client: Mcp, project: Project) -> None:
     client.ask("tasks/cancel", task)
 
 
-def http(left: Left, home: Home, project: Project, variables: dict[str, str]) -> None:
-    del home
-    meta: dict[str, Any] = {f"{_META}/protocolVersion": MODERN, f"{_META}/clientCapabilities": {}}
-    with web_process(project.path, environ=variables) as server:
-        for method, name, params in (
-            ("tools/call", "view", {"name": "view", "arguments": {"name": "c", "path": "file.txt"}}),
-            ("tools/call", "view", {"name": "view", "arguments": {"name": "n", "path": project.named.name}}),
-            ("resources/read", "view://c", {"uri": "view://c"}),
-            ("resources/read", "view://n", {"uri": "view://n"}),
-            ("tools/call", "view", {"name": "view", "arguments": {"path": key_of("argument")}}),
-        ):
-            body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-            headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {TOKEN}"}
-            answer = httpx2.post(
-                server.url, json=body, headers={**headers, **modern_headers(method, name)}, timeout=SECONDS
-            )
-            assert answer.status_code == 200, (left.said["mcp http"], answer.text)
-            left.said["mcp http"].append(answer.text)
-
-
-# --- the conformance suite --------------------------------------------------------------------------------------------
-
-
-PROMPT: Final = "import os; print(open('file.txt').read(), open('output.txt').read(), os.listdir(), dict(os.environ))"
-BROKEN: Final = """s/"result":{"stopReason":[^}]*}/"error":{"code":-32603,"message":"broken"}/"""
-"""For `sed`: what makes an agent fail, because transcripts are kept of failures."""
-
-
-def conformance(left: Left, home: Home, project: Project, variables: dict[str, str]) -> None:
-    """The suite with our agent, which has the keys in its environment and breaks every turn."""
-    folder = project.path.parent / "reports"
-    folder.mkdir()
-    options = [f"--{kind}={folder / kind}" for kind in ("json", "html", "markdown", "junit")]
-    options += [
-        "--timeout",
-        "3",
-        "--scenario-timeout",
-        "6",
-        "--prompt",
-        PROMPT,
-        "-k",
-        "several-turns",
-        "--cwd",
-        str(project.path),
-        "--keep",
-        str(folder),
-    ]
-    agent = ["sh", "-c", f"{Agent.command()} --model direct | sed -u '{BROKEN}'"]
-    suite = [str(SCRIPT.with_name("rewindow-conformance")), "acp", *options, "--", *agent]
-    left.said["conformance"].append(ran(suite, project.path, {**home.variables, **variables}, seconds=4 * SECONDS))
-    left.said["conformance"] += [path.read_text() for path in folder.rglob("*") if path.is_file()]
-
-
 # --- the table --------------------------------------------------------------------------------------------------------
 
 Drive = Callable[[Left, Home, Project, dict[str, str]], None]
-QUICK: Final[Sequence[Sequence[Drive]]] = ((acp,), (mcp, http, terminal, crashes))
+DRIVES: Final[Sequence[Sequence[Drive]]] = ((acp,), (mcp, terminal, crashes))
 """Beside each other."""
-SLOW: Final[Sequence[Drive]] = (conformance,)
-SLOW_WAYS: Final = ("conformance",)
 
 
 def everything(folder: Path, drives: Sequence[Sequence[Drive]], *, secret: bool) -> Left:
@@ -692,17 +634,12 @@ def everything(folder: Path, drives: Sequence[Sequence[Drive]], *, secret: bool)
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Left:
-    return everything(tmp_path_factory.mktemp("quick"), QUICK, secret=True)
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Left:
-    return everything(tmp_path_factory.mktemp("slow"), [SLOW], secret=True)
+    return everything(tmp_path_factory.mktemp("quick"), DRIVES, secret=True)
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Left:
-    return everything(tmp_path_factory.mktemp("plain"), [*QUICK, SLOW], secret=False)
+    return everything(tmp_path_factory.mktemp("plain"), DRIVES, secret=False)
 
 
 def pieces(way: str, texts: Sequence[str]) -> list[str]:
@@ -713,17 +650,11 @@ def pieces(way: str, texts: Sequence[str]) -> list[str]:
     return sorted(piece for piece in found if piece in whole)
 
 
-@pytest.mark.parametrize("way_out", [way for way in WAYS_OUT if way not in SLOW_WAYS])
+@pytest.mark.parametrize("way_out", WAYS_OUT)
 @pytest.mark.parametrize("way_in", WAYS_IN)
 def test_no_key_leaves(quick: Left, way_in: str, way_out: str) -> None:
     if way_in not in WAYS_OUT[way_out].exact:
         assert pieces(way_in, quick.said[way_out]) == []
-
-
-@pytest.mark.parametrize("way_out", SLOW_WAYS)
-@pytest.mark.parametrize("way_in", WAYS_IN)
-def test_no_key_leaves_slowly(slow: Left, way_in: str, way_out: str) -> None:
-    assert pieces(way_in, slow.said[way_out]) == []
 
 
 @pytest.mark.parametrize("way_out", WAYS_OUT)

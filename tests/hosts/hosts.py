@@ -1,7 +1,4 @@
-"""rewindow-mcp in the programs that people use it with, each told of it by `--print-config`, against a scripted LLM.
-
-Collected only where it is named, as `make test-hosts` does, because these programs take a gigabyte of disk.
-"""
+"""rewindow-mcp in the programs that people use it with, each told of it by `--print-config`, against a scripted LLM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a host's model is sent, as it was sent: a relay in front of the scripted LLM server, whose journal translates.
-
-It also adds what aimock cannot say: Codex knows its tools by a namespace and a name.
-"""
+"""A relay in front of the scripted LLM server that keeps what a host sends to its model."""
 
 from __future__ import annotations
 

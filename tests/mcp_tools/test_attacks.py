@@ -1,8 +1,4 @@
-"""Paths and URIs that try to leave the roots: none succeeds, and no reply reveals what is outside.
-
-The cases come from the tests of other file servers, the official one first. `tests/e2e/test_ordinary_user` runs them
-again as an ordinary user.
-"""
+"""Paths and URIs that try to leave the roots: none succeeds, and no reply reveals what is outside."""
 
 from __future__ import annotations
 

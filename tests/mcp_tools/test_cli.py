@@ -89,7 +89,7 @@ def test_usage_error_without_stdio_client_writes_only_stderr(tmp_path: Path, opt
     assert b"rewindow-mcp: unrecognized arguments: --nope" in done.stderr
 
 
-@pytest.mark.parametrize("first", [b"", b"[]\n"])
+@pytest.mark.parametrize("first", [b"[]\n", pytest.param(b"", marks=pytest.mark.slow)])
 def test_failed_start_without_request_writes_only_stderr(tmp_path: Path, first: bytes) -> None:
     done = subprocess.run(
         [SCRIPT, "--root", "/nonexist"], input=first, capture_output=True, check=False, timeout=30, cwd=tmp_path

@@ -1,9 +1,4 @@
-"""Judges messages of an ACP agent against the official schemas in tests/schemas/acp; used by every test that sees some.
-
-Beyond the schema it refuses root keys that the schema does not know, because the protocol keeps those to itself
-(`_meta` is the place for others), and error messages that are more than one line. Many tests see thousands of messages,
-so the validator is the compiled one.
-"""
+"""Judges messages of an ACP agent against the official schemas in tests/schemas/acp."""
 
 from __future__ import annotations
 

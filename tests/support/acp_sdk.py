@@ -1,7 +1,4 @@
-"""The Python SDK of ACP, loaded when a test first uses a name of it.
-
-Because its schema takes 0.8 s to load, which each process that only collects these tests would spend.
-"""
+"""The Python SDK of ACP, loaded when a test first uses a name of it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""What LLM APIs refuse, as rules over the JSON body of a request. Written from the published rules, not from our code.
-
-Sources: Anthropic, "Messages", "Tool use", "Extended thinking" (docs.anthropic.com); OpenAI, "Chat completions" and
-"Responses" API reference and "Function calling" (platform.openai.com); Google, "Function calling" and "Thought
-signatures" (ai.google.dev). Where servers that imitate an API are stricter (roles alternate, nothing blank), so are
-these.
+"""What LLM APIs refuse, as rules over the JSON body of a request. Written from the published rules, not from our
+code.
 """
 
 from __future__ import annotations

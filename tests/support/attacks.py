@@ -1,9 +1,4 @@
-"""Ways out of a sandbox, each a few lines of Python that raise where they do not get out.
-
-A kind of attack is held by certain layers, any one of which is enough; what none holds is a limit that the
-documentation names. `tests.support.arena` runs them, and says which names their lines find. Used by the test of the
-sandbox, and by that of its documentation.
-"""
+"""Ways out of a sandbox, each a few lines of Python that raise where they do not get out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a block in a text is, once more: over the whole text, line by line, as the rules say it and however slowly.
-
-`engine.context.models.written_replies` is compared with it on random texts.
-"""
+"""What a block in a text is, once more: over the whole text, line by line, as the rules say it and however slowly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What tests of walls have in common: sessions, an export to tamper with, and everything that leaves of a session.
-
-And two tables: `KEYS` has spellings of keys, `RUN` files that programs of the user run later.
-"""
+"""What tests of walls have in common: sessions, an export to tamper with, and everything that leaves of a session."""
 
 from __future__ import annotations
 
@@ -17,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
+import xxhash
+
+from engine.log.store.schema import digest_of
 from tests.support.agents import Agent
 from tests.support.scripts import load, scripted
 from tests.support.transcripts import asks_permission
@@ -110,6 +110,73 @@ def renumbered(lines: Sequence[Fields]) -> bytes:
         event |= {"v": 1, "seq": number, "event_id": f"e{number}", "branch_id": "main", "at": event.get("at", 1.0)}
     lines[0]["events"] = len(events)
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+HOOK = ".git/hooks/pre-commit"
+
+
+def export(cwd: str, events: Sequence[Fields], directories: Sequence[str] = ()) -> bytes:
+    """The file of a session with these events, and contents between them, after a question and its answer."""
+    lines = [
+        {"kind": "session_opened", "cwd": cwd, "client": "", "python": "3.11.7"},
+        {"kind": "user_message", "message_id": "m1", "text": "hello"},
+        {"kind": "agent_text", "message_id": "m2", "text": "hi"},
+        *events,
+        {"kind": "run_stop", "reason": "completed", "cause": "end_turn"},
+    ]
+    count = 0
+    for line in lines:
+        if "kind" in line:
+            line |= {"v": 1, "seq": count, "event_id": f"e{count}", "at": 1.0, "branch_id": "main"}
+            count += 1
+    header = {"format": "rewindow-session", "version": 1, "session_id": "ses_evil", "cwd": cwd}
+    header |= {"directories": list(directories), "title": None, "created_at": 1.0, "updated_at": 1.0, "events": count}
+    return "".join(json.dumps(line) + "\n" for line in (header, *lines)).encode()
+
+
+def content(data: bytes) -> Fields:
+    return {"blob": digest_of(data), "data": base64.b64encode(data).decode()}
+
+
+def written(path: str, before: bytes) -> list[Fields]:
+    """A file that held that, and is gone since: a rewind puts it back."""
+    event: Fields = {"kind": "file_written", "execution_id": "ex", "tool_call_id": "call", "path": path}
+    event |= {"before": digest_of(before), "before_digest": xxhash.xxh3_64_hexdigest(before), "before_mode": 0o755}
+    return [content(before), event]
+
+
+def rewound(path: str, before: bytes) -> list[Fields]:
+    """The same as what a rewind has done."""
+    file: Fields = {"path": path, "present": digest_of(before), "present_mode": 0o755}
+    file["present_digest"] = xxhash.xxh3_64_hexdigest(before)
+    return [content(before), {"kind": "rewound", "statement": 0, "restored": [file]}]
+
+
+def commits(path: Path) -> None:
+    """As the user does, whose hooks then run."""
+    names = ("-c", "user.name=a", "-c", "user.email=a", "-c", "safe.directory=*")
+    command = ["git", *names, "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(command, cwd=path, check=True, capture_output=True, timeout=30)
+
+
+REPLACING = """
+import builtins, os
+shown = builtins.print
+def print_(*values, **options):
+    os.system('touch {marker}')
+    return shown(*values, **options)
+builtins.print = print_
+"""
+
+
+class Replacing:
+    """Runs that code when it is loaded."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (self.code, {})
 
 
 # --- what leaves ------------------------------------------------------------------------------------------------------

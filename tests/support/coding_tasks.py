@@ -1,8 +1,4 @@
-"""Small coding tasks on real projects: what the user asks, how a model solves them, and what has to be there then.
-
-The tasks and their projects are plain files below `tests/data`. A model's replies are told as lines of a script, or as
-answers of a provider's server, by whoever plays them. Used by tests and by the benchmark of tasks.
-"""
+"""Small coding tasks on real projects: what the user asks, how a model solves them, and what has to be there then."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The `rewindow` command over a state directory of its own: in this process, on a terminal, or as a process.
-
-In this process is the ordinary case: environment, working directory and standard streams are those of a started
-command, and given back afterwards. The streams are real descriptors, because the command writes to them as such. As a
-process only for what a process alone has: an exit of the interpreter, limits, mounts, a reader that leaves.
-"""
+"""The `rewindow` command over a state directory of its own: in this process, on a terminal, or as a process."""
 
 from __future__ import annotations
 

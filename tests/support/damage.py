@@ -1,9 +1,4 @@
-"""Databases that something has damaged: each row says what, and how much of the store must still be there.
-
-Made by copying one intact store of three sessions and damaging the copy: rows that hold what no program of ours writes,
-events that cannot be read, pages that were flipped or cut, files that are something else. Used by the tests of the
-commands and of the agent over damaged stores, and by the fuzzer that found some of them.
-"""
+"""Databases that something has damaged: each row says what, and how much of the store must still be there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What three kinds of editors show of a call, or of the question whether it may run: pure functions over its fields.
-
-Each is what a real client does, reduced to what a person can read: what comes out is what is seen.
-"""
+"""What three kinds of editors show of a call, or of the question whether it may run: pure functions over its fields."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A place where a statement waits: the test knows when it has come there, and decides when it goes on. For one loop.
-
-It is a named pipe that is only read, so that a statement that is run again when a namespace is rebuilt waits there
-too; and it is read again and again, so that an interrupt ends the wait wherever statements run.
-"""
+"""A place where a statement waits: the test knows when it has come there, and decides when it goes on. For one loop."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Session files that no export writes: one field of a rich session changed, or the whole file.
-
-`mutations` gives every field of every kind of event with every boundary value and wrong type, some 25,000 files;
-`FILES` are those by name that broke something once, or stand for many. Used by the tests of imports, and of what an
-agent and the commands make of what was imported.
-"""
+"""Session files that no export writes: one field of a rich session changed, or the whole file."""
 
 from __future__ import annotations
 

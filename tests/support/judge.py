@@ -1,7 +1,4 @@
-"""A proxy in front of an LLM server that refuses what the API's published rules forbid, as the real one would.
-
-It has real sockets on a thread of its own, and passes answers on as they come.
-"""
+"""A proxy in front of an LLM server that refuses what the API's published rules forbid, as the real one would."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""An HTTP server that answers LLM calls byte for byte as a test says, and keeps what was asked.
-
-It has real sockets on a thread of its own. It notices when a client hangs up.
-"""
+"""An HTTP server that answers LLM calls byte for byte as a test says, and keeps what was asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What every client of MCP is to be answered, over any transport and in both eras: requests, and facts of each answer.
-
-One table for all clients, so that what holds with one of them is known of the others. `ESSENTIAL` has every tool,
-resource and prompt once, and `FURTHER` goes on from there.
+"""What every client of MCP is to be answered, over any transport and in both eras: requests, and facts of each
+answer.
 """
 
 from __future__ import annotations

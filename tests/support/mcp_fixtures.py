@@ -1,8 +1,4 @@
-"""What the official conformance suite of MCP expects to find on a server that it tests, registered on the product's.
-
-Its own descriptions say what each must answer (`dist/index.js` of `@modelcontextprotocol/conformance`). Everything else
-goes to the handlers that were there.
-"""
+"""What the official conformance suite of MCP expects to find on a server that it tests, registered on the product's."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Clients of MCP that are not ours, each driven by a thin program of its own, all in the same way.
-
-A driver is started with one argument, JSON: `server` (command, args, cwd, env) and `era`. It connects, and writes what
-the server said of itself as its first line. Then each line that it reads is a request, `method` and `params`, and it
-writes its `result` or `error` as they are on the wire, and `notification` whenever one came. `subscribe` is what each
-era has in its place. At the end of its input it closes the client.
-"""
+"""Clients of MCP that are not ours, each driven by a thin program of its own, all in the same way."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""An MCP server for tests, as a program: plain standard library, so that it starts at once.
-
-It serves stdio. What it does beside its tools is told to it by words on its command line: `dead` ends at once,
-`stubborn` ignores the end of its input and SIGTERM, `many` lists 500 tools, `flood` writes notifications without end,
-`noisy` begins with what is no message, `endless` writes one line. With a path in MCP_TEST_RECORD it writes a line there
-for each message that it gets.
-"""
+"""An MCP server for tests, as a program: plain standard library, so that it starts at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The tools that the official conformance suite of MCP expects for the extension for tasks, on the product's `Tasks`.
-
-Some of them ask their client for input while they run, which no tool of the product does.
+"""The tools that the official conformance suite of MCP expects for the extension for tasks, on the product's
+`Tasks`.
 """
 
 from __future__ import annotations

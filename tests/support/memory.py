@@ -1,9 +1,4 @@
-"""A client of the agent without a process: a real `serve` over byte pipes in memory, in the test's own event loop.
-
-`MemoryTransport` is the second implementation of `jsonrpc.peer.Transport`. `Client` has the methods of `agents.Agent`,
-awaited; whatever the agent sends is checked against the official schema. Every wait is bounded and nobody sleeps: the
-loop that runs the agent is the test's, so that a test can wait until nothing more can happen (`quiet`).
-"""
+"""A client of the agent without a process: a real `serve` over byte pipes in memory, in the test's own event loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Commands for Node programs under tests/node.
-
-Node itself comes from the nodejs wheel. `make test` installs the packages; without them, or without the wheel, each
-test that asks for a command is skipped.
-"""
+"""Commands for Node programs under tests/node."""
 
 from __future__ import annotations
 

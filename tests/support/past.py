@@ -1,7 +1,4 @@
-"""A session over ACP that outlives its processes: it is loaded, its worker or its agent is killed, and it goes on.
-
-What tests of a rebuilt past share. Must not know what a rebuild does: it sees what an editor and the database hold.
-"""
+"""A session over ACP that outlives its processes: it is loaded, its worker or its agent is killed, and it goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from engine.core.ids import BlobDigest
-from engine.log.store.schema import digest_of, pack, unpack
+from engine.log.store.schema import unpack
 from engine.session.live_environment import INTERRUPTED_SENTENCE
 from tests.support.acp_schema import Coverage
 from tests.support.agents import SECONDS, Agent
@@ -37,12 +34,13 @@ class Unchecked(Coverage):
 class Life:
     """One session of the project in `folder / "project"`, in the direct model unless `arguments` name another."""
 
-    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, coverage: Coverage | None = None, **settings: str) -> None:
         self.folder = folder
         self.state = folder / "state"
         self.project = folder / "project"
         self.project.mkdir(exist_ok=True)
         self._arguments = arguments
+        self._coverage = coverage
         self._settings = settings
         self._gates = count(1)
         self.agent = self.start()
@@ -126,7 +124,7 @@ class Life:
 
     def start(self) -> Agent:
         """A new process over the same state."""
-        return Agent(self.state, *self._arguments, env=self._settings)
+        return Agent(self.state, *self._arguments, coverage=self._coverage, env=self._settings)
 
     def reopen(self) -> None:
         """Loads the session in a new process."""
@@ -180,23 +178,6 @@ def blob(state: Path, digest: str) -> bytes:
     with closing(sqlite3.connect(f"file:{state / 'sessions.db'}?mode=ro", uri=True)) as connection:
         ((packed,),) = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,))
     return unpack(BlobDigest(digest), packed)
-
-
-def exchange(state: Path, session: str, kind: str, digest: str, data: bytes) -> None:
-    """Has the events of that kind name another content, while no process has the store open."""
-    other = digest_of(data)
-    assert other != digest
-    row = {"digest": other, "data": pack(data), "size": len(data)}
-    with closing(sqlite3.connect(state / "sessions.db")) as connection:
-        columns = [column[1] for column in connection.execute("PRAGMA table_info(blobs)")]
-        marks = ", ".join("?" for _ in columns)
-        values = [row.get(column, 0) for column in columns]
-        connection.execute(f"INSERT OR IGNORE INTO blobs ({', '.join(columns)}) VALUES ({marks})", values)
-        connection.execute(
-            "UPDATE events SET json = replace(json, ?, ?) WHERE session = ? AND kind = ?",
-            (digest, other, session, kind),
-        )
-        connection.commit()
 
 
 def _told(text: str) -> list[str]:

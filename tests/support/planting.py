@@ -1,8 +1,4 @@
-"""A project with all that other programs run by themselves, and statements that try to plant a program there.
-
-`PLANTS` are statements that go through the host, which asks; `HELD` are those that the kernel refuses by itself.
-`is_planted` runs what a user runs later.
-"""
+"""A project with all that other programs run by themselves, and statements that try to plant a program there."""
 
 from __future__ import annotations
 

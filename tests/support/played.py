@@ -1,7 +1,4 @@
-"""Sessions with a scripted model behind a server that keeps what it was asked: what each prompt said can be read.
-
-The agent is the real one, as an editor starts it. Used by the acceptance tests.
-"""
+"""Sessions with a scripted model behind a server that keeps what it was asked: what each prompt said can be read."""
 
 from __future__ import annotations
 

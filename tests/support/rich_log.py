@@ -1,7 +1,5 @@
-"""What one eventful session publishes: every kind of event and of signal, with the turns an adapter has to tell apart.
-
-Plain values, stamped as the log stamps them, in the order in which the journal publishes them. Two runs, then what a
-person does between runs, then a log of another program. Used by the golden test of the updates an editor gets.
+"""What one eventful session publishes: every kind of event and of signal, with the turns an adapter has to tell
+apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What tests of the store share: a clock that counts, a listener to wait on, events, and real processes over a store.
-
-Must not know which implementation is under test, nor import what a started program would only wait for.
+"""What tests of the store share: a clock that counts, a listener to wait on, events, and real processes over a
+store.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A program on a real pseudo-terminal, and the screen as a person sees it. Every wait is bounded.
-
-The screen is that of a terminal emulator (pyte), so a test says what stands where, whatever sequences draw it. The
-terminal answers what programs ask it, such as where the cursor is. `raw` is every byte that the program wrote.
-"""
+"""A program on a real pseudo-terminal, and the screen as a person sees it. Every wait is bounded."""
 
 from __future__ import annotations
 
@@ -25,14 +21,10 @@ import pyte
 from tests.support.workers import PATIENCE
 
 ENTER = "\r"
-META_ENTER = "\x1b\r"
 ESCAPE = "\x1b"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 CTRL_Z = "\x1a"
-UP = "\x1b[A"
-TAB = "\t"
-SHIFT_TAB = "\x1b[Z"
 
 
 def pasted(text: str) -> str:

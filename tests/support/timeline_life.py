@@ -1,8 +1,4 @@
-"""A session with its project, its store and its processes, for tests of random timelines: driven, killed, looked at.
-
-Owns how something is done in the middle of what the session does, and what is left where its process dies there. Must
-not know what a session's timeline means.
-"""
+"""A session with its project, its store and its processes, for tests of random timelines: driven, killed, looked at."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 """What a session's timeline means, in plain Python: a path is a list of things done, and its namespace is what comes of
-executing its statements from scratch.
-
-A statement is executed with what it was answered then (`timeline_space`). It is what a random session is held to. Used
-by the tests of random timelines.
-"""
+executing its statements from scratch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A namespace in plain Python, in which the statements of a random session are executed beside it.
-
-A statement acts on a `World`, or is answered as it was before. So nothing in here is rebuilt, kept, or compared by
-digests. Used by `timeline_model`, which says what is executed in which order, and by the tests of random timelines.
-"""
+"""A namespace in plain Python, in which the statements of a random session are executed beside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the statements of a random session act on, beside it: the disk, and a user who is asked.
-
-Used by `timeline_space`, which executes statements, and by the tests of random timelines.
-"""
+"""What the statements of a random session act on, beside it: the disk, and a user who is asked."""
 
 from __future__ import annotations
 

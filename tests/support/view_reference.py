@@ -1,8 +1,4 @@
-"""The View by definition: slow, obvious, from scratch, and sharing nothing with `engine.context.view`.
-
-Every function takes whole sequences and asks of each gap, event or subset whether the definitions of the design hold.
-Nothing is maintained from one event to the next. Used as the oracle of property-based tests and of the fuzzer.
-"""
+"""The View by definition: slow, obvious, from scratch, and sharing nothing with `engine.context.view`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A peer under test and its client, joined by two real pipes in one event loop; every wait is bounded.
-
-The client shares no code with the peer: it reads with asyncio's own streams and writes raw bytes.
-"""
+"""A peer under test and its client, joined by two real pipes in one event loop; every wait is bounded."""
 
 from __future__ import annotations
 

@@ -88,15 +88,6 @@ async def test_a_view_shows_the_unsaved_text_and_says_so(
     assert adopted(store, session) == [b"unsaved = 2\n"]
 
 
-async def test_saved_file_is_shown_from_disk(client: Client, store: MemoryStore, tmp_path: Path, path: Path) -> None:
-    put(path, b"\xef\xbb\xbfsaved = 1\r\nmore\r\n")
-    session = await opened(client, tmp_path)
-    assert client.editor is not None
-    client.editor.hold(path, "saved = 1\nmore")
-    assert "unsaved" not in await answer(client, session, "a = view('a.py')")
-    assert adopted(store, session) == [on_disk(path)]
-
-
 async def test_file_that_only_the_editor_has_is_shown(client: Client, editor: FakeEditor, tmp_path: Path) -> None:
     editor.hold(tmp_path / "new.py", "fresh = 1\n")
     session = await opened(client, tmp_path)
@@ -127,50 +118,6 @@ async def test_prompt_refreshes_running_views_once(
     assert editor.asked == [str(path)] * TWICE
     assert "unsaved = 2" in await answer(client, session, "tick(); tick(); show(a)")
     assert editor.asked == [str(path)] * 2 * TWICE, "once for the prompt, although it ticked three times"
-
-
-async def test_a_refresh_asks_again(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
-    session = await opened(client, tmp_path)
-    await answer(client, session, "a = view('a.py')")
-    editor.hold(path, "unsaved = 2\n")
-    assert "1\tsaved = 1" in await answer(client, session, "show(a)")
-    assert "1\tunsaved = 2" in await answer(client, session, "show(a.Refresh())")
-
-
-async def test_saving_unchanged_text_is_reported(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
-    editor.hold(path, "unsaved = 2\n")
-    session = await opened(client, tmp_path)
-    await answer(client, session, "a = view('a.py').Run()")
-    put(path, editor.buffers.pop(str(path)))
-    assert "a.py is on disk now as the editor had it" in await answer(client, session, "/tick")
-    assert "(unsaved" not in await answer(client, session, "show(a)")
-
-
-async def test_a_file_outside_the_workspace_is_read_from_disk(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "link.py").symlink_to(path)
-    editor.hold(path, "unsaved = 2\n")
-    editor.hold(tmp_path / "project" / "link.py", "unsaved = 2\n")
-    session = await opened(client, tmp_path / "project")
-    assert "1\tsaved = 1" in await answer(client, session, f"a = view({str(path)!r}); b = view('link.py')")
-    assert editor.asked == []
-
-
-async def test_editor_behind_the_disk_is_not_unsaved(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
-    session = await opened(client, tmp_path)
-    await answer(client, session, "a = view('a.py').Run()")
-    editor.hold(path, "saved = 1\n")  # the older text, which the editor keeps for a while
-    await answer(client, session, "edit('a.py', 'saved = 1', 'saved = 2')")
-    assert "1\tsaved = 2" in await answer(client, session, "show(a.Refresh())")
-    await answer(client, session, "edit('a.py', 'saved = 2', 'saved = 3')")
-    assert on_disk(path) == b"saved = 3\n"
-    assert editor.written == []
 
 
 async def test_rebuild_uses_recorded_unsaved_text(
@@ -232,19 +179,6 @@ async def test_cancel_ends_a_tick_that_waits_for_the_editor(
     editor.silent = False
     assert "1\tsaved = 1" in await answer(client, session, "show(a)")
     assert "environment_restored" not in client.text()
-
-
-async def test_client_leaving_during_a_read(tmp_path: Path, store: MemoryStore, path: Path) -> None:
-    async with in_memory(tmp_path, store=store) as client:
-        client.editor = FakeEditor()
-        client.editor.silent = True
-        session = await opened(client, tmp_path)
-        await client.begin_prompt(session, "a = view('a.py')")
-        await client.until(lambda message: message.get("method") == READ)
-    async with in_memory(tmp_path, store=store) as client:
-        await client.initialize()
-        await client.load(session, tmp_path, "session/resume")
-        assert "1\tsaved = 1" in await answer(client, session, "a = view('a.py')")
 
 
 # --- a client that sends document notifications -----------------------------------------------------------------------
@@ -416,28 +350,6 @@ async def test_an_edit_of_unsaved_text_goes_through_the_editor(
     assert "2\tthree" in await answer(client, session, "show(a)")
 
 
-async def test_unseen_unsaved_text_is_not_replaced(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
-    editor.hold(path, "unsaved = 2\n")
-    session = await opened(client, tmp_path)
-    text = await answer(client, session, "write('a.py', 'x = 1')")
-    assert "a.py has unsaved changes in the editor that were not read yet" in text
-    await answer(client, session, "read('a.py')")
-    await answer(client, session, "write('a.py', 'x = 1\\n')")
-    assert editor.written == [(str(path), "x = 1\n")]
-
-
-async def test_edit_works_without_a_view_of_unsaved_text(
-    client: Client, editor: FakeEditor, tmp_path: Path, path: Path
-) -> None:
-    editor.hold(path, "unsaved = 2\nmore = 3\n")
-    session = await opened(client, tmp_path)
-    await answer(client, session, "edit('a.py', 'more = 3', 'more = 4')")
-    assert editor.written == [(str(path), "unsaved = 2\nmore = 4\n")]
-    assert "does not contain that text" in await answer(client, session, "edit('a.py', 'saved = 1', 'x')")
-
-
 async def test_failed_editor_write_is_the_reason(
     client: Client, editor: FakeEditor, tmp_path: Path, path: Path
 ) -> None:
@@ -447,10 +359,3 @@ async def test_failed_editor_write_is_the_reason(
     await answer(client, session, "a = view('a.py')")
     assert "the editor did not write the file" in await answer(client, session, "edit('a.py', '2', '3')")
     assert on_disk(path) == b"saved = 1\n"
-
-
-async def test_clean_file_is_written_to_disk(client: Client, editor: FakeEditor, tmp_path: Path, path: Path) -> None:
-    session = await opened(client, tmp_path)
-    await answer(client, session, "edit('a.py', '1', '3')")
-    assert on_disk(path) == b"saved = 3\n"
-    assert editor.written == []

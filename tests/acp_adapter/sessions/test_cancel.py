@@ -19,7 +19,6 @@ from tests.support.scripts import (
     runs,
     says,
     scripted,
-    update_in,
 )
 
 pytestmark = pytest.mark.anyio
@@ -57,18 +56,6 @@ async def test_first_prompt_and_cancel_in_one_write(agent: Client, tmp_path: Pat
     await assert_works(agent, session)
 
 
-async def test_prompt_and_cancel_right_after_the_session_was_opened(agent: Client, tmp_path: Path) -> None:
-    await agent.initialize()
-    for number, turns in enumerate(TURNS[::3]):
-        session = await agent.new_session(tmp_path)
-        await agent.write(agent.line("session/prompt", prompt_params(session, RUNAWAY), f"p{number}"))
-        await steps(turns)
-        await agent.notify("session/cancel", cancel(session))
-        assert reason(await agent.response(f"p{number}")) == "cancelled"
-        await assert_works(agent, session)
-        await agent.call("session/close", {"sessionId": session})
-
-
 async def test_cancel_at_any_moment_ends_a_runaway_statement(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     await agent.prompt(session, "n = 0")
@@ -79,35 +66,6 @@ async def test_cancel_at_any_moment_ends_a_runaway_statement(agent: Client, tmp_
         assert reason(await agent.response(prompt)) == "cancelled"
         await assert_works(agent, session, "n += 1; n", str(number + 1))
     await agent.quiet()
-
-
-async def test_prompt_and_cancel_in_one_write_many_times_over(agent: Client, tmp_path: Path) -> None:
-    session = await agent.open(tmp_path)
-    await agent.prompt(session, "1")
-    for number in range(10):
-        await agent.write(
-            agent.line("session/prompt", prompt_params(session, RUNAWAY), f"p{number}")
-            + agent.line("session/cancel", cancel(session))
-            + agent.line("session/prompt", prompt_params(session, f"{number} + 1"), f"q{number}")
-        )
-        answers = await agent.responses([f"p{number}", f"q{number}"])
-        assert [reason(answers[f"{name}{number}"]) for name in "pq"] == ["cancelled", "end_turn"]
-        assert last_value(agent) == str(number + 1)
-    await agent.quiet()
-
-
-async def test_cancel_before_the_models_first_token(store: MemoryStore, tmp_path: Path) -> None:
-    model = scripted(tmp_path, *[{"text": "too late", "pause": 60}] * 4)
-    async with in_memory(tmp_path, store=store, model=model) as agent:
-        session = await agent.open(tmp_path)
-        for turns in TURNS[::3]:
-            prompt = await agent.begin_prompt(session, "go")
-            await steps(turns)
-            await agent.notify("session/cancel", cancel(session))
-            assert reason(await agent.response(prompt)) == "cancelled"
-        await agent.quiet()
-        assert agent.text() == ""
-        await assert_answers(agent, session)
 
 
 async def test_cancel_during_a_stream_keeps_what_was_sent(store: MemoryStore, tmp_path: Path) -> None:
@@ -194,25 +152,6 @@ async def assert_rebuilt(agent: Client, session: str, gate: Gate) -> None:
     assert last_value(agent) == "42"
 
 
-async def test_cancel_while_the_namespace_is_rebuilt_for_an_attachment(
-    store: MemoryStore, tmp_path: Path, gate: Gate
-) -> None:
-    async with in_memory(tmp_path, store=store) as first:
-        session = await with_slow_history(first, tmp_path, gate)
-    attached = {"type": "resource", "resource": {"uri": "mem://notes", "text": "notes"}}
-    async with in_memory(tmp_path, store=store) as agent:
-        await agent.initialize()
-        await agent.load(session, tmp_path)
-        content = [{"type": "text", "text": "kept + 1"}, attached]
-        prompt = await agent.begin("session/prompt", {"sessionId": session, "prompt": content})
-        await agent.until(runs)
-        await gate.reached()
-        await agent.notify("session/cancel", cancel(session))
-        await agent.cancelled(prompt)
-        gate.release()
-        await assert_rebuilt(agent, session, gate)
-
-
 @pytest.mark.parametrize("text", ["kept + 1", "/context"])
 async def test_cancel_while_a_loaded_session_is_rebuilt(
     store: MemoryStore, tmp_path: Path, gate: Gate, text: str
@@ -293,18 +232,6 @@ async def test_cancel_request_withdraws_one_queued_prompt(agent: Client, tmp_pat
     await assert_works(agent, session, "n", "((1, 2), 4)")
 
 
-async def test_prompt_and_cancel_request_in_one_write(agent: Client, tmp_path: Path) -> None:
-    session = await agent.open(tmp_path)
-    for number in range(8):
-        await agent.write(
-            agent.line("session/prompt", prompt_params(session, RUNAWAY), f"p{number}")
-            + agent.line("$/cancel_request", {"requestId": f"p{number}"})
-        )
-        assert reason(await agent.response(f"p{number}")) == "cancelled"
-    await agent.quiet()
-    await assert_works(agent, session)
-
-
 async def test_cancel_request_with_unknown_id_is_ignored(agent: Client, tmp_path: Path) -> None:
     session = await agent.open(tmp_path)
     done = await agent.begin_prompt(session, "1")
@@ -330,18 +257,6 @@ async def test_load_while_closing(agent: Client, tmp_path: Path, method: str) ->
         assert answers[f"c{number}"]["result"] == {}
         assert "result" in answers[f"l{number}"], answers
         await assert_works(agent, session, "kept + 1", "42")
-
-
-async def test_cancelled_runaway_statement_keeps_earlier_names(agent: Client, tmp_path: Path) -> None:
-    session = await agent.open(tmp_path)
-    await agent.prompt(session, "kept = [1, 2, 3]")
-    prompt = await agent.begin_prompt(session, "also = 4\nprint('also is set', flush=True)\nwhile True:\n    pass")
-    await agent.until(lambda message: "also is set" in str(update_in(message).get("content")))
-    await agent.notify("session/cancel", {"sessionId": session})
-    assert (await agent.response(prompt))["result"]["stopReason"] == "cancelled"
-    await agent.quiet()
-    assert await agent.prompt(session, "assert (kept, also) == ([1, 2, 3], 4)\nkept") == "end_turn"
-    assert agent.updates("tool_call_update")[-1]["status"] == "completed"
 
 
 async def test_close_answers_the_prompt_first(agent: Client, tmp_path: Path) -> None:

@@ -76,39 +76,6 @@ async def test_question_offers_every_kind_of_answer(store: MemoryStore, tmp_path
         assert files[0].exists()
 
 
-NO_APPROVALS: tuple[dict[str, Any], ...] = (
-    {"result": {"outcome": {"outcome": "selected", "optionId": "allow_everything"}}},
-    {"result": {"outcome": {"outcome": "selected"}}},
-    {"result": {"outcome": {"outcome": "approved", "optionId": "allow_once"}}},
-    {"result": {"outcome": "selected"}},
-    {"result": {}},
-    {"result": None},
-    {"error": {"code": -32603, "message": "no user here"}},
-    {"error": {"code": -32601, "message": "Method not found"}},
-    {"error": "broken"},
-)
-
-
-@pytest.mark.slow
-async def test_unclear_answers_are_rejections(store: MemoryStore, tmp_path: Path) -> None:
-    model, files = writer(tmp_path, 2)
-    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
-        await agent.initialize()
-        for answer in NO_APPROVALS:
-            session = await agent.new_session(tmp_path)
-            agent.permission = None
-            prompt = await agent.begin_prompt(session, "write")
-            question = await agent.until(asks_permission)
-            await agent.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
-            assert reason(await agent.response(prompt)) == "end_turn"
-            assert not files[0].exists(), answer
-            agent.permission = "allow_once"
-            assert await agent.prompt(session, "write") == "end_turn"
-            assert files[1].exists()
-            files[1].unlink()
-            await agent.call("session/close", {"sessionId": session})
-
-
 async def test_auto_mode_does_not_ask(store: MemoryStore, tmp_path: Path) -> None:
     model, files = writer(tmp_path, 2)
     async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
@@ -181,3 +148,36 @@ async def test_too_long_statement_is_refused_without_question(store: MemoryStore
         assert call["status"] == "failed"
         assert f"it has {len(source):,} characters" in call["content"][-1]["content"]["text"]
         assert "at most 1,000,000" in call["content"][-1]["content"]["text"]
+
+
+NO_APPROVALS: tuple[dict[str, Any], ...] = (
+    {"result": {"outcome": {"outcome": "selected", "optionId": "allow_everything"}}},
+    {"result": {"outcome": {"outcome": "selected"}}},
+    {"result": {"outcome": {"outcome": "approved", "optionId": "allow_once"}}},
+    {"result": {"outcome": "selected"}},
+    {"result": {}},
+    {"result": None},
+    {"error": {"code": -32603, "message": "no user here"}},
+    {"error": {"code": -32601, "message": "Method not found"}},
+    {"error": "broken"},
+)
+
+
+@pytest.mark.slow
+async def test_unclear_answers_are_rejections(store: MemoryStore, tmp_path: Path) -> None:
+    model, files = writer(tmp_path, 2)
+    async with in_memory(tmp_path, store=store, model=model, permission=None) as agent:
+        await agent.initialize()
+        for answer in NO_APPROVALS:
+            session = await agent.new_session(tmp_path)
+            agent.permission = None
+            prompt = await agent.begin_prompt(session, "write")
+            question = await agent.until(asks_permission)
+            await agent.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+            assert reason(await agent.response(prompt)) == "end_turn"
+            assert not files[0].exists(), answer
+            agent.permission = "allow_once"
+            assert await agent.prompt(session, "write") == "end_turn"
+            assert files[1].exists()
+            files[1].unlink()
+            await agent.call("session/close", {"sessionId": session})

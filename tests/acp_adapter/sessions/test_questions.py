@@ -112,80 +112,7 @@ async def test_answer_covers_once_or_its_scope(
     assert last_value(agent) == repr([said] * 3)
 
 
-@pytest.mark.slow
-async def test_rejected_change_is_not_asked_twice(store: MemoryStore, tmp_path: Path, project: Path) -> None:
-    source = f"{TRIED}[attempt(lambda: write('new.py', text)) for text in ('x', 'x', 'y')]"
-    model = asking(tmp_path, source, source)
-    async with in_memory(tmp_path, store=store, model=model, permission="reject_once") as agent:
-        session = await about_acts(agent, project)
-        assert await agent.prompt(session, "go") == "end_turn"
-        assert len(questions(agent)) == 2
-        assert await agent.prompt(session, "again") == "end_turn"
-    assert len(questions(agent)) == 4
-    assert not (project / "new.py").exists()
-    failed = [call for call in calls(agent) if call["title"].startswith("Write")]
-    assert [call["status"] for call in failed] == ["failed"] * 6
-    assert "The user rejected this change." in failed[0]["content"][0]["content"]["text"]
-
-
-@pytest.mark.slow
-async def test_typed_statements_are_not_asked_about(store: MemoryStore, tmp_path: Path, project: Path) -> None:
-    async with in_memory(tmp_path, store=store, permission="reject_once") as agent:
-        session = await about_acts(agent, project)
-        assert await agent.prompt(session, BOTH) == "end_turn"
-    assert questions(agent) == []
-    assert (project / "new.py").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "written"), [("auto", True), ("plan", False)])
-async def test_other_modes_do_not_ask(
-    store: MemoryStore, tmp_path: Path, project: Path, mode: str, written: bool
-) -> None:
-    model = asking(tmp_path, f"{TRIED}attempt(lambda: write('new.py', 'x'))")
-    async with in_memory(tmp_path, store=store, model=model, permission="reject_once") as agent:
-        session = await about_acts(agent, project)
-        await agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
-        assert await agent.prompt(session, "go") == "end_turn"
-    assert questions(agent) == []
-    assert (project / "new.py").exists() is written
-    said = "done" if written else "plan mode changes nothing; write() was not done"
-    assert last_value(agent) == repr(said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "asked", "written"), [("auto", 1, True), ("plan", 1, False)])
-async def test_mode_change_applies_to_the_next_act(
-    store: MemoryStore, tmp_path: Path, project: Path, mode: str, asked: int, written: bool
-) -> None:
-    source = f"{TRIED}[attempt(lambda: write(name, 'x')) for name in ('one', 'two')]"
-    async with in_memory(tmp_path, store=store, model=asking(tmp_path, source), permission=None) as agent:
-        session = await about_acts(agent, project)
-        prompt = await agent.begin_prompt(session, "go")
-        question = await agent.until(asks_permission)
-        await agent.call("session/set_mode", {"sessionId": session, "modeId": mode})
-        await agent.answer(question, selected("allow_once"))
-        assert reason(await agent.response(prompt)) == "end_turn"
-    assert len(questions(agent)) == asked
-    assert (project / "one").exists()
-    assert (project / "two").exists() is written
-
-
 # --- unusual answers --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-async def test_waiting_for_an_answer_takes_no_run_time(store: MemoryStore, tmp_path: Path, project: Path) -> None:
-    model = asking(tmp_path, "write('new.py', 'x')\n'done'")
-    async with in_memory(tmp_path, store=store, model=model, permission=None, statement_seconds=0.2) as agent:
-        session = await about_acts(agent, project)
-        prompt = await agent.begin_prompt(session, "go")
-        question = await agent.until(asks_permission)
-        with pytest.raises(AssertionError):
-            await agent.next(0.5)  # longer than a statement may run
-        await agent.answer(question, selected("allow_once"))
-        assert reason(await agent.response(prompt)) == "end_turn"
-    assert last_value(agent) == "'done'"
 
 
 async def test_cancel_during_a_question_ignores_late_answers(store: MemoryStore, tmp_path: Path, project: Path) -> None:
@@ -204,21 +131,6 @@ async def test_cancel_during_a_question_ignores_late_answers(store: MemoryStore,
         assert await agent.prompt(session, "once more") == "end_turn"
     assert len(questions(agent)) == 2
     assert (project / "later.py").exists()
-
-
-@pytest.mark.slow
-async def test_dismissed_act_question_cancels_the_turn(store: MemoryStore, tmp_path: Path, project: Path) -> None:
-    source = f"{TRIED}[attempt(lambda: write(name, 'x')) for name in ('one', 'two')]"
-    async with in_memory(tmp_path, store=store, model=asking(tmp_path, source), permission=None) as agent:
-        session = await about_acts(agent, project)
-        prompt = await agent.begin_prompt(session, "go")
-        question = await agent.until(asks_permission)
-        await agent.answer(question, {"outcome": {"outcome": "cancelled"}})
-        assert reason(await agent.response(prompt)) == "cancelled"
-        await agent.quiet()
-    assert len(questions(agent)) == 1
-    assert not (project / "one").exists()
-    assert {call["status"] for call in calls(agent)} == {"failed"}
 
 
 ODD_ANSWERS: tuple[dict[str, Any], ...] = (
@@ -279,16 +191,6 @@ async def test_unoffered_always_counts_once(store: MemoryStore, tmp_path: Path, 
         ["allow_once", "reject_once"]
     ] * 2
     assert (project / "b").exists()
-
-
-@pytest.mark.slow
-async def test_remembered_command_covers_only_itself(store: MemoryStore, tmp_path: Path, project: Path) -> None:
-    lines = ["ls src", "ls src -l", "ls src; touch made", "ls"]
-    model = asking(tmp_path, f"[bash(line).code for line in {lines}]")
-    async with in_memory(tmp_path, store=store, model=model, permission="allow_always") as agent:
-        session = await about_acts(agent, project)
-        assert await agent.prompt(session, "go") == "end_turn"
-    assert [asked["toolCall"]["title"] for asked in questions(agent)] == ["ls src", "ls src; touch made", "ls"]
 
 
 async def test_each_command_gets_a_terminal(store: MemoryStore, tmp_path: Path, project: Path) -> None:

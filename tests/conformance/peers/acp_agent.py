@@ -1,8 +1,4 @@
-"""A conforming ACP agent, version 1, which defects change. Standard library only.
-
-It does no I/O: it receives bytes and acts through a world. `run_acp_agent.py` runs it on stdio. In a prompt, the word
-`tool` makes it use tools, and `count` makes the turn take seconds.
-"""
+"""A conforming ACP agent, version 1, which defects change. Standard library only."""
 
 from __future__ import annotations
 

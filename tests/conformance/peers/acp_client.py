@@ -1,8 +1,4 @@
-"""A conforming ACP client, version 1, which defects change. Standard library only.
-
-It opens one session, sends one prompt, serves files and terminals, and exits after its turn. Its user decides within
-half a second and interrupts it to cancel. Bytes pass through a world, processes through `start`; files are on disk.
-"""
+"""A conforming ACP client, version 1, which defects change. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A defect for each requirement: the conforming client with one change that violates only that requirement.
-
-Standard library only. Most defects change one outgoing message, or exit at something that clients must tolerate. The
-others are classes.
-"""
+"""A defect for each requirement: the conforming client with one change that violates only that requirement."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from changes import Match, cut, put
 
 Defect = type[Client]
 
+changed = partial(changes.changed, Client)
 rewrite = partial(changes.rewrite, Client)
 followed = partial(changes.followed, Client)
 refuse = partial(changes.refuse, Client)
@@ -188,44 +185,6 @@ class OpensImpatiently(Client):
             super().open()
 
 
-class SpeaksEverything(Client):
-    def speaks(self, version: Any) -> bool:
-        return True
-
-
-class OpensInSpiteOfAnError(Client):
-    def initialized(self, result: Message, error: Message) -> None:
-        if error:
-            self.open()
-        else:
-            super().initialized(result, error)
-
-
-class MakesUpAMethod(Client):
-    def methods(self) -> list[Message]:
-        return [{"id": "api-key"}] if super().methods() else []
-
-
-class NamesAServerOverSse(Client):
-    def servers(self) -> list[Message]:
-        return [{"type": "sse", "name": "sse", "url": "http://127.0.0.1:9/", "headers": []}]
-
-
-class NamesDirectoriesAlways(Client):
-    def directories(self) -> Message:
-        return {"additionalDirectories": ["/usr/lib"]}
-
-
-class NamesARelativeDirectory(Client):
-    def directories(self) -> Message:
-        return {"additionalDirectories": ["../lib"]} if super().directories() else {}
-
-
-class SendsAnImageAlways(Client):
-    def blocks(self) -> list[Message]:
-        return [*super().blocks(), {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
-
-
 class PromptsImpatiently(Client):
     """Prompts a second after session/new, in the session that it expects."""
 
@@ -268,22 +227,6 @@ class StaysWithoutItsAgent(Client):
 # --- permissions and cancels ------------------------------------------------------------------------------------------
 
 
-class LeavesPermissionsWaiting(Client):
-    def drop_permissions(self) -> None:
-        self.permissions.clear()
-
-
-class AsksOneThingAtATime(Client):
-    def permission(self, request: Message, params: Message) -> None:
-        if not self.permissions:
-            super().permission(request, params)
-
-
-class CancelsWhatItRefuses(Client):
-    def choose(self, options: list[Message]) -> Message:
-        return super().choose(options) if len(options) > 1 else {"outcome": "cancelled"}
-
-
 class EndsAfterItsCancel(Client):
     has_cancelled = False
 
@@ -304,41 +247,6 @@ class ReadsNothing(Client):
     def content(self, params: Message) -> str:
         is_whole = set(params) == {"sessionId", "path"} and params["path"].endswith("lines.txt")
         return "" if is_whole and params["path"].startswith("/") else super().content(params)
-
-
-class CountsFromNought(Client):
-    def first(self, params: Message) -> int:
-        return super().first(params) + (params.get("line") == 4)
-
-
-class ForgetsTheLimit(Client):
-    def limit(self, params: Message) -> int | None:
-        return super().limit(params) if "line" in params else None
-
-
-class CountsTheLimitFromTheTop(Client):
-    def limit(self, params: Message) -> int | None:
-        return 1 if params.get("line") == 2 else super().limit(params)
-
-
-class ChangesLineEnds(Client):
-    def text(self, path: str) -> str:
-        return super().text(path).replace("\r\n", "\n")
-
-
-class ReadsWhatIsMissing(Client):
-    def text(self, path: str) -> str:
-        return "" if path.endswith("missing.txt") else super().text(path)
-
-
-class ReadsRelativePaths(Client):
-    def content(self, params: Message) -> str:
-        return super().content(params) if params["path"].startswith("/") else "anything"
-
-
-class ReadsOneFileForAll(Client):
-    def text(self, path: str) -> str:
-        return super().text(path.replace("/1.txt", "/0.txt"))
 
 
 class WritesWhatIsThere(Client):
@@ -380,37 +288,12 @@ class CreatesWhenAllIsDone(Client):
             super().answer(request, result)
 
 
-class KeepsTooMuch(Client):
-    def kept(self, data: bytes, limit: int | None) -> bytes:
-        return super().kept(data, None if limit is None else 2 * limit)
-
-
-class KeepsTheFront(Client):
-    def kept(self, data: bytes, limit: int | None) -> bytes:
-        return data[:limit] if data.startswith(b"line") else super().kept(data, limit)
-
-
 class CutsCharacters(Client):
     def kept(self, data: bytes, limit: int | None) -> bytes:
         return super().kept(data, None if limit is None else limit - 2)
 
     def decoded(self, data: bytes) -> str:
         return data.decode(errors="replace")
-
-
-class SplitsArguments(Client):
-    def create(self, request: Message, params: Message) -> None:
-        super().create(request, {**params, "args": " ".join(params.get("args") or []).split()})
-
-
-class ForgetsVariables(Client):
-    def create(self, request: Message, params: Message) -> None:
-        super().create(request, {**params, "env": []})
-
-
-class StaysWhereItIs(Client):
-    def create(self, request: Message, params: Message) -> None:
-        super().create(request, {**params, "cwd": None})
 
 
 class WaitsForCodesAlone(Client):
@@ -554,8 +437,10 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-INIT-002": rewrite(call("initialize"), put("params.clientInfo.title", 5)),
     "ACP1-C-INIT-003": OpensImpatiently,
     "ACP1-C-INIT-004": rewrite(call("initialize"), cut("params.clientInfo")),
-    "ACP1-C-INIT-005": SpeaksEverything,
-    "ACP1-C-INIT-006": OpensInSpiteOfAnError,
+    "ACP1-C-INIT-005": changed("speaks", lambda _, __, ___: True),
+    "ACP1-C-INIT-006": changed(
+        "initialized", lambda peer, usual, result, error: peer.open() if error else usual(result, error)
+    ),
     "ACP1-C-INIT-007": leaves_at_initialize(lambda result: set(result) == {"protocolVersion"}),
     "ACP1-C-INIT-008": leaves_at_initialize(lambda result: result.get("agentInfo", {}) is None),
     "ACP1-C-INIT-009": leaves_at_initialize(lambda result: result.get("agentInfo") == 7),
@@ -563,14 +448,16 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-INIT-011": leaves_at_initialize(lambda result: "telepathy" in str(result.get("agentCapabilities"))),
     "ACP1-C-INIT-012": stays_after_error_of("initialize"),
     "ACP1-C-INIT-013": refuse(asks("elicitation/create", mode="form"), -32601),
-    "ACP1-C-AUTH-001": MakesUpAMethod,
+    "ACP1-C-AUTH-001": changed("methods", lambda _, usual: [{"id": "api-key"}] if usual() else []),
     "ACP1-C-AUTH-002": also_calls("logout"),
     "ACP1-C-NEW-001": rewrite(call("session/new"), cut("params.mcpServers")),
     "ACP1-C-NEW-002": rewrite(call("session/new"), put("params.cwd", ".")),
-    "ACP1-C-NEW-003": NamesAServerOverSse,
+    "ACP1-C-NEW-003": changed(
+        "servers", lambda _, __: [{"type": "sse", "name": "sse", "url": "http://127.0.0.1:9/", "headers": []}]
+    ),
     "ACP1-C-NEW-004": rewrite(call("session/new"), lambda m: m["params"]["mcpServers"][0].update(command="npx")),
-    "ACP1-C-NEW-005": NamesDirectoriesAlways,
-    "ACP1-C-NEW-006": NamesARelativeDirectory,
+    "ACP1-C-NEW-005": changed("directories", lambda _, __: {"additionalDirectories": ["/usr/lib"]}),
+    "ACP1-C-NEW-006": changed("directories", lambda _, usual: {"additionalDirectories": ["../lib"]} if usual() else {}),
     "ACP1-C-NEW-007": leaves_at_session(lambda result: result.get("modes", {}) is None),
     "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 7),
     "ACP1-C-NEW-009": leaves_at_session(lambda result: "_rewindow_conformance" in _categories(result)),
@@ -584,7 +471,9 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-CONFIG-001": rewrite(call("session/set_config_option"), put("params.value", "enormous")),
     "ACP1-C-PROMPT-001": rewrite(call("session/prompt"), put("params.prompt", "Hello.")),
     "ACP1-C-PROMPT-002": rewrite(call("session/prompt"), put("params.sessionId", "default")),
-    "ACP1-C-PROMPT-003": SendsAnImageAlways,
+    "ACP1-C-PROMPT-003": changed(
+        "blocks", lambda _, usual: [*usual(), {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
+    ),
     "ACP1-C-PROMPT-004": PromptsImpatiently,
     "ACP1-C-PROMPT-005": PromptsWithoutASession,
     "ACP1-C-UPDATE-001": dies(lambda line: b'"amount"' in line and b"_meta" not in line),
@@ -601,10 +490,14 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-END-003": StaysWithoutItsAgent,
     "ACP1-C-PERM-001": rewrite(_is_chosen, put("result.outcome", "allow")),
     "ACP1-C-PERM-002": rewrite(_is_chosen, put("result.outcome.optionId", "allow")),
-    "ACP1-C-PERM-003": LeavesPermissionsWaiting,
+    "ACP1-C-PERM-003": changed("drop_permissions", lambda peer, __: peer.permissions.clear()),
     "ACP1-C-PERM-004": refuse(asks("session/request_permission"), -32601),
-    "ACP1-C-PERM-005": AsksOneThingAtATime,
-    "ACP1-C-PERM-006": CancelsWhatItRefuses,
+    "ACP1-C-PERM-005": changed(
+        "permission", lambda peer, usual, request, params: usual(request, params) if not peer.permissions else None
+    ),
+    "ACP1-C-PERM-006": changed(
+        "choose", lambda _, usual, options: usual(options) if len(options) > 1 else {"outcome": "cancelled"}
+    ),
     "ACP1-C-CANCEL-001": rewrite(call("session/cancel"), put("params._meta", 5)),
     "ACP1-C-CANCEL-002": rewrite(call("session/cancel"), put("params.sessionId", "default")),
     "ACP1-C-CANCEL-003": rewrite(call("session/cancel"), put("id", 99)),
@@ -615,14 +508,16 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-FS-003": refuse(
         lambda _, m: "limit" in str(m.get("params")) and m["params"].get("limit", 0) is None, -32602
     ),
-    "ACP1-C-FS-004": CountsFromNought,
-    "ACP1-C-FS-005": ForgetsTheLimit,
-    "ACP1-C-FS-006": CountsTheLimitFromTheTop,
-    "ACP1-C-FS-007": ChangesLineEnds,
-    "ACP1-C-FS-008": ReadsWhatIsMissing,
+    "ACP1-C-FS-004": changed("first", lambda _, usual, params: usual(params) + (params.get("line") == 4)),
+    "ACP1-C-FS-005": changed("limit", lambda _, usual, params: usual(params) if "line" in params else None),
+    "ACP1-C-FS-006": changed("limit", lambda _, usual, params: 1 if params.get("line") == 2 else usual(params)),
+    "ACP1-C-FS-007": changed("text", lambda _, usual, path: usual(path).replace("\r\n", "\n")),
+    "ACP1-C-FS-008": changed("text", lambda _, usual, path: "" if path.endswith("missing.txt") else usual(path)),
     "ACP1-C-FS-009": ignore(asks("fs/read_text_file", line=50)),
-    "ACP1-C-FS-010": ReadsRelativePaths,
-    "ACP1-C-FS-011": ReadsOneFileForAll,
+    "ACP1-C-FS-010": changed(
+        "content", lambda _, usual, params: usual(params) if params["path"].startswith("/") else "anything"
+    ),
+    "ACP1-C-FS-011": changed("text", lambda _, usual, path: usual(path.replace("/1.txt", "/0.txt"))),
     "ACP1-C-FS-012": WritesWhatIsThere,
     "ACP1-C-FS-013": WritesWithoutCutting,
     "ACP1-C-FS-014": SaysTrue,
@@ -636,12 +531,19 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-TERM-008": rewrite(_result(exitCode=7), put("result.exitCode", 0)),
     "ACP1-C-TERM-009": rewrite(_result(output=_THREE), put("result.truncated", True)),
     "ACP1-C-TERM-010": rewrite(_result(truncated=True), put("result.truncated", False)),
-    "ACP1-C-TERM-011": KeepsTooMuch,
-    "ACP1-C-TERM-012": KeepsTheFront,
+    "ACP1-C-TERM-011": changed("kept", lambda _, usual, data, limit: usual(data, None if limit is None else 2 * limit)),
+    "ACP1-C-TERM-012": changed(
+        "kept", lambda _, usual, data, limit: data[:limit] if data.startswith(b"line") else usual(data, limit)
+    ),
     "ACP1-C-TERM-013": CutsCharacters,
-    "ACP1-C-TERM-014": SplitsArguments,
-    "ACP1-C-TERM-015": ForgetsVariables,
-    "ACP1-C-TERM-016": StaysWhereItIs,
+    "ACP1-C-TERM-014": changed(
+        "create",
+        lambda _, usual, request, params: usual(
+            request, {**params, "args": " ".join(params.get("args") or []).split()}
+        ),
+    ),
+    "ACP1-C-TERM-015": changed("create", lambda _, usual, request, params: usual(request, {**params, "env": []})),
+    "ACP1-C-TERM-016": changed("create", lambda _, usual, request, params: usual(request, {**params, "cwd": None})),
     "ACP1-C-TERM-017": WaitsForCodesAlone,
     "ACP1-C-TERM-018": ForgetsOutputOfTheKilled,
     "ACP1-C-TERM-019": ForgetsEndsOfTheKilled,

@@ -1,8 +1,4 @@
-"""A defect for each requirement: the conforming agent with one change that violates only that requirement.
-
-Standard library only. Most defects change one outgoing message, refuse one request, or continue where they should not.
-The others are classes.
-"""
+"""A defect for each requirement: the conforming agent with one change that violates only that requirement."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from acp_agent import Agent, Message, Steps, Turn
 from changes import cut, put
 
 Match = Callable[[Agent, Message], bool]
-Edit = Callable[[Message], object]
 Defect = type[Agent]
 
 NEVER = 10_000.0
@@ -75,6 +70,7 @@ def _blocks(message: Message) -> list[Message]:
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
+changed = partial(changes.changed, Agent)
 rewrite = partial(changes.rewrite, Agent)
 drop = partial(changes.drop, Agent)
 followed = partial(changes.followed, Agent)
@@ -194,39 +190,15 @@ class TakesTwoLinesOfAWrite(Agent):
         super().receive(lines[0] + lines[-1] if len(lines) > 2 else data)
 
 
-class SaysNothingOfMalformedLines(Agent):
-    def send(self, message: Message) -> None:
-        if not ("error" in message and message["id"] is None):
-            super().send(message)
-
-
 class FloodsItsLog(Agent):
     def initialize(self, request: Message, params: Message) -> None:
         self.world.log(b"Loading the model\n" * 5_000)
         super().initialize(request, params)
 
 
-class StaysWhenIdle(Agent):
-    def input_ended(self) -> None:
-        if not self.sessions or self.turns:
-            super().input_ended()
-
-
-class StaysWhenBusy(Agent):
-    def input_ended(self) -> None:
-        if not self.turns:
-            super().input_ended()
-
-
 class AnswersLate(Agent):
     def initialize(self, request: Message, params: Message) -> None:
         self.world.later(0.01, lambda: super(AnswersLate, self).initialize(request, params))
-
-
-class RunsCommandsOnItsInput(Agent):
-    def take(self, message: Message) -> None:
-        if not (message["method"] == "_rewindow_conformance/meanwhile" and self.turns):
-            super().take(message)
 
 
 class LeavesAProcess(Agent):
@@ -320,11 +292,6 @@ class DemandsALogin(ForgetsTheLogin):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-class GivesAnIdTwice(Agent):
-    def new_id(self) -> str:
-        return super().new_id().replace("session-3", "session-2")
-
-
 class NeverEndsItsList(Agent):
     def list(self, request: Message, params: Message) -> None:
         if params.get("cursor") == "99":
@@ -366,44 +333,10 @@ class ListsUnusedAlone(Agent):
         self.sessions = kept
 
 
-class ListsEverything(Agent):
-    def list(self, request: Message, params: Message) -> None:
-        super().list(request, {name: value for name, value in params.items() if name != "cwd"})
-
-
 class TakesAnyCursor(Agent):
     def list(self, request: Message, params: Message) -> None:
         cursor = str(params.get("cursor") or "0")
         super().list(request, {**params, "cursor": cursor if cursor.isdigit() else "0"})
-
-
-class DeletesInSilence(Agent):
-    def delete(self, request: Message, params: Message) -> None:
-        if self.sessions.pop(str(params.get("sessionId")), None) is not None:
-            self.refuse(request, -32603, "Deleted")
-        else:
-            self.answer(request, {})
-
-
-class DeletesNothing(Agent):
-    def delete(self, request: Message, params: Message) -> None:
-        self.answer(request, {})
-
-
-class DeletesOnce(Agent):
-    def delete(self, request: Message, params: Message) -> None:
-        if params.get("sessionId") in self.sessions:
-            super().delete(request, params)
-        else:
-            self.refuse(request, -32002, "There is no such session")
-
-
-class ClosesTurnsAlone(Agent):
-    def close(self, request: Message, params: Message) -> None:
-        if self.turns:
-            super().close(request, params)
-        else:
-            self.refuse(request, -32600, "Nothing runs")
 
 
 def replays(keep: Callable[[list[tuple[str, Message]]], list[tuple[str, Message]]]) -> Defect:
@@ -474,20 +407,6 @@ class TakesTwoPrompts(Agent):
             super().prompt(request, params)
 
 
-class RunsOneTurn(Agent):
-    def prompt(self, request: Message, params: Message) -> None:
-        if not self.turns:
-            super().prompt(request, params)
-
-
-class RunsTurnsOfNoSession(Agent):
-    def prompt(self, request: Message, params: Message) -> None:
-        if params.get("sessionId") in self.sessions:
-            super().prompt(request, params)
-        else:
-            self.answer(request, {"stopReason": "end_turn"})
-
-
 class SaysNothing(Agent):
     def steps(self, session: Message, text: str) -> Steps:
         if "tool" in text or "count" in text:
@@ -542,11 +461,6 @@ class EmbedsAfterRelease(Agent):
         return "end_turn"
 
 
-class NumbersNoCalls(Agent):
-    def new_call(self, session: Message) -> str:
-        return "call"
-
-
 def afterwards(**more: Any) -> Defect:
     """Report another status for a completed tool call, and then completion again."""
 
@@ -558,12 +472,6 @@ def afterwards(**more: Any) -> Defect:
                 super().show(session, kind, **fields)
 
     return Afterwards
-
-
-class CompletesNothing(Agent):
-    def show(self, session: Message, kind: str, /, **fields: Any) -> None:
-        if not (kind == "tool_call_update" and fields.get("status") == "completed"):
-            super().show(session, kind, **fields)
 
 
 class ForgetsAPermission(Agent):
@@ -626,21 +534,10 @@ class UsesATerminalOfItsOwn(Agent):
         return (yield from super().run(session, call, diff, kill=kill))
 
 
-class StartsNoServer(Agent):
-    def new(self, request: Message, params: Message) -> None:
-        super().new(request, {**params, "mcpServers": []})
-
-
 class StartsServersWithLess(Agent):
     def new(self, request: Message, params: Message) -> None:
         servers = [{**server, "args": server["args"][:-1]} for server in params.get("mcpServers", [])]
         super().new(request, {**params, "mcpServers": servers})
-
-
-class WaitsForADeadServer(Agent):
-    def new(self, request: Message, params: Message) -> None:
-        if not any("no/such" in server["command"] for server in params.get("mcpServers") or []):
-            super().new(request, params)
 
 
 class BreaksWithAServer(Agent):
@@ -658,14 +555,6 @@ class BreaksWithAServer(Agent):
 
 
 # --- modes and options ------------------------------------------------------------------------------------------------
-
-
-class RefusesModesMeanwhile(Agent):
-    def set_mode(self, request: Message, params: Message) -> None:
-        if self.turns:
-            self.refuse(request, -32600, "A turn runs")
-        else:
-            super().set_mode(request, params)
 
 
 class OffersBooleansToAll(Agent):
@@ -925,19 +814,28 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-FRAME-007": deaf(lambda line: "\u2028".encode() in line),
     "ACP1-A-FRAME-008": dies(lambda line: b"\\ud83d" in line),
     "ACP1-A-FRAME-009": dies(lambda line: line == b"[]"),
-    "ACP1-A-FRAME-010": SaysNothingOfMalformedLines,
+    "ACP1-A-FRAME-010": changed(
+        "send", lambda _, usual, message: usual(message) if not ("error" in message and message["id"] is None) else None
+    ),
     "ACP1-A-FRAME-011": dies(lambda line: b"\xff\xfe" in line),
     "ACP1-A-FRAME-012": dies(lambda line: not line.strip()),
     "ACP1-A-FRAME-013": deaf(lambda line: line.endswith(b"}\r")),
     "ACP1-A-FRAME-014": deaf(lambda line: line.startswith(b"\xef\xbb\xbf")),
     "ACP1-A-FRAME-015": dies(lambda line: len(line) > 1_000_000),
     "ACP1-A-FRAME-016": dies(lambda line: b"987654" in line),
-    "ACP1-A-FRAME-017": StaysWhenIdle,
-    "ACP1-A-FRAME-018": StaysWhenBusy,
+    "ACP1-A-FRAME-017": changed(
+        "input_ended", lambda peer, usual: usual() if not peer.sessions or peer.turns else None
+    ),
+    "ACP1-A-FRAME-018": changed("input_ended", lambda peer, usual: usual() if not peer.turns else None),
     "ACP1-A-FRAME-019": AnswersLate,
     "ACP1-A-FRAME-020": LeavesAProcess,
     "ACP1-A-FRAME-021": FloodsItsLog,
-    "ACP1-A-FRAME-022": RunsCommandsOnItsInput,
+    "ACP1-A-FRAME-022": changed(
+        "take",
+        lambda peer, usual, message: (
+            usual(message) if not (message["method"] == "_rewindow_conformance/meanwhile" and peer.turns) else None
+        ),
+    ),
     "ACP1-A-AUTH-001": ForgetsTheLogin,
     "ACP1-A-AUTH-002": refuse(asks("logout")),
     "ACP1-A-AUTH-003": DemandsALogin,
@@ -996,7 +894,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "ACP1-A-INIT-013": grant(asks("authenticate"), {}),
     "ACP1-A-NEW-001": rewrite(third, put("result.configOptions", 5)),
-    "ACP1-A-NEW-002": GivesAnIdTwice,
+    "ACP1-A-NEW-002": changed("new_id", lambda _, usual: usual().replace("session-3", "session-2")),
     "ACP1-A-NEW-003": grant(asks("session/new", cwd=5), {"sessionId": "elsewhere"}),
     "ACP1-A-NEW-004": grant(asks("session/new", cwd="relative/path"), {"sessionId": "elsewhere"}),
     "ACP1-A-LIST-001": rewrite(
@@ -1006,7 +904,12 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-LIST-010": NeverEndsItsList,
     "ACP1-A-LIST-003": ListsTwice,
     "ACP1-A-LIST-004": ListsUnusedAlone,
-    "ACP1-A-LIST-005": ListsEverything,
+    "ACP1-A-LIST-005": changed(
+        "list",
+        lambda _, usual, request, params: usual(
+            request, {name: value for name, value in params.items() if name != "cwd"}
+        ),
+    ),
     "ACP1-A-LIST-006": refuse(asks("session/list", cwd="/rewindow-conformance/no/such/directory")),
     "ACP1-A-LIST-007": rewrite(
         lambda agent, m: result("session/list")(agent, m) and "cwd" not in agent.asked[repr(m["id"])]["params"],
@@ -1016,10 +919,29 @@ DEFECTS: dict[str, Defect] = {
         result("session/list"), lambda m: [session.update(updatedAt="yesterday") for session in m["result"]["sessions"]]
     ),
     "ACP1-A-LIST-009": TakesAnyCursor,
-    "ACP1-A-DELETE-001": DeletesInSilence,
-    "ACP1-A-DELETE-002": DeletesNothing,
-    "ACP1-A-DELETE-003": DeletesOnce,
-    "ACP1-A-CLOSE-001": ClosesTurnsAlone,
+    "ACP1-A-DELETE-001": changed(
+        "delete",
+        lambda peer, __, request, params: (
+            peer.refuse(request, -32603, "Deleted")
+            if peer.sessions.pop(str(params.get("sessionId")), None) is not None
+            else peer.answer(request, {})
+        ),
+    ),
+    "ACP1-A-DELETE-002": changed("delete", lambda peer, __, request, ___: peer.answer(request, {})),
+    "ACP1-A-DELETE-003": changed(
+        "delete",
+        lambda peer, usual, request, params: (
+            usual(request, params)
+            if params.get("sessionId") in peer.sessions
+            else peer.refuse(request, -32002, "There is no such session")
+        ),
+    ),
+    "ACP1-A-CLOSE-001": changed(
+        "close",
+        lambda peer, usual, request, params: (
+            usual(request, params) if peer.turns else peer.refuse(request, -32600, "Nothing runs")
+        ),
+    ),
     "ACP1-A-LOAD-001": rewrite(result("session/load"), put("result.modes", 5)),
     "ACP1-A-LOAD-002": refuse(
         lambda agent, m: m["method"] == "session/load" and m["params"]["sessionId"] in agent.sessions
@@ -1046,14 +968,23 @@ DEFECTS: dict[str, Defect] = {
     ),
     "ACP1-A-PROMPT-002": ignore(_text_blocks),
     "ACP1-A-PROMPT-003": TakesTwoPrompts,
-    "ACP1-A-PROMPT-004": RunsOneTurn,
+    "ACP1-A-PROMPT-004": changed(
+        "prompt", lambda peer, usual, request, params: usual(request, params) if not peer.turns else None
+    ),
     "ACP1-A-PROMPT-005": refuse(holds("session/prompt", "resource_link")),
     "ACP1-A-PROMPT-006": refuse(holds("session/prompt", "image")),
     "ACP1-A-PROMPT-007": refuse(holds("session/prompt", "audio")),
     "ACP1-A-PROMPT-008": refuse(holds("session/prompt", "resource")),
     "ACP1-A-PROMPT-009": refuse(lambda _, m: any("_meta" in b and b["_meta"] is None for b in _blocks(m))),
     "ACP1-A-PROMPT-010": refuse(lambda _, m: any(block.get("annotations") == 7 for block in _blocks(m))),
-    "ACP1-A-PROMPT-011": RunsTurnsOfNoSession,
+    "ACP1-A-PROMPT-011": changed(
+        "prompt",
+        lambda peer, usual, request, params: (
+            usual(request, params)
+            if params.get("sessionId") in peer.sessions
+            else peer.answer(request, {"stopReason": "end_turn"})
+        ),
+    ),
     "ACP1-A-PROMPT-012": SaysNothing,
     "ACP1-A-PROMPT-013": rewrite(
         lambda agent, m: (
@@ -1104,9 +1035,16 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-TOOL-006": working(
         lambda agent, session: agent.show(session, "tool_call_update", toolCallId="ghost", status="completed")
     ),
-    "ACP1-A-TOOL-007": NumbersNoCalls,
+    "ACP1-A-TOOL-007": changed("new_call", lambda _, __, ___: "call"),
     "ACP1-A-TOOL-008": afterwards(status="in_progress"),
-    "ACP1-A-TOOL-009": CompletesNothing,
+    "ACP1-A-TOOL-009": changed(
+        "show",
+        lambda _, usual, session, update, /, **fields: (
+            usual(session, update, **fields)
+            if not (update == "tool_call_update" and fields.get("status") == "completed")
+            else None
+        ),
+    ),
     "ACP1-A-PERM-001": _param("session/request_permission", "toolCall.title", 5),
     "ACP1-A-PERM-002": OffersOneIdTwice,
     "ACP1-A-PERM-003": OffersNothing,
@@ -1148,9 +1086,16 @@ DEFECTS: dict[str, Defect] = {
         message="Who are you?",
         requestedSchema={"type": "object", "properties": {}},
     ),
-    "ACP1-A-MCP-001": StartsNoServer,
+    "ACP1-A-MCP-001": changed("new", lambda _, usual, request, params: usual(request, {**params, "mcpServers": []})),
     "ACP1-A-MCP-002": StartsServersWithLess,
-    "ACP1-A-MCP-003": WaitsForADeadServer,
+    "ACP1-A-MCP-003": changed(
+        "new",
+        lambda _, usual, request, params: (
+            usual(request, params)
+            if not any("no/such" in server["command"] for server in params.get("mcpServers") or [])
+            else None
+        ),
+    ),
     "ACP1-A-MCP-004": BreaksWithAServer,
     "ACP1-A-MODE-001": rewrite(third, put("result.modes.currentModeId", "none")),
     "ACP1-A-MODE-002": rewrite(third, put("result.modes.availableModes", [{"id": "ask", "name": "A"}] * 2)),
@@ -1159,7 +1104,12 @@ DEFECTS: dict[str, Defect] = {
         lambda agent, m: m["method"] == "session/set_mode" and m["params"]["modeId"] == "code" and not agent.turns
     ),
     "ACP1-A-MODE-005": grant(asks("session/set_mode", modeId="no such mode"), {}),
-    "ACP1-A-MODE-006": RefusesModesMeanwhile,
+    "ACP1-A-MODE-006": changed(
+        "set_mode",
+        lambda peer, usual, request, params: (
+            peer.refuse(request, -32600, "A turn runs") if peer.turns else usual(request, params)
+        ),
+    ),
     "ACP1-A-MODE-007": rewrite(result("session/set_mode"), put("result", None)),
     "ACP1-A-CONFIG-001": rewrite(third, put("result.configOptions.1.currentValue", "unknown")),
     "ACP1-A-CONFIG-002": rewrite(third, put("result.configOptions.1.id", "mode")),

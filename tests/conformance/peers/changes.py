@@ -15,6 +15,19 @@ Match = Callable[[Any, Message], bool]
 Edit = Callable[[Message], object]
 
 
+def changed(base: Peer, name: str, does: Callable[..., object]) -> Peer:
+    """Replace a method: `does` takes the peer, the usual method and the arguments."""
+
+    class Changed(base):
+        pass
+
+    def method(self: Any, *given: Any, **named: Any) -> object:
+        return does(self, getattr(super(Changed, self), name), *given, **named)
+
+    setattr(Changed, name, method)
+    return Changed
+
+
 def rewrite(base: Peer, match: Match, edit: Edit) -> Peer:
     """Change matching outgoing messages."""
 

@@ -1,7 +1,4 @@
-"""Commands in a client's terminals: real ones, and fake ones on a virtual clock.
-
-Both have `output()`, `code()` and `kill()`. The fake ones support only the suite's own probe.
-"""
+"""Commands in a client's terminals: real ones, and fake ones on a virtual clock."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A defect for each requirement: the conforming server with one change that violates only that requirement.
-
-Standard library only. Most defects change one outgoing message, refuse one request, or continue where they should not.
-The others are classes.
-"""
+"""A defect for each requirement: the conforming server with one change that violates only that requirement."""
 
 from __future__ import annotations
 
@@ -36,6 +32,7 @@ UNKNOWN = "rewindow-conformance-no-such-name"
 UNKNOWN_TOOL = "rewindow-conformance-no-such-tool"
 UNKNOWN_URI = "rewindow-conformance://no/such/resource"
 
+changed = partial(changes.changed, Server)
 rewrite = partial(changes.rewrite, Server)
 followed = partial(changes.followed, Server)
 refuse = partial(changes.refuse, Server)
@@ -199,18 +196,6 @@ class DiesOfDiscovery(Server):
 # --- versions and _meta -----------------------------------------------------------------------------------------------
 
 
-class TakesPartialMeta(Server):
-    def check(self, request: Message) -> None:
-        if version_of(request) != MODERN:
-            super().check(request)
-
-
-class TakesBareRequests(Server):
-    def check(self, request: Message) -> None:
-        if version_of(request) != HANDSHAKE:
-            super().check(request)
-
-
 class WantsDiscovery(Server):
     discovered = False
 
@@ -238,14 +223,6 @@ class PingsInModern(Server):
     def discover(self, request: Message, params: Message) -> Message:
         self.request("ping")
         return super().discover(request, params)
-
-
-class LogsUnasked(Server):
-    def log(self, request: Message, said: str) -> None:
-        if version_of(request) == MODERN:
-            self.notify("notifications/message", {"level": "info", "data": said})
-        else:
-            super().log(request, said)
 
 
 QUESTION = {
@@ -356,11 +333,6 @@ def without_uri(message: Message) -> None:
 # --- prompts, completions ---------------------------------------------------------------------------------------------
 
 
-class NeedsNoArgument(Server):
-    def get(self, request: Message, params: Message) -> Message:
-        return super().get(request, {**params, "arguments": {"topic": "", **params.get("arguments", {})}})
-
-
 class CompletesTooMuch(Server):
     def complete(self, request: Message, params: Message) -> Message:
         given = super().complete(request, params)
@@ -452,14 +424,6 @@ class AcknowledgesMore(Server):
         super().on_stream(name, method, params)
 
 
-class NamesNoStream(Server):
-    def on_stream(self, name: Any, method: str, params: Message) -> None:
-        if method == "notifications/tools/list_changed":
-            self.notify(method, params)
-        else:
-            super().on_stream(name, method, params)
-
-
 class TellsEveryStream(Server):
     def changed(self, uri: str) -> None:
         super().changed(uri)
@@ -548,8 +512,12 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-META-002": rewrite(
         lambda _, m: "error" in m and m["error"]["code"] == -32022, put("error", {"code": -32602, "message": "Which?"})
     ),
-    "MCP-S-META-003": TakesPartialMeta,
-    "MCP-S-META-004": TakesBareRequests,
+    "MCP-S-META-003": changed(
+        "check", lambda _, usual, request: usual(request) if version_of(request) != MODERN else None
+    ),
+    "MCP-S-META-004": changed(
+        "check", lambda _, usual, request: usual(request) if version_of(request) != HANDSHAKE else None
+    ),
     "MCP-S-META-005": WantsDiscovery,
     "MCP-S-META-006": RemembersClients,
     "MCP-S-META-007": rewrite(result("tools/call", MODERN), cut("result.resultType")),
@@ -558,7 +526,14 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-META-010": PingsInModern,
     "MCP-S-META-011": rewrite(result("resources/templates/list", MODERN), cut("result._meta")),
     "MCP-S-META-012": grant(asks("tools/call", MODERN, name="image"), QUESTION),
-    "MCP-S-META-013": LogsUnasked,
+    "MCP-S-META-013": changed(
+        "log",
+        lambda peer, usual, request, said: (
+            peer.notify("notifications/message", {"level": "info", "data": said})
+            if version_of(request) == MODERN
+            else usual(request, said)
+        ),
+    ),
     "MCP-S-META-014": followed(
         result("tools/call", MODERN),
         lambda _, m: [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": m["id"]}}],
@@ -599,7 +574,12 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-PROMPT-001": rewrite(result("prompts/get"), put("result.messages.0.role", "system")),
     "MCP-S-PROMPT-002": ignore(asks("prompts/get", name=PROMPTS[0]["name"])),
     "MCP-S-PROMPT-003": refuse(asks("prompts/get", name=UNKNOWN)),
-    "MCP-S-PROMPT-004": NeedsNoArgument,
+    "MCP-S-PROMPT-004": changed(
+        "get",
+        lambda _, usual, request, params: usual(
+            request, {**params, "arguments": {"topic": "", **params.get("arguments", {})}}
+        ),
+    ),
     "MCP-S-COMPLETE-001": rewrite(result("completion/complete"), cut("result.completion.values")),
     "MCP-S-COMPLETE-002": CompletesTooMuch,
     "MCP-S-COMPLETE-003": grant(
@@ -624,7 +604,12 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-SUB-004": rewrite(note("notifications/resources/updated"), cut("params.uri")),
     "MCP-S-SUB-005": AcknowledgesNothing,
     "MCP-S-SUB-006": AcknowledgesMore,
-    "MCP-S-SUB-007": NamesNoStream,
+    "MCP-S-SUB-007": changed(
+        "on_stream",
+        lambda peer, usual, name, method, params: (
+            peer.notify(method, params) if method == "notifications/tools/list_changed" else usual(name, method, params)
+        ),
+    ),
     "MCP-S-SUB-008": TellsEveryStream,
     "MCP-S-SUB-009": KeepsStreams,
     "MCP-S-SUB-010": dies_of_cancels(lambda server, name: isinstance(name, str) and name in server.streams),

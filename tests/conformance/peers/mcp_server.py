@@ -1,8 +1,4 @@
-"""A conforming MCP server of both versions, which defects change. Standard library only.
-
-It does no I/O: it receives bytes and acts through a world. `run_mcp_server.py` runs it on stdio. A request with a
-version in `_meta` is answered in that version; others belong to the handshake.
-"""
+"""A conforming MCP server of both versions, which defects change. Standard library only."""
 
 from __future__ import annotations
 

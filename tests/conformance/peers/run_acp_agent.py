@@ -1,7 +1,4 @@
-"""Runs the conforming agent on stdio, or the defect of a requirement: `python run_acp_agent.py [ID]`.
-
-It saves conversations for its next process in the directory of CONFORMING_PEER_KEEPS_IN.
-"""
+"""Runs the conforming agent on stdio, or the defect of a requirement: `python run_acp_agent.py [ID]`."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from engine import Session
 from engine.log.events.execution import ExecutionFinished
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
-from tests.support.past_compare import differences
-from tests.support.past_probe import PROBE
+from tests.support.session_compare import differences
+from tests.support.session_probe import PROBE
 from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio

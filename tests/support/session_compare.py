@@ -1,8 +1,4 @@
-"""What a session holds after it was killed and loaded, beside what it held before: by its log alone.
-
-What was there is what the last statement that left its names had printed (see `past_probe`); what is there is what the
-same probe printed in the new process. Used by `past_play`.
-"""
+"""What a session holds after it was killed and loaded, beside what it held before: by its log alone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The probe: what a statement runs to show all that the namespace holds, as one line of JSON.
-
-Its source is run in a session, so it stands alone. Of each name there is a text with the structure of its value, in
-which what was met before in the same name is a number; `shared` has the places of each object that several names reach;
-`views` what each handle says of itself and shows; `table` what `ls()` lists. Names of the probe's own begin with two
-underscores, which the namespace's diffs leave out.
-"""
+"""The probe: what a statement runs to show all that the namespace holds, as one line of JSON."""
 
 from __future__ import annotations
 
