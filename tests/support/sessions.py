@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import anyio
 
-from engine import Environment, Host, Model, Sessions, Settings, Store
+from engine import Environment, Host, McpServer, Model, Session, Sessions, Settings, Store
 from engine.core.clock import Clock, Entropy, SystemClock
+from engine.core.ids import SessionId
+from engine.log.events import Event
+from engine.log.events.conversation import AgentText
 from engine.log.store.memory import MemoryStore
 from engine.runtime.server_program import ServerProgram
 from tests.support.fixed import CountingEntropy
+from tests.support.in_process import InProcessEnvironment
 from tests.support.workers import PATIENCE, new_worker, shared_zygote
+
+E = TypeVar("E", bound=Event)
 
 
 class LentStore:
@@ -56,6 +62,44 @@ async def sessions_of(
         )
         async with host:
             yield host.sessions
+
+
+@asynccontextmanager
+async def session_in(
+    cwd: Path,
+    store: Store | None = None,
+    *,
+    load: SessionId | None = None,
+    state: Path | None = None,
+    servers: Sequence[McpServer] = (),
+    **options: Any,
+) -> AsyncIterator[Session]:
+    """One session that works in `cwd`, which has the state too unless told otherwise: `load`, or a new one."""
+    async with sessions_of(state or cwd, store, **options) as sessions:
+        yield await (sessions.create(str(cwd), (), servers) if load is None else sessions.load(load, servers=servers))
+
+
+def in_process() -> Environment:
+    """An environment in a thread, for which a token is a character."""
+    return InProcessEnvironment(len)
+
+
+def events_of(session: Session, kind: type[E]) -> list[E]:
+    """The events of one kind on the session's log."""
+    return [event for event in session.events if isinstance(event, kind)]
+
+
+async def answer_to(session: Session, text: str) -> str:
+    """What the session says last after this prompt."""
+    await session.accept(text).end()
+    return [event.text for event in session.path if isinstance(event, AgentText)][-1]
+
+
+async def value_of(session: Session, source: str) -> str | None:
+    """The value of a statement, which succeeds."""
+    finished = await session.cell(source)
+    assert finished.exception is None, finished.exception
+    return finished.value
 
 
 def _lent(store: Store) -> Store:

@@ -37,9 +37,7 @@ def checked(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
     "damage",
     [pytest.param(each, id=each.name, marks=() if each.name in SAMPLE else pytest.mark.slow) for each in DAMAGES],
 )
-def test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session(
-    damage: Damage, whole: Path, tmp_path: Path
-) -> None:
+def test_damaged_store_is_reported_and_hides_no_other_session(damage: Damage, whole: Path, tmp_path: Path) -> None:
     home = Home(tmp_path)
     damaged(damage, whole, home.state)
     if damage.name not in SAMPLE:  # as a process, because only that can be waited for
@@ -69,7 +67,7 @@ def test_a_damaged_store_is_said_in_sentences_and_hides_no_other_session(
         assert {row["session_id"] for row in left} - {VICTIM} == set(OTHERS)
 
 
-def test_what_of_a_row_cannot_be_read_is_named_with_what_to_do(whole: Path, tmp_path: Path) -> None:
+def test_unreadable_part_of_a_row_is_named_with_advice(whole: Path, tmp_path: Path) -> None:
     home = Home(tmp_path)
     (broken,) = (each for each in DAMAGES if each.name == "title undecodable")
     damaged(broken, whole, home.state)

@@ -24,7 +24,7 @@ from tests.support.stores import row
 ROWS = [("id", "place", "title"), ("a", "/home/me/project", "a long title of a session"), ("bcd", "/漢字", "é")]
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_with_their_text() -> None:
+def test_columns_fit_their_widest_cell_without_trailing_space() -> None:
     lines = aligned(ROWS, None, ())
     assert lines == [
         "id   place             title",
@@ -33,7 +33,7 @@ def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_with_their_text(
     ]
 
 
-def test_columns_give_way_in_their_order_where_there_is_no_room() -> None:
+def test_columns_shrink_in_order_without_room() -> None:
     for width in (45, 30, 20):
         assert max(map(cell_len, aligned(ROWS, width, (2, 1)))) == width
     assert aligned(ROWS, 45, (2, 1))[1] == "a    /home/me/project  a long title of a ses…"
@@ -44,7 +44,7 @@ def test_a_line_is_longer_where_nothing_more_can_give_way() -> None:
     assert aligned(ROWS, 5, (2, 1))[1] == "a    /hom…  a lo…"
 
 
-def test_a_wide_character_that_does_not_fit_is_left_out_whole() -> None:
+def test_wide_character_without_room_is_left_out() -> None:
     assert aligned([("漢字漢字",)], 6, (0,)) == ["漢字 …"]
 
 
@@ -89,13 +89,7 @@ def nasty(empty: Home) -> Home:
         ToolResult(tool_call_id=ToolCallId(NASTY), status="error", text=NASTY),
         Said(message_id=MessageId(NASTY), text=NASTY, prompt_kind="steer"),
     ]
-    stamped = [
-        event.__class__(
-            **{name: getattr(event, name) for name in event.__struct_fields__}
-            | {"seq": Seq(seq), "event_id": EventId(f"e{seq}")}
-        )
-        for seq, event in enumerate(events)
-    ]
+    stamped = [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(events)]
     store.add(replace(row(cwd=f"/work/{NASTY}"), title=NASTY), stamped)
     store.close()
     return empty
@@ -152,7 +146,7 @@ def test_an_export_that_goes_elsewhere_is_as_it_was(nasty: Home) -> None:
     assert "\x9b2J".encode() in nasty.run_bytes("export", "ses_a").stdout
 
 
-def test_texts_keep_their_lines_and_what_is_one_line_does_not() -> None:
+def test_texts_keep_lines_and_one_line_values_do_not() -> None:
     assert visible("a\n\tb\N{GRINNING FACE}\xa0é") == "a\n\tb\N{GRINNING FACE}\xa0é"
     assert shown("a\n\tb\u202e") == r"a\n\tb\u202e"
     assert shown("/caf\udce9") == "/caf\\xe9"

@@ -68,7 +68,7 @@ def test_without_a_sandbox_a_refused_statement_does_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_prompt_that_cannot_be_one_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_invalid_prompt_is_refused_with_a_sentence(tmp_path: Path) -> None:
     home = Home(tmp_path)
     for stdin, sentence in (
         (b"print('\xff')", "the prompt on standard input is not UTF-8: byte 7"),
@@ -90,7 +90,7 @@ def test_a_prompt_that_cannot_be_one_is_refused_with_a_sentence(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_an_interrupt_cancels_the_prompt_and_the_exit_code_says_so(tmp_path: Path) -> None:
+def test_interrupt_cancels_the_prompt_and_sets_the_exit_code(tmp_path: Path) -> None:
     home = Home(tmp_path)
     gate = Gate(tmp_path / "gate")
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
@@ -128,13 +128,6 @@ def test_a_session_goes_on_from_one_prompt_to_the_next(tmp_path: Path) -> None:
     assert home.run("sessions").stdout.count("ses_") == 1
 
 
-@pytest.mark.slow
-def test_a_secret_is_in_nothing_that_is_printed(tmp_path: Path) -> None:
-    secret = "a-secret-value-9"
-    done = Home(tmp_path).run_as_process("run", "-p", f"print('{secret}'); '{secret}'", SOME_TOKEN=secret)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "***\n'***'\n", "")
-
-
 def test_a_terminal_without_a_reader_is_told_what_to_do(tmp_path: Path) -> None:
 
     ours, theirs = pty.openpty()
@@ -156,14 +149,14 @@ def test_nothing_of_it_is_loaded_by_an_agent() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_prompt_in_place_of_a_session_is_told_where_it_goes(tmp_path: Path) -> None:
+def test_prompt_given_as_session_is_explained(tmp_path: Path) -> None:
     done = Home(tmp_path).run("run", "2 + 2")
     assert done.returncode == 2
     assert "rewindow run -p '2 + 2'" in done.stderr
 
 
 @pytest.mark.slow
-def test_closed_streams_and_a_directory_that_is_gone_are_no_tracebacks(tmp_path: Path) -> None:
+def test_closed_streams_and_removed_directory_give_no_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     gone = tmp_path / "gone"
     command = shlex.join([*COMMAND, "run"])
@@ -213,7 +206,7 @@ def test_a_failed_statement_has_its_traceback_on_standard_error(empty: Home) -> 
     assert done.stderr.endswith("\nZeroDivisionError: division by zero\n")
 
 
-def test_a_model_prints_its_last_message_and_acts_are_lines_on_standard_error(empty: Home, tmp_path: Path) -> None:
+def test_model_prints_its_last_message_and_acts_on_standard_error(empty: Home, tmp_path: Path) -> None:
     done = empty.run("run", "--model", scripted(tmp_path, WRITES, END), "--mode", "auto", "-p", "go")
     assert (done.returncode, done.stdout) == (0, "The end.\n")
     assert done.stderr == "1> write('a.txt', 'x'); bash('echo hi')\n   ~ Write a.txt\n   $ echo hi\n"
@@ -235,7 +228,7 @@ def test_a_command_prints_its_text(empty: Home) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "42\n", "")
 
 
-def test_a_value_after_a_line_without_an_end_begins_a_line(empty: Home) -> None:
+def test_value_after_an_unfinished_line_begins_a_line(empty: Home) -> None:
     assert empty.run("run", "-p", "print('a', end='')\n1").stdout == "a\n1\n"
 
 
@@ -306,17 +299,15 @@ def test_secrets_are_in_no_format(empty: Home) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["tell me a story", "/tmp is full"])
-def test_prose_without_a_model_ends_with_its_own_code_and_makes_no_session(empty: Home, prompt: str) -> None:
+def test_prose_without_a_model_fails_and_makes_no_session(empty: Home, prompt: str) -> None:
     done = empty.run("run", "-p", prompt)
     assert (done.returncode, done.stdout) == (ExitCode.NO_MODEL, "")
     assert "no language model is set" in done.stderr
     assert empty.run("sessions").stdout.startswith("No sessions yet")
 
 
-@pytest.mark.parametrize(
-    "model", ["provider:anthropic:claude", "provider:openai:gpt", "nonsense", "scripted:none.jsonl"]
-)
-def test_a_model_that_is_not_set_up_ends_with_that_code_and_commands_work(empty: Home, model: str) -> None:
+@pytest.mark.parametrize("model", ["provider:anthropic:claude", "nonsense"])
+def test_unusable_model_has_its_code_and_commands_work(empty: Home, model: str) -> None:
     assert document(empty, "--model", model, "-p", "hello")["exit_code"] == ExitCode.NO_MODEL
     assert empty.run("run", "--model", model, "-p", "/run 1 + 1").stdout == "2\n"
 
@@ -333,7 +324,7 @@ def test_the_end_of_a_reply_is_the_exit_code(empty: Home, tmp_path: Path, reply:
     assert document(empty, "--model", scripted(tmp_path, reply), "-p", "go")["exit_code"] == code
 
 
-def test_what_would_ask_is_refused_and_listed_and_the_answer_is_there(empty: Home, tmp_path: Path) -> None:
+def test_refused_acts_are_listed_beside_the_answer(empty: Home, tmp_path: Path) -> None:
     found = document(empty, "--model", scripted(tmp_path, {"statement": "bash('echo hi')"}, END), "-p", "go")
     assert (found["exit_code"], found["answer"]) == (ExitCode.STOPPED, "The end.")
     assert found["refused"] == ["run the command echo hi"]

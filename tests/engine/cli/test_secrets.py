@@ -91,7 +91,7 @@ def test_no_command_shows_a_secret(old: Home, arguments: tuple[str, ...]) -> Non
     assert [piece for piece in PIECES if piece in done.stdout + done.stderr] == []
 
 
-def test_a_secret_that_is_a_word_of_json_leaves_it_readable(old: Home) -> None:
+def test_secret_that_is_a_json_word_leaves_output_readable(old: Home) -> None:
     for arguments in (("sessions", "--json"), ("show", SESSION, "--events"), ("show", SESSION, "--cycles", "--json")):
         for word in ("session_id", '"kind":"', "statement_recorded", "directories"):
             done = old.run(*arguments, SECRET_KEY=word)
@@ -100,7 +100,7 @@ def test_a_secret_that_is_a_word_of_json_leaves_it_readable(old: Home) -> None:
             assert [json.loads(each) for each in documents]
 
 
-def test_an_export_leaves_out_what_holds_a_secret_and_can_be_imported(old: Home) -> None:
+def test_export_omits_secrets_and_can_be_imported(old: Home) -> None:
     exported = old.run("export", SESSION, **KNOWN)
     assert exported.returncode == 0
     assert [piece for piece in PIECES if piece in exported.stdout] == []

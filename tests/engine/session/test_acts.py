@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from engine.log.statements import EffectAnswer, EffectRequest
 from engine.session.editor_files import EditorBuffers
 from engine.session.policy import Questions
 from engine.session.tool_calls import ToolCalls, ToolContext
-from engine.session.tool_records import SHOWN_CHARS
+from engine.session.tool_records import SHOWN_CHARS, FileState, file_state
 from engine.session.tools import SeenFiles, Workspace
 from tests.support.in_process import InProcessEnvironment
 from tests.support.session_parts import session_parts
@@ -73,7 +74,7 @@ async def test_whatever_is_asked_the_log_repeats_a_bounded_part(
     assert sum(len(msgspec.json.encode(event)) for event in events) < 100_000
 
 
-async def test_a_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_path: Path) -> None:
+async def test_statement_gets_the_whole_answer_and_the_log_its_beginning(tmp_path: Path) -> None:
     text = "x" * (SHOWN_CHARS + 5)
     (tmp_path / "a.txt").write_text(text)
     answer, result = await performed(tmp_path, "read", path="a.txt")
@@ -107,3 +108,24 @@ async def test_arguments_of_another_type_are_the_statements_mistake(
     assert answer.error is not None
     assert (answer.error.type, answer.error.message) == ("TypeError", f"read(): {said}")
     assert result.text == f"TypeError: read(): {said}"
+
+
+LIMIT = 1 << 20
+
+
+def test_a_file_is_read_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    assert file_state(str(tmp_path / "file"), LIMIT).data == b"text"
+
+
+def test_a_link_above_the_name_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/file").write_text("theirs")
+    (tmp_path / "work").symlink_to("secret")
+    assert file_state(str(tmp_path / "work/file"), LIMIT) == FileState()
+    assert file_state(str(tmp_path / "secret/../secret/file"), LIMIT) == FileState()
+
+
+def test_what_speaks_of_this_process_is_no_file() -> None:
+    assert file_state(f"/proc/{os.getpid()}/environ", LIMIT) == FileState()
+    assert file_state("/proc/self/environ", LIMIT) == FileState()

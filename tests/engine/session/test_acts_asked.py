@@ -93,7 +93,7 @@ async def torn(act: Callable[[], Awaitable[Any]], ready: Callable[[], Awaitable[
         tasks.cancel_scope.cancel()
 
 
-async def test_an_act_is_announced_asked_about_done_and_recorded_in_this_order(tmp_path: Path) -> None:
+async def test_act_is_announced_asked_done_and_recorded_in_order(tmp_path: Path) -> None:
     office = Office(tmp_path)
     office.questions.permissions = FixedPermissions([ALLOWED])
     answer = await office.perform("write", path="a.txt", text="x")
@@ -103,7 +103,7 @@ async def test_an_act_is_announced_asked_about_done_and_recorded_in_this_order(t
     assert office.artifacts == ["a.txt"]
 
 
-async def test_what_was_allowed_once_is_asked_about_again_and_what_was_rejected_is_not(tmp_path: Path) -> None:
+async def test_allowed_act_is_asked_again_and_rejected_one_is_not(tmp_path: Path) -> None:
     office = Office(tmp_path)
     user = office.questions.permissions = FixedPermissions(
         [ALLOWED, PermissionAnswer(outcome="rejected"), PermissionAnswer(outcome="rejected")]
@@ -141,7 +141,7 @@ async def test_a_question_that_is_dismissed_gives_up_the_turn(tmp_path: Path) ->
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_an_act_that_is_cancelled_while_it_is_asked_about_has_one_answer_and_one_result(tmp_path: Path) -> None:
+async def test_act_cancelled_during_its_question_has_one_result(tmp_path: Path) -> None:
     office, user = Office(tmp_path), Waiting()
     office.questions.permissions = user
     await torn(lambda: office.perform("write", path="a.txt", text="x"), user.asked.wait)
@@ -153,7 +153,7 @@ async def test_an_act_that_is_cancelled_while_it_is_asked_about_has_one_answer_a
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_a_file_that_lands_is_recorded_whatever_becomes_of_the_act(
+async def test_landed_file_is_recorded_even_if_the_act_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, released, land = threading.Event(), threading.Event(), module.land
@@ -180,7 +180,7 @@ async def test_a_file_that_lands_is_recorded_whatever_becomes_of_the_act(
     assert office.artifacts == ["a.txt"]
 
 
-async def test_a_large_change_is_on_the_log_with_its_beginning_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
+async def test_log_of_a_large_change_has_its_beginning_and_counts(tmp_path: Path) -> None:
     lines = [f"line {number}\n" for number in range(20_000)]
     (tmp_path / "a.txt").write_text("".join(lines))
     office = Office(tmp_path, approved=True)
@@ -197,7 +197,7 @@ async def test_a_large_change_is_on_the_log_with_its_beginning_and_what_is_left_
     assert written.before_digest != written.after_digest != ""
 
 
-async def test_from_the_second_file_on_the_rest_of_the_statement_can_be_allowed_at_once(tmp_path: Path) -> None:
+async def test_rest_of_the_statement_is_offered_after_the_first_file(tmp_path: Path) -> None:
     (tmp_path / "keep").mkdir()
     office = Office(tmp_path)
     never = PermissionAnswer(outcome="rejected", remember=True)
@@ -221,9 +221,7 @@ async def test_from_the_second_file_on_the_rest_of_the_statement_can_be_allowed_
     assert names(tmp_path) == ["c", "keep"]
 
 
-async def test_an_answer_about_the_rest_counts_only_where_it_was_offered_and_for_what_was_allowed(
-    tmp_path: Path,
-) -> None:
+async def test_answer_about_the_rest_counts_only_where_offered(tmp_path: Path) -> None:
     office = Office(tmp_path)
     user = office.questions.permissions = FixedPermissions(
         [PermissionAnswer(outcome="allowed", rest=True), PermissionAnswer(outcome="rejected", rest=True), ALLOWED]

@@ -18,33 +18,33 @@ from engine.log.events.execution import ExecutionFinished
 from engine.log.events.session import PermissionAnswered, PromptWithdrawn, WorkStopped
 from engine.log.permissions import PermissionAnswer, PermissionQuestion
 from engine.log.statements import TickOutcome
+from engine.session.cancellation import Cancellation, WorkCancelledError
 from tests.support.hollow import MOMENTS, HollowEnvironment, Moment, nothing
 from tests.support.models import AnsweringModel, runs
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in
 
 pytestmark = pytest.mark.anyio
 
 
 def assert_whole(session: Session) -> None:
     """Every call has its one result, every execution its end, and the run has stopped."""
-    calls = [event.tool_call_id for event in session.events if isinstance(event, ToolCall)]
-    assert [event.tool_call_id for event in session.events if isinstance(event, ToolResult)] == calls
+    calls = [event.tool_call_id for event in events_of(session, ToolCall)]
+    assert [event.tool_call_id for event in events_of(session, ToolResult)] == calls
     assert [event.kind for event in session.events].count("execution_started") == len(
-        [event for event in session.events if isinstance(event, ExecutionFinished)]
+        events_of(session, ExecutionFinished)
     )
     assert isinstance(session.events[-1], RunStop)
 
 
 def last_stop(session: Session) -> RunStop:
-    return [event for event in session.events if isinstance(event, RunStop)][-1]
+    return events_of(session, RunStop)[-1]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_a_cancel_during_any_request_to_the_environment_begins_no_other(tmp_path: Path, moment: Moment) -> None:
+async def test_cancel_during_an_environment_request_begins_no_other(tmp_path: Path, moment: Moment) -> None:
     environment = HollowEnvironment()
     model = AnsweringModel(runs("x = 1"))
-    async with sessions_of(tmp_path, model=model, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
         await session.cell("kept = 1")
         environment.alive = False
         environment.requests.clear()
@@ -63,29 +63,10 @@ async def test_a_cancel_during_any_request_to_the_environment_begins_no_other(tm
         assert last_stop(session) == replace(last_stop(session), reason="interrupted", cause="cancelled", detail=None)
 
 
-async def test_a_cancel_while_tokens_are_counted_begins_no_projection(tmp_path: Path) -> None:
-    async def cancel(now: Moment) -> None:
-        if now == "project":
-            session.cancel()
-
-    environment, model = HollowEnvironment(cancel), AnsweringModel(runs())
-    async with sessions_of(
-        tmp_path, model=model, environments=lambda: environment, settings={"context_budget": 4_000}
-    ) as sessions:
-        session = await sessions.create(str(tmp_path))
-        assert (await session.accept("word " * 800).end()).cause == "cancelled"
-        assert environment.requests == ["start", "project"]
-        assert model.prompts == []
-        assert_whole(session)
-
-
 @pytest.mark.parametrize("moment", ["start", "restore"])
-async def test_a_statement_that_is_cancelled_while_its_namespace_is_rebuilt_says_so(
-    tmp_path: Path, moment: Moment
-) -> None:
+async def test_statement_cancelled_during_its_rebuild_says_so(tmp_path: Path, moment: Moment) -> None:
     environment = HollowEnvironment()
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         await session.cell("kept = 1")
         environment.alive = False
 
@@ -101,7 +82,7 @@ async def test_a_statement_that_is_cancelled_while_its_namespace_is_rebuilt_says
         assert (await session.cell("x = 2")).status == "ok"
 
 
-async def test_a_cancel_while_the_model_replies_tears_the_stream_and_keeps_what_was_said(tmp_path: Path) -> None:
+async def test_cancel_during_a_reply_closes_the_stream_and_keeps_text(tmp_path: Path) -> None:
     closed: list[str] = []
 
     class Slow(AnsweringModel):
@@ -114,15 +95,14 @@ async def test_a_cancel_while_the_model_replies_tears_the_stream_and_keeps_what_
                 closed.append("closed")
 
     model, environment = Slow(runs()), HollowEnvironment()
-    async with sessions_of(tmp_path, model=model, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
         assert (await session.accept("go").end()).cause == "cancelled"
         assert closed == ["closed"]
-        assert [event.text for event in session.events if isinstance(event, AgentText)] == ["Half a "]
+        assert [event.text for event in events_of(session, AgentText)] == ["Half a "]
         assert_whole(session)
 
 
-async def test_a_cancel_while_the_user_is_asked_withdraws_the_question_and_answers_the_call(tmp_path: Path) -> None:
+async def test_cancel_during_a_question_withdraws_it_and_answers_the_call(tmp_path: Path) -> None:
     class Asked:
         async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
             session.cancel()
@@ -131,39 +111,37 @@ async def test_a_cancel_while_the_user_is_asked_withdraws_the_question_and_answe
 
     environment = HollowEnvironment()
     model = AnsweringModel(lambda _: [StatementAsked("x = 1")])
-    async with sessions_of(tmp_path, model=model, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
         session.attach(Asked())
         assert (await session.accept("go").end()).cause == "cancelled"
-        assert [event.outcome for event in session.events if isinstance(event, PermissionAnswered)] == ["cancelled"]
-        assert [event.status for event in session.events if isinstance(event, ToolResult)] == ["cancelled"]
+        assert [event.outcome for event in events_of(session, PermissionAnswered)] == ["cancelled"]
+        assert [event.status for event in events_of(session, ToolResult)] == ["cancelled"]
         assert environment.ran == []
         assert_whole(session)
 
 
 async def test_a_steer_that_no_call_came_to_read_is_withdrawn(tmp_path: Path) -> None:
     model, environment = AnsweringModel(runs("x = 1")), HollowEnvironment()
-    async with sessions_of(tmp_path, model=model, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
         steers: list[Ticket] = []
 
         async def steer_and_cancel(now: Moment) -> None:
             if now == "run":
                 steers.append(session.accept("rather not", wanted="steer"))
                 session.cancel()
+                steers.append(session.accept("but then", wanted="steer"))
 
         environment.meanwhile = steer_and_cancel
         assert (await session.accept("go").end()).cause == "cancelled"
-        assert (await steers[0].end()).cause == "cancelled"
-        withdrawn = [event.message_id for event in session.events if isinstance(event, PromptWithdrawn)]
+        assert [(await ticket.end()).cause for ticket in steers] == ["cancelled", "end_turn"]
+        withdrawn = [event.message_id for event in events_of(session, PromptWithdrawn)]
         assert withdrawn == [steers[0].message_id]
         assert_whole(session)
 
 
-async def test_a_steer_during_a_statement_is_read_by_the_next_call_after_the_statements_result(tmp_path: Path) -> None:
+async def test_steer_during_a_statement_is_read_after_its_result(tmp_path: Path) -> None:
     model, environment = AnsweringModel(runs("x = 1")), HollowEnvironment()
-    async with sessions_of(tmp_path, model=model, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=lambda: environment) as session:
 
         async def steer(now: Moment) -> None:
             if now == "run":
@@ -185,17 +163,14 @@ async def test_a_steer_during_a_statement_is_read_by_the_next_call_after_the_sta
     [(ModelError("overloaded"), "overloaded"), (KeyError("a defect"), "internal error")],
     ids=["a failure", "a defect"],
 )
-async def test_what_goes_wrong_ends_the_turn_and_leaves_the_log_whole(
-    tmp_path: Path, error: Exception, detail: str
-) -> None:
+async def test_failure_or_defect_ends_the_turn_with_a_whole_log(tmp_path: Path, error: Exception, detail: str) -> None:
     def answer(prompt: Prompt) -> Sequence[ModelSignal]:
         if len(prompt.messages) > 1:
             raise error
         return [StatementAsked("x = 1", typed=True)]
 
     environment = HollowEnvironment()
-    async with sessions_of(tmp_path, model=AnsweringModel(answer), environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(answer), environments=lambda: environment) as session:
         end = await session.accept("go").end()
         assert isinstance(end.failure, TurnFailedError) == isinstance(error, KeyError)
         assert_whole(session)
@@ -203,10 +178,9 @@ async def test_what_goes_wrong_ends_the_turn_and_leaves_the_log_whole(
         assert (stop.reason, stop.cause, stop.detail) == ("error", "error", detail)
 
 
-async def test_a_worker_that_cannot_be_had_fails_the_turn_and_its_statement(tmp_path: Path) -> None:
+async def test_unavailable_worker_fails_the_turn_and_its_statement(tmp_path: Path) -> None:
     environment = HollowEnvironment()
-    async with sessions_of(tmp_path, model=AnsweringModel(runs("x = 1")), environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(runs("x = 1")), environments=lambda: environment) as session:
 
         async def fail(now: Moment) -> None:
             if now == "run":
@@ -215,7 +189,7 @@ async def test_a_worker_that_cannot_be_had_fails_the_turn_and_its_statement(tmp_
 
         environment.meanwhile = fail
         assert (await session.accept("go").end()).detail == "no memory for a worker"
-        (finished,) = [event for event in session.events if isinstance(event, ExecutionFinished)]
+        (finished,) = events_of(session, ExecutionFinished)
         assert finished.status == "error"
         assert finished.exception is not None
         assert "was not run" in finished.exception.message
@@ -223,10 +197,9 @@ async def test_a_worker_that_cannot_be_had_fails_the_turn_and_its_statement(tmp_
 
 
 @pytest.mark.parametrize("command", ["/context", "/tick", "/compact"])
-async def test_a_cancelled_command_says_nothing_and_the_next_one_is_answered(tmp_path: Path, command: str) -> None:
+async def test_cancelled_command_says_nothing_and_the_next_is_answered(tmp_path: Path, command: str) -> None:
     environment = HollowEnvironment()
-    async with sessions_of(tmp_path, model=AnsweringModel(runs()), environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(runs()), environments=lambda: environment) as session:
         await session.cell("kept = 1")
 
         async def cancel(_: Moment) -> None:
@@ -235,29 +208,11 @@ async def test_a_cancelled_command_says_nothing_and_the_next_one_is_answered(tmp
 
         environment.meanwhile = cancel
         assert (await session.accept(command).end()).cause == "cancelled"
-        assert not [event for event in session.events if isinstance(event, AgentText)]
+        assert not events_of(session, AgentText)
         assert last_stop(session).cause == "cancelled"
         environment.meanwhile = nothing
         assert (await session.accept(command).end()).cause == "end_turn"
-        assert [event for event in session.events if isinstance(event, AgentText)]
-
-
-async def test_a_cancelled_turn_keeps_nothing_later_from_beginning(tmp_path: Path) -> None:
-    environment = HollowEnvironment()
-    async with sessions_of(tmp_path, model=AnsweringModel(runs("x = 1")), environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
-
-        async def cancel(now: Moment) -> None:
-            if now == "run":
-                session.cancel()
-
-        environment.meanwhile = cancel
-        assert (await session.accept("go").end()).cause == "cancelled"
-        environment.requests.clear()
-        await session.tick()
-        assert environment.requests == ["tick"]
-        environment.meanwhile = nothing
-        assert (await session.accept("and now?").end()).cause == "end_turn"
+        assert events_of(session, AgentText)
 
 
 class Stopping(HollowEnvironment):
@@ -267,40 +222,151 @@ class Stopping(HollowEnvironment):
         return TickOutcome(stops=("thread 'a' was kept from os.mkdir /x",))
 
 
-async def test_what_a_rebuild_kept_from_acting_is_on_the_log_and_told_to_the_model(tmp_path: Path) -> None:
+async def test_work_stopped_by_a_rebuild_is_on_the_log(tmp_path: Path) -> None:
     model = AnsweringModel(runs())
-    async with sessions_of(tmp_path, model=model, environments=Stopping) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model, environments=Stopping) as session:
         await session.cell("kept = 1")
         await session.accept("go").end()
-        stopped = [event for event in session.events if isinstance(event, WorkStopped)]
+        stopped = events_of(session, WorkStopped)
     assert [event.sentences for event in stopped] == [("thread 'a' was kept from os.mkdir /x",)]
 
 
-class Hearing(HollowEnvironment):
-    """Counts how often it hears that a model has read."""
-
-    readings = 0
-
-    def read(self) -> None:
-        self.readings += 1
+SECONDS = 5.0
 
 
-async def test_a_namespace_hears_of_a_reading_once_and_of_no_call_that_failed(tmp_path: Path) -> None:
-    answers: list[Exception | TextDelta] = [ModelError("overloaded"), TextDelta("one"), TextDelta("two")]
+async def never() -> None:
+    pytest.fail("it began")
 
-    def answer(_: Prompt) -> Sequence[ModelSignal]:
-        given = answers.pop(0)
-        if isinstance(given, Exception):
-            raise given
-        return [given]
 
-    environment = Hearing()
-    async with sessions_of(tmp_path, model=AnsweringModel(answer), environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await session.cell("kept = 1")
-        heard: list[int] = []
-        for text in ("go", "/context", "go", "/context", "/context", "go", "/context"):
-            await session.accept(text).end()
-            heard.append(environment.readings)
-    assert heard == [0, 0, 0, 1, 1, 1, 2]
+async def test_what_is_guarded_gives_its_result_where_nobody_cancels() -> None:
+    async def perform() -> int:
+        await anyio.lowlevel.checkpoint()
+        return 42
+
+    assert await Cancellation().guard(perform) == 42
+
+
+async def test_a_cancel_tears_what_is_guarded() -> None:
+    cancellation, waiting, ended = Cancellation(), anyio.Event(), list[str]()
+
+    async def perform() -> None:
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("torn")
+
+    async def cancel() -> None:
+        await waiting.wait()
+        cancellation.cancel()
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            with pytest.raises(WorkCancelledError):
+                await cancellation.guard(perform)
+    assert ended == ["torn"]
+
+
+async def test_nothing_begins_after_a_cancel() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(WorkCancelledError):
+        await cancellation.guard(never)
+    with pytest.raises(WorkCancelledError):
+        await cancellation.stoppable(never, lambda: None)
+
+
+async def test_a_cancel_between_two_waits_is_not_lost() -> None:
+    cancellation = Cancellation()
+    await cancellation.guard(anyio.lowlevel.checkpoint)
+    cancellation.cancel()
+    with pytest.raises(WorkCancelledError):
+        await cancellation.guard(never)
+
+
+async def test_result_after_a_cancel_is_dropped() -> None:
+    cancellation = Cancellation()
+
+    async def perform() -> int:
+        cancellation.cancel()
+        return 42
+
+    with pytest.raises(WorkCancelledError):
+        await cancellation.guard(perform)
+
+
+async def test_stoppable_work_is_told_once_and_awaited() -> None:
+    cancellation, told, waiting = Cancellation(), list[str](), anyio.Event()
+    stopped = anyio.Event()
+
+    def stop() -> None:
+        told.append("stop")
+        stopped.set()
+
+    async def perform() -> str:
+        waiting.set()
+        await stopped.wait()
+        await anyio.lowlevel.checkpoint()
+        return "stopped"
+
+    async def cancel_twice() -> None:
+        await waiting.wait()
+        cancellation.cancel()
+        cancellation.cancel()
+
+    with anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel_twice)
+            assert await cancellation.stoppable(perform, stop) == "stopped"
+    assert told == ["stop"]
+
+
+async def test_what_has_ended_is_not_told_to_stop() -> None:
+    cancellation = Cancellation()
+    await cancellation.stoppable(anyio.lowlevel.checkpoint, lambda: pytest.fail("it has ended"))
+    cancellation.cancel()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_failure_is_raised_as_it_is(cancelled: bool) -> None:
+    cancellation = Cancellation()
+
+    async def fail() -> None:
+        if cancelled:
+            cancellation.cancel()
+        raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        await cancellation.guard(fail)
+
+
+async def test_the_end_of_the_task_itself_passes_through() -> None:
+    cancellation, reached = Cancellation(), list[str]()
+    with anyio.CancelScope() as scope:
+
+        async def end() -> None:
+            scope.cancel()
+            await anyio.sleep_forever()
+
+        await cancellation.guard(end)
+        reached.append("went on")
+    assert scope.cancelled_caught
+    assert reached == []
+
+
+async def test_cancel_at_the_end_of_the_task_ends_the_task() -> None:
+    cancellation, reached = Cancellation(), list[str]()
+    with anyio.CancelScope() as scope:
+
+        async def end() -> None:
+            cancellation.cancel()
+            scope.cancel()
+            await anyio.sleep_forever()
+
+        try:
+            await cancellation.guard(end)
+        except WorkCancelledError:
+            await anyio.lowlevel.checkpoint()
+        reached.append("went on")
+    assert reached == []

@@ -74,7 +74,7 @@ async def test_many_files_are_asked_for_some_at_a_time(tmp_path: Path) -> None:
     assert 1 < editor.most_at_once <= 16
 
 
-async def test_files_outside_are_not_asked_for_also_not_by_a_link(tmp_path: Path) -> None:
+async def test_files_outside_are_not_requested_even_through_a_link(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "link").symlink_to(tmp_path / "secret")
@@ -84,7 +84,7 @@ async def test_files_outside_are_not_asked_for_also_not_by_a_link(tmp_path: Path
     assert editor.asked == []
 
 
-async def test_a_file_behind_a_link_is_the_one_that_the_editor_has_open(tmp_path: Path) -> None:
+async def test_file_behind_a_link_is_the_editors_open_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("saved\n")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     link = str(tmp_path / "link")
@@ -103,7 +103,7 @@ async def test_a_file_behind_a_link_is_the_one_that_the_editor_has_open(tmp_path
 
 @pytest.mark.parametrize("named", ["a", "linked/a", "other/a"])
 @pytest.mark.parametrize("opened", ["link", "linked/link", "other/link"])
-async def test_a_file_that_the_editor_opened_by_a_link_is_that_file(tmp_path: Path, named: str, opened: str) -> None:
+async def test_file_opened_through_a_link_is_that_file(tmp_path: Path, named: str, opened: str) -> None:
     for name in ("linked", "other"):
         (tmp_path / name).symlink_to(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "a")
@@ -125,7 +125,7 @@ async def test_a_file_that_the_editor_opened_by_a_link_is_that_file(tmp_path: Pa
     assert path in (await buffers.take_moved() or ()), "closed, and known to have been there"
 
 
-async def test_links_that_are_turned_lead_to_the_other_file_from_then_on(tmp_path: Path) -> None:
+async def test_redirected_link_leads_to_the_other_file(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("saved\n")
     link, (a, b) = tmp_path / "link", paths(tmp_path, "a", "b")
@@ -144,22 +144,7 @@ async def test_links_that_are_turned_lead_to_the_other_file_from_then_on(tmp_pat
     assert await buffers.unsaved("a", changes=True) is None
 
 
-async def test_a_link_that_was_asked_for_is_followed_where_another_file_is_open(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name).write_text("saved\n")
-    link, (a, b) = tmp_path / "link", paths(tmp_path, "a", "b")
-    link.symlink_to(a)
-    editor = Texts(tmp_path, b="unsaved\n")
-    editor.opened = [b]
-    buffers = attached(tmp_path, editor)
-    assert await buffers.texts([str(link)]) == {str(link): None}
-    link.unlink()
-    link.symlink_to(b)
-    assert str(link) in (await buffers.take_moved() or ())
-    assert await buffers.texts([str(link)]) == {str(link): "unsaved\n"}
-
-
-async def test_what_is_opened_while_places_are_looked_up_has_all_asked_for(tmp_path: Path) -> None:
+async def test_file_opened_during_the_lookup_makes_all_requested(tmp_path: Path) -> None:
     editor = Texts(tmp_path, a="unsaved\n")
     editor.opened = paths(tmp_path, "a")
     buffers = attached(tmp_path, editor)
@@ -175,7 +160,7 @@ async def test_what_is_opened_while_places_are_looked_up_has_all_asked_for(tmp_p
     assert moved == [None]
 
 
-async def test_a_link_that_is_turned_before_the_editor_writes_takes_the_change_to_no_other_file(tmp_path: Path) -> None:
+async def test_link_redirected_before_the_write_changes_no_other_file(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("saved\n")
     link = tmp_path / "link"
@@ -207,7 +192,7 @@ async def test_a_path_that_cannot_be_followed_is_nobodys(tmp_path: Path, opened:
     assert held is not None
 
 
-async def test_a_file_whose_text_is_not_to_be_learned_is_shown_as_it_is_and_not_changed(tmp_path: Path) -> None:
+async def test_file_with_unknown_text_is_shown_and_not_changed(tmp_path: Path) -> None:
     for name in ("a", "late"):
         (tmp_path / name).write_text("saved\n")
     editor = Texts(tmp_path, late=None)
@@ -220,7 +205,7 @@ async def test_a_file_whose_text_is_not_to_be_learned_is_shown_as_it_is_and_not_
             await buffers.unsaved(name, changes=True)
 
 
-async def test_a_text_that_is_too_long_is_compared_with_the_file_and_keeps_it_from_changes(tmp_path: Path) -> None:
+async def test_overlong_editor_text_is_compared_and_blocks_changes(tmp_path: Path) -> None:
     text = "x" * LARGEST + "more\n"
     (tmp_path / "a").write_text(text)
     editor = Texts(tmp_path, a=text)
@@ -232,7 +217,7 @@ async def test_a_text_that_is_too_long_is_compared_with_the_file_and_keeps_it_fr
         await buffers.unsaved("a", changes=True)
 
 
-async def test_a_large_file_of_which_the_editor_does_not_answer_in_time_is_not_changed(tmp_path: Path) -> None:
+async def test_large_file_without_an_editor_answer_is_not_changed(tmp_path: Path) -> None:
     for name, size in (("small", 1), ("large", LARGEST + 1)):
         with (tmp_path / name).open("wb") as file:
             file.truncate(size)
@@ -247,7 +232,7 @@ async def test_a_text_that_no_view_could_read_is_none(tmp_path: Path) -> None:
     assert found == {str(tmp_path / "a"): None}
 
 
-async def test_one_answer_holds_a_bounded_amount_and_at_least_one_text(tmp_path: Path) -> None:
+async def test_answer_is_bounded_and_has_at_least_one_text(tmp_path: Path) -> None:
     editor = Texts(tmp_path, a="x" * LARGEST, b="x", c="x")
     found = await attached(tmp_path, editor).texts(paths(tmp_path, "a", "b", "c"))
     assert 1 <= len(found) < 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -10,30 +11,30 @@ import pytest
 from engine import OutputStreamed, Session
 from engine.context.model import ModelSignal, Prompt, TextDelta
 from engine.core.clock import SystemClock
-from engine.core.errors import SessionBusyError, SessionReadOnlyError, StatementWithdrawnError
+from engine.core.errors import InvalidEventError, SessionBusyError, SessionReadOnlyError, StatementWithdrawnError
 from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import RunStop, ToolCall, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementRecorded
 from engine.log.events.session import ProjectionSent, PromptQueued, PromptWithdrawn, SessionOpened
+from engine.log.past import Preserved
+from engine.log.statements import EffectHandler, OutputSink, RunOutcome, RunRequest, TouchSink, ignore_touched
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import CommitListener
+from engine.session.registry import Sessions
+from tests.support.hollow import HollowEnvironment
 from tests.support.models import AnsweringModel
-from tests.support.sessions import LentStore, sessions_of
+from tests.support.sessions import LentStore, events_of, session_in, sessions_of
 from tests.support.stores import kept_log
 
 pytestmark = pytest.mark.anyio
 
 
-def of(session: Session, kind: type[Event]) -> list[Event]:
-    return [event for event in session.events if isinstance(event, kind)]
-
-
 async def until(session: Session, kind: type[Event], count: int = 1) -> None:
     """Until so many events of the kind were published."""
     subscription = session.subscribe()
-    missing = count - len(of(session, kind))
+    missing = count - len(events_of(session, kind))
     while missing > 0:
         async for batch in subscription.batches(pace=0):
             missing -= sum(isinstance(item, kind) for item in batch)
@@ -41,25 +42,27 @@ async def until(session: Session, kind: type[Event], count: int = 1) -> None:
                 return
 
 
-async def test_a_cell_runs_in_the_namespace_and_is_recorded_without_entering_the_view(tmp_path: Path) -> None:
+async def test_cell_runs_and_is_recorded_outside_the_view(tmp_path: Path) -> None:
     asked: list[Prompt] = []
 
     def answer(prompt: Prompt) -> list[ModelSignal]:
         asked.append(prompt)
         return [TextDelta("Yes.")]
 
-    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(answer)) as session:
         (tmp_path / "a.txt").write_text("content")
         finished = await session.cell("x = 40; read('a.txt')")
         assert (finished.value, finished.status, list(finished.diff.added)) == ("'content'", "ok", ["x"])
         assert (await session.cell("x + 2")).value == "42"
         assert asked == []
         assert session.view.events == ()
-        assert [event.text for event in of(session, UserMessage) if event.aside] == ["x = 40; read('a.txt')", "x + 2"]
-        (call,) = of(session, ToolCall)
-        assert call.parent_id == of(session, StatementRecorded)[0].tool_call_id
-        assert of(session, ProjectionSent) == []
+        assert [event.text for event in events_of(session, UserMessage) if event.aside] == [
+            "x = 40; read('a.txt')",
+            "x + 2",
+        ]
+        (call,) = events_of(session, ToolCall)
+        assert call.parent_id == events_of(session, StatementRecorded)[0].tool_call_id
+        assert events_of(session, ProjectionSent) == []
         cycles = cycles_of(session.events)
         assert (len(cycles.cycles), cycles.anomalies) == (2, ())
         assert (await session.accept("x?").end()).cause == "end_turn"
@@ -79,8 +82,7 @@ async def test_what_a_cell_returns_is_on_disk(tmp_path: Path) -> None:
 
 
 async def test_cells_and_prompts_wait_in_one_queue(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions, anyio.create_task_group() as tasks:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path) as session, anyio.create_task_group() as tasks:
         order: list[str] = []
 
         async def cell(source: str) -> None:
@@ -95,42 +97,38 @@ async def test_cells_and_prompts_wait_in_one_queue(tmp_path: Path) -> None:
         await last.end()
         await until(session, ExecutionFinished, 4)
     assert order == ["2", "4"]
-    assert [event.value for event in of(session, ExecutionFinished)] == [None, "2", "3", "4"]
-    assert [event.prompt_kind for event in of(session, UserMessage)] == ["direct", *["follow_up"] * 3]
+    assert [event.value for event in events_of(session, ExecutionFinished)] == [None, "2", "3", "4"]
+    assert [event.prompt_kind for event in events_of(session, UserMessage)] == ["direct", *["follow_up"] * 3]
 
 
-async def test_cancelling_whoever_waits_for_a_running_cell_stops_it(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        async with anyio.create_task_group() as tasks:
-            shown = session.subscribe()
-            tasks.start_soon(session.cell, "x = 1\nprint('set', flush=True)\nwhile True: pass")
-            async for batch in shown.batches(pace=0):
-                if any(isinstance(item, OutputStreamed) for item in batch):
-                    break
-            tasks.cancel_scope.cancel()
-        (finished,) = of(session, ExecutionFinished)
-        assert finished.status == "cancelled"
-        assert [(stop.reason, stop.cause) for stop in of(session, RunStop)] == [("interrupted", "cancelled")]
-        assert (await session.cell("x")).value == "1"
+async def test_cancelling_whoever_waits_for_a_running_cell_stops_it(session: Session) -> None:
+    async with anyio.create_task_group() as tasks:
+        shown = session.subscribe()
+        tasks.start_soon(session.cell, "x = 1\nprint('set', flush=True)\nwhile True: pass")
+        async for batch in shown.batches(pace=0):
+            if any(isinstance(item, OutputStreamed) for item in batch):
+                break
+        tasks.cancel_scope.cancel()
+    (finished,) = events_of(session, ExecutionFinished)
+    assert finished.status == "cancelled"
+    assert [(stop.reason, stop.cause) for stop in events_of(session, RunStop)] == [("interrupted", "cancelled")]
+    assert (await session.cell("x")).value == "1"
 
 
-async def test_a_cell_that_is_cancelled_before_it_began_never_runs(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        ticket = session.accept("while True: pass")
-        await until(session, ExecutionStarted)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.cell, "y = 1")
-            await until(session, PromptQueued)
-            tasks.cancel_scope.cancel()
-        assert len(of(session, PromptWithdrawn)) == 1
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_withdrawn, session)
-            await until(session, PromptQueued, 2)
-            session.cancel()
-        assert (await ticket.end()).cause == "cancelled"
-        assert (await session.cell("'y' in globals()")).value == "False"
+async def test_a_cell_that_is_cancelled_before_it_began_never_runs(session: Session) -> None:
+    ticket = session.accept("while True: pass")
+    await until(session, ExecutionStarted)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(session.cell, "y = 1")
+        await until(session, PromptQueued)
+        tasks.cancel_scope.cancel()
+    assert len(events_of(session, PromptWithdrawn)) == 1
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_withdrawn, session)
+        await until(session, PromptQueued, 2)
+        session.cancel()
+    assert (await ticket.end()).cause == "cancelled"
+    assert (await session.cell("'y' in globals()")).value == "False"
 
 
 async def _withdrawn(session: Session) -> None:
@@ -138,14 +136,12 @@ async def _withdrawn(session: Session) -> None:
         await session.cell("y = 2")
 
 
-async def test_a_cell_may_have_a_time_limit_of_its_own(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        assert (await session.cell("while True: pass", seconds=0.1)).status == "timeout"
-        assert [stop.cause for stop in of(session, RunStop)] == ["end_turn"]
+async def test_a_cell_may_have_a_time_limit_of_its_own(session: Session) -> None:
+    assert (await session.cell("while True: pass", seconds=0.1)).status == "timeout"
+    assert [stop.cause for stop in events_of(session, RunStop)] == ["end_turn"]
 
 
-async def test_a_cell_is_refused_by_a_closed_session_and_by_one_that_cannot_record(tmp_path: Path) -> None:
+async def test_closed_or_read_only_session_refuses_a_cell(tmp_path: Path) -> None:
     listeners: list[CommitListener] = []
 
     class FullStore(LentStore):
@@ -165,7 +161,7 @@ async def test_a_cell_is_refused_by_a_closed_session_and_by_one_that_cannot_reco
             await full.cell("1")
 
 
-async def test_a_cell_that_a_crash_kept_from_beginning_gets_its_end_when_the_session_is_loaded(tmp_path: Path) -> None:
+async def test_cell_lost_before_it_began_is_ended_on_load(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
     session_id = SessionId("ses_crashed")
     crashed = [
@@ -174,7 +170,100 @@ async def test_a_cell_that_a_crash_kept_from_beginning_gets_its_end_when_the_ses
         StatementRecorded(statement_id=StatementId("st"), index=1, source="x", tool_call_id=ToolCallId("c")),
     ]
     kept_log(store, session_id, str(tmp_path), crashed)
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.load(session_id)
+    async with session_in(tmp_path, store, load=session_id) as session:
         kinds = [event.kind for event in session.events[len(crashed) :]]
         assert kinds == ["execution_started", "execution_finished", "run_stop"]
+
+
+ANNOUNCED = ["user_message", "round_opened", "statement_recorded", "execution_started"]
+
+
+class Looking(HollowEnvironment):
+    """Looks at the log when a statement comes, and when it has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look: Callable[[], list[str]] = list
+        self.at_first: list[str] = []
+        self.once_begun: list[str] = []
+        self.busy = False
+
+    @property
+    def idle(self) -> bool:
+        return self.alive and not self.busy
+
+    def kept(self) -> Preserved | None:
+        return Preserved()
+
+    async def run(
+        self,
+        request: RunRequest,
+        effects: EffectHandler,
+        output: OutputSink,
+        touched: TouchSink = ignore_touched,
+        begun: Callable[[], None] | None = None,
+    ) -> RunOutcome:
+        self.at_first = self.look()
+        self.ran.append(request.source)
+        assert begun is not None
+        begun()
+        self.once_begun = self.look()
+        return RunOutcome(status="ok")
+
+
+async def begun_session(sessions: Sessions, environment: Looking, tmp_path: Path) -> Session:
+    session = await sessions.create(str(tmp_path))
+    await session.cell("first")
+    before = len(session.events)
+    environment.look = lambda: [event.kind for event in session.events[before:]]
+    return session
+
+
+async def test_idle_worker_gets_a_statement_before_it_is_recorded(tmp_path: Path) -> None:
+    environment = Looking()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await begun_session(sessions, environment, tmp_path)
+        await session.cell("second")
+        assert (environment.at_first, environment.once_begun) == ([], ANNOUNCED)
+        assert environment.look() == [*ANNOUNCED, "execution_finished", "run_stop"]
+
+
+async def test_busy_worker_gets_a_recorded_statement(tmp_path: Path) -> None:
+    environment = Looking()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await begun_session(sessions, environment, tmp_path)
+        environment.busy = True
+        await session.cell("second")
+        assert environment.at_first == ANNOUNCED
+
+
+async def test_statement_during_a_tick_gets_its_own_round(tmp_path: Path) -> None:
+    async def linger(moment: str) -> None:
+        if moment == "tick":
+            running.set()
+            await anyio.sleep(0.01)
+
+    running = anyio.Event()
+    environment = Looking()
+    environment.meanwhile = linger
+    async with session_in(tmp_path, environments=lambda: environment) as session:
+        await session.cell("first")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.tick)
+            await running.wait()
+            tasks.start_soon(session.cell, "second")
+            await anyio.lowlevel.checkpoint()
+            tasks.start_soon(session.tick)
+        rounds = [event.round_id for event in session.events if event.kind == "round_opened"]
+        assert rounds == [0, 1, 2, 3]
+
+
+async def test_statement_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
+    environment = Looking()
+    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
+        session = await begun_session(sessions, environment, tmp_path)
+        with pytest.raises(InvalidEventError):
+            await session.cell("x = '\ud800'")
+        assert (environment.ran, environment.look()) == (["first"], [])
+        await session.cell("second")
+        assert environment.ran == ["first", "second"]

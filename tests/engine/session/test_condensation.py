@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 import pytest
@@ -40,30 +39,21 @@ from engine.log.events.conversation import (
 from engine.log.events.session import ContextMeasured, ModelCallEnded, ProjectionSent, SessionOpened, ViewEnforced
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow, Store
-from engine.session.registry import Sessions
 from engine.session.session import Session
 from tests.support.models import AnsweringModel, runs, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
-E = TypeVar("E", bound=Event)
-SECONDS = 30.0
 BUDGET = 6_000
 """Tokens: room for about 4,000 of messages beside the instructions and the tail."""
 LONG = "print('word ' * 700)"
 """A statement with a result of about 700 tokens."""
 
 
-@asynccontextmanager
-async def opened(
+def opened(
     tmp_path: Path, model: Model, store: Store | None = None, budget: int = BUDGET
-) -> AsyncIterator[Sessions]:
-    async with sessions_of(tmp_path, store, model=model, settings={"context_budget": budget}) as sessions:
-        yield sessions
-
-
-def found(session: Session, kind: type[E]) -> list[E]:
-    return [event for event in session.events if isinstance(event, kind)]
+) -> AbstractAsyncContextManager[Session]:
+    return session_in(tmp_path, store, model=model, settings={"context_budget": budget})
 
 
 async def run(session: Session, text: str) -> str:
@@ -73,7 +63,7 @@ async def run(session: Session, text: str) -> str:
 
 
 def said(session: Session) -> str:
-    return found(session, AgentText)[-1].text
+    return events_of(session, AgentText)[-1].text
 
 
 def assert_whole(session: Session) -> None:
@@ -85,19 +75,20 @@ def assert_whole(session: Session) -> None:
     assert fold.warning is None
 
 
-async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(tmp_path: Path) -> None:
+async def test_long_run_stays_within_budget_and_keeps_its_request(tmp_path: Path) -> None:
     model = AnsweringModel(runs(*[f"print('word ' * 250) # {number}" for number in range(40)]))
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
-        usages = found(session, ProjectionSent)
+        usages = events_of(session, ProjectionSent)
         assert len(usages) == len(model.prompts) == 41
         assert all(usage.used <= usage.size == BUDGET for usage in usages)
-        condensations = found(session, Condensation)
+        condensations = events_of(session, Condensation)
         assert len(condensations) >= 2
-        assert [request.reason for request in found(session, CondensationRequest)] == ["budget"] * len(condensations)
-        assert not found(session, NoCutPossible)
+        assert [request.reason for request in events_of(session, CondensationRequest)] == ["budget"] * len(
+            condensations
+        )
+        assert not events_of(session, NoCutPossible)
         for prompt in model.prompts:
             assert "count the words" in [message_text(message) for message in prompt.messages]
             newest = [message for message in prompt.messages if isinstance(message, ToolResult)][-1:]
@@ -109,7 +100,7 @@ async def test_a_long_run_stays_within_its_budget_and_keeps_its_request(tmp_path
         assert_whole(session)
 
 
-async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_than_it_may(tmp_path: Path) -> None:
+async def test_summary_tells_what_happened_within_its_length(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("word " * 600)
     answers: list[Sequence[ModelSignal]] = [
         [TextDelta("I look at the notes."), StatementAsked("notes = view('notes.md', tokens=500)", typed=True)],
@@ -117,11 +108,10 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
         [TextDelta("It is about words.")],
     ]
     model = AnsweringModel(lambda _: answers.pop(0) if answers else [TextDelta("Yes. " * 200)])
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         await run(session, "what are the notes about?")
         assert await run(session, "/compact") == "end_turn"
-        (condensation,) = found(session, Condensation)
+        (condensation,) = events_of(session, Condensation)
         assert condensation.summary is not None
         assert condensation.summary.splitlines() == [
             "Summary of what came before:",
@@ -130,7 +120,7 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
             "You ran statements 1 to 2.",
             "You said: It is about words.",
         ]
-        (measured,) = found(session, ContextMeasured)
+        (measured,) = events_of(session, ContextMeasured)
         now = f"The next prompt has {measured.used:,} tokens."
         assert said(session).endswith(f" were replaced by a summary. {now}")
         assert measured.used == (await session.projection()).used
@@ -142,66 +132,53 @@ async def test_a_summary_tells_what_was_asked_said_and_run_and_grows_no_longer_t
             "# statement 2, error: ZeroDivisionError: division by zero\n1 / 0\n"
         )
         await run(session, "/compact")
-        assert found(session, Condensation)[-1].forgotten[0] == f"{condensation.event_id}-summary"
-        assert "what are the notes about?" in (found(session, Condensation)[-1].summary or "")
+        assert events_of(session, Condensation)[-1].forgotten[0] == f"{condensation.event_id}-summary"
+        assert "what are the notes about?" in (events_of(session, Condensation)[-1].summary or "")
         assert_whole(session)
 
 
-async def test_what_is_said_to_the_session_itself_never_reaches_a_model(tmp_path: Path) -> None:
-    model = AnsweringModel(says("Yes."))
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
-        for text in ("/help", "/timeline", "is it?"):
-            await run(session, text)
-        assert [message_text(message) for message in model.prompts[-1].messages] == ["is it?"]
-
-
 async def test_nothing_to_compact_is_said_and_recorded(tmp_path: Path) -> None:
-    async with opened(tmp_path, AnsweringModel(says("Yes."))) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, AnsweringModel(says("Yes."))) as session:
         assert await run(session, "/compact") == "end_turn"
         assert said(session) == "There is nothing to replace by a summary."
-        assert len(found(session, NoCutPossible)) == 1
+        assert len(events_of(session, NoCutPossible)) == 1
         assert await run(session, "is it?") == "end_turn"
 
 
-async def test_a_model_that_can_writes_the_summary_of_what_it_is_shown(tmp_path: Path) -> None:
-    model = AnsweringModel(runs(LONG), says("The words were counted.\nThere are 700."))
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_capable_model_writes_the_summary(tmp_path: Path) -> None:
+    source = "print('word ' * 1_000)"
+    model = AnsweringModel(runs(source), says("The words were counted.\nThere are 700."))
+    async with opened(tmp_path, model) as session:
         await run(session, "count the words")
         await run(session, "/compact")
         (prompt,) = model.summary_prompts
         (shown,) = prompt.messages
         assert "[the user]\ncount the words" in message_text(shown)
-        assert f"[you ran python]\n{LONG}" in message_text(shown)
-        summary = found(session, Condensation)[0].summary
+        assert f"[you ran python]\n{source}" in message_text(shown)
+        assert "left out, because the context is full" in message_text(shown), "of a long result"
+        summary = events_of(session, Condensation)[0].summary
         assert summary == "Summary of what came before:\nThe words were counted.\nThere are 700."
 
 
-async def test_a_summary_that_is_too_long_is_cut_to_its_newest_lines(tmp_path: Path) -> None:
+async def test_long_summary_is_cut_to_its_newest_lines(tmp_path: Path) -> None:
     model = AnsweringModel(runs(LONG), says("\n".join(f"line {number}" for number in range(500))))
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         await run(session, "count the words")
         await run(session, "/compact")
-        lines = (found(session, Condensation)[0].summary or "").splitlines()
+        lines = (events_of(session, Condensation)[0].summary or "").splitlines()
         assert lines[1] == f"... {500 - len(lines) + 2} earlier lines left out"
         assert lines[-1] == "line 499"
         assert 40 < len(lines) < 90
 
 
-async def test_a_model_that_fails_to_sum_up_is_replaced_by_the_session(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_session_replaces_a_failed_summary_of_the_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: Prompt) -> Sequence[ModelSignal]:
         raise ModelError("overloaded")
 
-    async with opened(tmp_path, AnsweringModel(runs(LONG), fail)) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, AnsweringModel(runs(LONG), fail)) as session:
         await run(session, "count the words")
         await run(session, "/compact")
-        assert "The user asked: count the words" in (found(session, Condensation)[0].summary or "")
+        assert "The user asked: count the words" in (events_of(session, Condensation)[0].summary or "")
         assert "overloaded" in caplog.text
 
 
@@ -213,32 +190,30 @@ async def test_a_provider_that_takes_less_than_the_budget_gets_less(tmp_path: Pa
             raise ContextTooLongError("too long")
         return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
 
-    async with opened(tmp_path, AnsweringModel(answer), budget=100_000) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, AnsweringModel(answer), budget=100_000) as session:
         assert await run(session, "count the words") == "end_turn"
         assert said(session) == "Done."
-        assert {request.reason for request in found(session, CondensationRequest)} <= {"refused", "budget"}
-        assert found(session, CondensationRequest)[0].reason == "refused"
-        assert found(session, Condensation)
-        answered = [ended.answered for ended in found(session, ModelCallEnded)]
+        assert {request.reason for request in events_of(session, CondensationRequest)} <= {"refused", "budget"}
+        assert events_of(session, CondensationRequest)[0].reason == "refused"
+        assert events_of(session, Condensation)
+        answered = [ended.answered for ended in events_of(session, ModelCallEnded)]
         assert (answered.count(True), False in answered) == (9, True)
-        assert found(session, ProjectionSent)[-1].size < 10_000
+        assert events_of(session, ProjectionSent)[-1].size < 10_000
         assert_whole(session)
 
 
-async def test_a_provider_that_takes_nothing_ends_the_turn_with_its_reason(tmp_path: Path) -> None:
+async def test_provider_that_takes_nothing_ends_the_turn(tmp_path: Path) -> None:
     def refuse(_: Prompt) -> Sequence[ModelSignal]:
         raise ContextTooLongError("at most 10 tokens")
 
     model = AnsweringModel(refuse)
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         assert await run(session, "hello") == "error"
-        assert found(session, RunStop)[-1].detail == "at most 10 tokens"
+        assert events_of(session, RunStop)[-1].detail == "at most 10 tokens"
         assert len(model.prompts) <= 4
 
 
-async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_shortened(tmp_path: Path) -> None:
+async def test_outputs_of_one_thinking_loop_are_shortened(tmp_path: Path) -> None:
     thought = [False]
     statements = runs(*[f"{LONG} # {number}" for number in range(12)])
 
@@ -247,22 +222,21 @@ async def test_a_run_in_one_thinking_loop_cannot_be_cut_so_its_outputs_are_short
         return [*([ReasoningDelta("I think.", "signed")] if first else []), *statements(prompt)]
 
     model = AnsweringModel(answer)
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         assert await run(session, "count the words") == "end_turn"
-        assert all(usage.used <= usage.size for usage in found(session, ProjectionSent))
-        assert not [event for event in found(session, Condensation) if event.forgotten]
-        assert len(found(session, NoCutPossible)) == 1
+        assert all(usage.used <= usage.size for usage in events_of(session, ProjectionSent))
+        assert not [event for event in events_of(session, Condensation) if event.forgotten]
+        assert len(events_of(session, NoCutPossible)) == 1
         results = [message for message in model.prompts[-1].messages if isinstance(message, ToolResult)]
         assert len(results) == 12
         assert all("left out, because the context is full" in result.text for result in results)
-        assert all("left out" not in result.text for result in found(session, ToolResult))
+        assert all("left out" not in result.text for result in events_of(session, ToolResult))
         # The loop is over, so now there are cuts.
         assert await run(session, "and again") == "end_turn"
-        assert [event for event in found(session, Condensation) if event.forgotten]
+        assert [event for event in events_of(session, Condensation) if event.forgotten]
 
 
-async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_next_turn_does(tmp_path: Path) -> None:
+async def test_cancelled_condensation_happens_in_the_next_turn(tmp_path: Path) -> None:
     asked = anyio.Event()
 
     class Slow(AnsweringModel):
@@ -274,22 +248,19 @@ async def test_a_cancel_while_the_summary_is_written_condenses_nothing_and_the_n
                 yield signal
 
     model = Slow(runs(*[LONG] * 8), says("All was said."))
-    async with opened(tmp_path, model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with opened(tmp_path, model) as session:
         ticket = session.accept("count the words")
         await asked.wait()
         session.cancel()
         assert (await ticket.end()).cause == "cancelled"
-        assert not found(session, Condensation)
+        assert not events_of(session, Condensation)
         assert session.view.unhandled_condensation_request
         assert await run(session, "go on") == "end_turn"
-        assert found(session, Condensation)[0].summary == "Summary of what came before:\nAll was said."
+        assert events_of(session, Condensation)[0].summary == "Summary of what came before:\nAll was said."
         assert not session.view.unhandled_condensation_request
 
 
-async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_foreign_log_is_repaired_once_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def stamped(seq: int, event: Event) -> Event:
         return replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0)
 
@@ -311,9 +282,9 @@ async def test_a_log_from_elsewhere_is_made_whole_once_with_one_warning(
         [stamped(seq, event) for seq, event in enumerate(history)],
     )
     model = AnsweringModel(says("Yes."))
-    async with opened(tmp_path, model, store) as sessions:
+    async with sessions_of(tmp_path, store, model=model, settings={"context_budget": BUDGET}) as sessions:
         session = await sessions.load(name)
-        enforced = found(session, ViewEnforced)
+        enforced = events_of(session, ViewEnforced)
         assert [event.property_name for event in enforced]
         assert caplog.text.count("were left out of the View") == 1
         assert session.view.ready() == session.view.events

@@ -7,25 +7,29 @@ import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
-from engine import Session, Sessions, Store
+from engine import Session, Store
 from engine.context.model import StatementAsked, TextDelta
 from engine.context.tail.rights import rebuild_sentence
-from engine.core.domain import PARTS, Layer
+from engine.core.domain import LAYERS, PARTS, Domain, Layer
 from engine.core.errors import EnvironmentUnavailableError
+from engine.core.ids import SessionId
 from engine.core.settings import SandboxRule
 from engine.log.events.execution import ExecutionStarted
-from engine.log.events.session import DomainEntered, PermissionAsked
+from engine.log.events.session import DomainEntered, Mode, PermissionAsked
 from engine.log.permissions import PermissionAnswer, RebuildSubject, StatementSubject
+from engine.log.rights import Rights
 from engine.log.store.memory import MemoryStore
+from engine.session.confinement import domain_of, rights_in
 from tests.support.fixed import FixedClock
 from tests.support.guarded import HELD, Kernel
 from tests.support.models import Answer, AnsweringModel, says
 from tests.support.permissions import FixedPermissions
-from tests.support.sessions import sessions_of
+from tests.support.sessions import session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
 
@@ -53,17 +57,20 @@ async def served(
     kernel: Kernel,
     answer: Answer | None,
     *,
+    load: SessionId | None = None,
     store: Store | None = None,
     rule: SandboxRule | None = "auto",
-) -> AsyncGenerator[Sessions]:
-    async with sessions_of(
-        tmp_path,
-        store,
-        model=None if answer is None else AnsweringModel(answer),
-        environments=kernel.environment,
-        settings={"sandbox": rule},
-    ) as sessions:
-        yield sessions
+    user: FixedPermissions | None = None,
+) -> AsyncGenerator[Session]:
+    """A session over a kernel with these layers, new or loaded, whose user gives these answers."""
+    model = None if answer is None else AnsweringModel(answer)
+    settings: dict[str, object] = {"sandbox": rule}
+    async with session_in(
+        tmp_path, store, load=load, model=model, environments=kernel.environment, settings=settings
+    ) as session:
+        if user is not None:
+            session.attach(user)
+        yield session
 
 
 async def turns(session: Session, count: int = 1) -> None:
@@ -83,12 +90,10 @@ def kept_in(place: str) -> list[str] | None:
     return os.listdir(place) if os.path.isdir(place) else None
 
 
-async def test_what_a_model_writes_is_held_from_the_first_worker_on_and_asks_nothing(tmp_path: Path) -> None:
+async def test_model_statements_are_sandboxed_from_the_first_worker(tmp_path: Path) -> None:
     kernel = Kernel()
     user = FixedPermissions([])
-    async with served(tmp_path, kernel, writes("x = 1", "y = 2")) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(user)
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2"), user=user) as session:
         await turns(session, 2)
         assert [source for source, _ in kernel.ran_in] == ["x = 1", "y = 2"]
     (domain,) = kernel.domains
@@ -99,13 +104,11 @@ async def test_what_a_model_writes_is_held_from_the_first_worker_on_and_asks_not
     assert user.questions == []
 
 
-async def test_a_kernel_that_does_not_hold_it_has_each_statement_ask(tmp_path: Path) -> None:
+async def test_statements_ask_where_the_kernel_cannot_sandbox(tmp_path: Path) -> None:
     for layers in ((), ("landlock", "mounts"), ("seccomp", "mounts")):
         user = FixedPermissions([YES, NO])
         kernel = Kernel(layers)  # type: ignore[arg-type]
-        async with served(tmp_path, kernel, writes("x = 1", "y = 2")) as sessions:
-            session = await sessions.create(str(tmp_path))
-            session.attach(user)
+        async with served(tmp_path, kernel, writes("x = 1", "y = 2"), user=user) as session:
             await turns(session, 2)
         assert [question.subject for question in user.questions] == [
             StatementSubject("x = 1"),
@@ -116,13 +119,11 @@ async def test_a_kernel_that_does_not_hold_it_has_each_statement_ask(tmp_path: P
 
 
 @pytest.mark.parametrize(("rule", "said"), [("off", [(False, (), False, 0)]), (None, [])])
-async def test_who_turns_the_sandbox_off_is_told_first_and_a_program_that_wants_none_is_not(
+async def test_disabled_sandbox_is_announced_unless_the_program_wants_none(
     tmp_path: Path, rule: SandboxRule | None, said: list[object]
 ) -> None:
     kernel = Kernel()
-    async with served(tmp_path, kernel, writes("x = 1"), rule=rule) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(FixedPermissions([YES]))
+    async with served(tmp_path, kernel, writes("x = 1"), rule=rule, user=FixedPermissions([YES])) as session:
         await turns(session)
     assert kernel.ran_in == [("x = 1", None)]
     assert entered(session) == said
@@ -132,30 +133,26 @@ async def test_who_turns_the_sandbox_off_is_told_first_and_a_program_that_wants_
 
 async def test_where_it_is_required_nothing_runs_without(tmp_path: Path) -> None:
     kernel = Kernel(())
-    async with served(tmp_path, kernel, writes("x = 1"), rule="required") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1"), rule="required") as session:
         end = await session.accept("go").end()
     assert (end.cause, kernel.ran_in) == ("error", [])
 
 
 async def test_what_the_user_types_has_the_user_s_rights(tmp_path: Path) -> None:
     kernel = Kernel()
-    async with served(tmp_path, kernel, None, rule="required") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, None, rule="required") as session:
         await session.accept("x = 1").end()
         await session.cell("y = 2")
     assert kernel.ran_in == [("x = 1", None), ("y = 2", None)]
     assert entered(session) == []
 
 
-async def test_what_the_user_types_is_held_where_a_model_has_written_also_on_other_branches_and_in_forks(
-    tmp_path: Path,
-) -> None:
+async def test_typed_statements_are_sandboxed_after_model_statements_everywhere(tmp_path: Path) -> None:
     store, kernel = MemoryStore(FixedClock()), Kernel()
-    async with served(tmp_path, kernel, writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1"), store=store) as session:
         await turns(session)
-    async with served(tmp_path, kernel, None, store=store) as sessions:
+    settings: dict[str, object] = {"sandbox": "auto"}
+    async with sessions_of(tmp_path, store, environments=kernel.environment, settings=settings) as sessions:
         loaded = await sessions.load(session.session_id)
         await loaded.rewind(0)
         await loaded.accept("y = 2").end()
@@ -165,10 +162,9 @@ async def test_what_the_user_types_is_held_where_a_model_has_written_also_on_oth
     assert len(kernel.ran_in) == 3
 
 
-async def test_a_client_s_statement_has_what_the_user_typed_before_it_run_again_in_the_domain(tmp_path: Path) -> None:
+async def test_client_statement_reruns_earlier_ones_in_the_domain(tmp_path: Path) -> None:
     kernel = Kernel()
-    async with served(tmp_path, kernel, None) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, None) as session:
         await session.cell("x = 1")
         await session.cell("y = x", author="client")
         await session.cell("z = y")
@@ -181,13 +177,11 @@ async def test_a_client_s_statement_has_what_the_user_typed_before_it_run_again_
 @pytest.mark.parametrize(
     ("answer", "again"), [(YES, ["x = 1", "y = 2"]), (NO, list[str]())], ids=["with the user's word", "without"]
 )
-async def test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_with_fewer(
+async def test_more_rights_take_a_fresh_worker_and_consent(
     tmp_path: Path, answer: PermissionAnswer, again: list[str]
 ) -> None:
     kernel, user = Kernel(), FixedPermissions([answer])
-    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3", "w = 4")) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(user)
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3", "w = 4"), user=user) as session:
         await turns(session, 2)
         session.set_mode("auto")
         await turns(session, 2)
@@ -204,8 +198,7 @@ async def test_more_rights_take_a_fresh_worker_and_the_user_s_word_for_what_ran_
 
 async def test_fewer_rights_take_a_fresh_worker_and_ask_nobody(tmp_path: Path) -> None:
     kernel = Kernel()
-    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3")) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2", "z = 3")) as session:
         session.set_mode("auto")
         await turns(session)
         session.set_mode("ask")
@@ -216,35 +209,19 @@ async def test_fewer_rights_take_a_fresh_worker_and_ask_nobody(tmp_path: Path) -
     assert kernel.rerun == [["x = 1"]]
 
 
-async def test_a_network_is_more_rights(tmp_path: Path) -> None:
-    kernel, user = Kernel(), FixedPermissions([NO])
-    async with served(tmp_path, kernel, writes("x = 1", "y = 2")) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(user)
-        await turns(session)
-        session.set_option("network", "on")
-        await turns(session)
-    assert [domain is not None and domain.network for domain in kernel.domains] == [False, True]
-    assert (len(user.questions), kernel.rerun) == (1, [[]])
-
-
 async def test_nobody_to_ask_is_no_word(tmp_path: Path) -> None:
     store, kernel = MemoryStore(FixedClock()), Kernel()
-    async with served(tmp_path, kernel, writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1"), store=store) as session:
         await turns(session)
         session.set_mode("auto")
-    async with served(tmp_path, kernel, says("Hello."), store=store) as sessions:
-        session = await sessions.load(session.session_id)
+    async with served(tmp_path, kernel, says("Hello."), store=store, load=session.session_id) as session:
         await turns(session)
     assert kernel.rerun == [[]]
 
 
 async def test_a_question_that_is_dismissed_is_asked_again(tmp_path: Path) -> None:
     kernel, user = Kernel(), FixedPermissions([ESCAPED, YES])
-    async with served(tmp_path, kernel, writes("x = 1", "y = 2")) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(user)
+    async with served(tmp_path, kernel, writes("x = 1", "y = 2"), user=user) as session:
         await turns(session)
         session.set_mode("auto")
         assert (await session.accept("go").end()).cause == "cancelled"
@@ -252,20 +229,15 @@ async def test_a_question_that_is_dismissed_is_asked_again(tmp_path: Path) -> No
     assert (len(user.questions), kernel.rerun) == (2, [["x = 1"]])
 
 
-async def test_a_session_that_was_held_is_told_where_it_is_no_more_and_asked_before_anything_runs_again(
-    tmp_path: Path,
-) -> None:
+async def test_formerly_sandboxed_session_asks_before_it_reruns(tmp_path: Path) -> None:
     store, kernel, user = MemoryStore(FixedClock()), Kernel(), FixedPermissions([NO])
-    async with served(tmp_path, kernel, writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1"), store=store) as session:
         await turns(session)
     for rule, layers in (("off", kernel.layers), ("auto", ())):
         other, user = Kernel(layers), FixedPermissions([NO])
         copied = MemoryStore(FixedClock())
         copied.add(store.row(session.session_id), store.load(session.session_id))
-        async with served(tmp_path, other, None, store=copied, rule=rule) as sessions:  # type: ignore[arg-type]
-            loaded = await sessions.load(session.session_id)
-            loaded.attach(user)
+        async with served(tmp_path, other, None, store=copied, rule=rule, load=session.session_id, user=user) as loaded:  # type: ignore[arg-type]
             await loaded.accept("y = 2").end()
             assert [question.subject for question in user.questions] == [
                 RebuildSubject(statements=(1,), held=False, before=LEAST)
@@ -274,16 +246,16 @@ async def test_a_session_that_was_held_is_told_where_it_is_no_more_and_asked_bef
             assert entered(loaded)[1:] == [(False, (), False, 1)]
 
 
-async def test_the_state_directory_in_the_workspace_is_not_written_where_nothing_keeps_it(tmp_path: Path) -> None:
+async def test_state_directory_in_the_workspace_is_not_writable_unprotected(tmp_path: Path) -> None:
     bare = Kernel(("landlock", "seccomp", *PARTS))
     (tmp_path / "home").mkdir()
-    async with sessions_of(
-        tmp_path / "home/state",
+    async with session_in(
+        tmp_path / "home",
+        state=tmp_path / "home/state",
         model=AnsweringModel(writes("x = 1", "y = 2")),
         environments=bare.environment,
         settings={"sandbox": "auto"},
-    ) as sessions:
-        session = await sessions.create(str(tmp_path / "home"))
+    ) as session:
         await turns(session)
         session.set_mode("auto")
         user = FixedPermissions([NO])
@@ -293,86 +265,40 @@ async def test_the_state_directory_in_the_workspace_is_not_written_where_nothing
     assert isinstance(user.questions[0].subject, RebuildSubject)
 
 
-async def test_a_system_without_file_trees_of_one_s_own_has_more_rights_and_is_asked_about(tmp_path: Path) -> None:
-    store = MemoryStore(FixedClock())
-    async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await turns(session)
-    bare, user = Kernel(("landlock", "seccomp", *PARTS)), FixedPermissions([NO])
-    async with served(tmp_path, bare, writes("y = 2"), store=store) as sessions:
-        loaded = await sessions.load(session.session_id)
-        loaded.attach(user)
-        await turns(loaded)
-        (asked,) = (question.subject for question in user.questions)
-        assert isinstance(asked, RebuildSubject)
-        assert asked == RebuildSubject(statements=(1,), held=True, bare=True, lacks=(), before=LEAST)
-        assert "scratch directory, and can change modes, owners and times of files elsewhere" in rebuild_sentence(asked)
-    back = Kernel()
-    async with served(tmp_path, back, None, store=store) as sessions:
-        loaded = await sessions.load(session.session_id)
-        await loaded.accept("z = 3").end()
-    assert (bare.rerun, back.rerun) == ([[]], [["x = 1", "y = 2"]])
-
-
 @pytest.mark.parametrize("part", PARTS)
-async def test_a_kernel_with_less_of_landlock_has_more_rights_and_is_asked_about(tmp_path: Path, part: Layer) -> None:
+async def test_missing_part_of_landlock_asks_before_a_rerun(tmp_path: Path, part: Layer) -> None:
     store = MemoryStore(FixedClock())
-    async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, Kernel(), writes("x = 1", "y = 2"), store=store) as session:
         await turns(session)
     older, user = Kernel([each for each in HELD if each != part]), FixedPermissions([NO])
-    async with served(tmp_path, older, writes("y = 2"), store=store) as sessions:
-        loaded = await sessions.load(session.session_id)
-        loaded.attach(user)
+    async with served(tmp_path, older, writes("y = 2"), store=store, load=session.session_id, user=user) as loaded:
         await turns(loaded)
         (asked,) = (question.subject for question in user.questions)
         assert isinstance(asked, RebuildSubject)
         assert asked == RebuildSubject(statements=(1,), held=True, lacks=(part,), before=LEAST)
         assert PARTS[part] in rebuild_sentence(asked)
     newer, nobody = Kernel(), FixedPermissions([])
-    async with served(tmp_path, newer, None, store=store) as sessions:
-        loaded = await sessions.load(session.session_id)
-        loaded.attach(nobody)
+    async with served(tmp_path, newer, None, store=store, load=session.session_id, user=nobody) as loaded:
         await loaded.accept("z = 3").end()
     assert (older.rerun, newer.rerun, nobody.questions) == ([[]], [["x = 1", "y = 2"]], [])
 
 
-async def test_a_log_that_does_not_say_what_its_kernel_lacked_is_not_asked_about_for_that(tmp_path: Path) -> None:
+async def test_old_log_without_kernel_parts_asks_nothing(tmp_path: Path) -> None:
     store = MemoryStore(FixedClock())
-    async with served(tmp_path, Kernel(), writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, Kernel(), writes("x = 1"), store=store) as session:
         await turns(session)
     before = MemoryStore(FixedClock())
     said = [replace(event, lacks=None) if isinstance(event, DomainEntered) else event for event in session.events]
     before.add(store.row(session.session_id), said)
     older, nobody = Kernel(("landlock", "seccomp", "mounts")), FixedPermissions([])
-    async with served(tmp_path, older, None, store=before) as sessions:
-        loaded = await sessions.load(session.session_id)
-        loaded.attach(nobody)
+    async with served(tmp_path, older, None, store=before, load=session.session_id, user=nobody) as loaded:
         await loaded.accept("z = 3").end()
     assert (older.rerun, nobody.questions) == ([["x = 1"]], [])
 
 
-async def test_another_directory_is_more_rights_in_the_mode_auto(tmp_path: Path) -> None:
-    store, kernel, user = MemoryStore(FixedClock()), Kernel(), FixedPermissions([NO])
-    (tmp_path / "one" / "sub").mkdir(parents=True)
-    (tmp_path / "two").mkdir()
-    async with served(tmp_path, kernel, writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path / "one"))
-        session.set_mode("auto")
-        await turns(session)
-    for place, questions in (("one/sub", 0), ("two", 1)):
-        async with served(tmp_path, kernel, says("Hello."), store=store) as sessions:
-            loaded = await sessions.load(session.session_id, str(tmp_path / place))
-            loaded.attach(user)
-            await turns(loaded)
-            assert len(user.questions) == questions
-
-
-async def test_the_scratch_directory_is_made_for_the_user_alone_and_goes_with_the_session(tmp_path: Path) -> None:
+async def test_scratch_directory_is_private_and_goes_with_the_session(tmp_path: Path) -> None:
     store, kernel = MemoryStore(FixedClock()), Kernel()
-    async with served(tmp_path, kernel, writes("x = 1"), store=store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, kernel, writes("x = 1"), store=store) as session:
         assert not (tmp_path / "scratch").exists()
         await turns(session)
         (domain,) = kernel.domains
@@ -380,7 +306,8 @@ async def test_the_scratch_directory_is_made_for_the_user_alone_and_goes_with_th
         assert stat.S_IMODE(os.stat(domain.scratch).st_mode) == 0o700
         os.mkdir(f"{domain.scratch}/kept")
     assert kept_in(domain.scratch) == ["kept"]
-    async with served(tmp_path, kernel, says("Hello."), store=store) as sessions:
+    settings: dict[str, object] = {"sandbox": "auto"}
+    async with sessions_of(tmp_path, store, environments=kernel.environment, settings=settings) as sessions:
         await sessions.load(session.session_id)
         await sessions.delete(session.session_id)
     assert kept_in(domain.scratch) is None
@@ -388,7 +315,44 @@ async def test_the_scratch_directory_is_made_for_the_user_alone_and_goes_with_th
 
 async def test_a_scratch_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "scratch").write_text("in the way")
-    async with served(tmp_path, Kernel(), None) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with served(tmp_path, Kernel(), None) as session:
         with pytest.raises(EnvironmentUnavailableError, match="scratch"):
             await session.cell("1", author="client")
+
+
+ROOTS = ("/work/project", "/more")
+KEPT = ("/work/project/.git/config", "/more/.git/hooks")
+
+
+def domain(mode: Mode, *, network: bool = False) -> Domain:
+    return domain_of(mode, network=network, roots=ROOTS, scratch="/state/scratch/s", state="/state", protected=KEPT)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in get_args(Mode) if mode != "auto"])
+def test_asking_and_refusing_modes_write_scratch_alone(mode: Mode) -> None:
+    assert domain(mode) == Domain(scratch="/state/scratch/s", hidden=("/state",))
+
+
+def test_auto_adds_directories_except_what_git_runs() -> None:
+    found = domain("auto")
+    assert found.writable == ROOTS
+    assert found.read_only == KEPT
+    assert rights_in(found, (*LAYERS, *PARTS)) == Rights(writable=ROOTS, lacks=())
+
+
+def test_state_directory_is_visible_to_a_session_in_it() -> None:
+    roots = ("/state/work",)
+    found = domain_of("ask", network=False, roots=roots, scratch="/state/scratch/s", state="/state", protected=())
+    assert found.hidden == ()
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_the_network_is_off_unless_it_is_allowed(mode: Mode) -> None:
+    assert not domain(mode).network
+    assert domain(mode, network=True).network
+    assert rights_in(domain(mode, network=True), LAYERS).network
+
+
+def test_statements_write_no_directory_with_an_open_part_of_this_program() -> None:
+    found = domain_of("auto", network=False, roots=ROOTS, scratch="/s", state="/state", protected=KEPT, is_open=True)
+    assert (found.writable, found.read_only) == ((), ())

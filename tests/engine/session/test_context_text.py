@@ -12,7 +12,6 @@ from engine.context.model import ModelSignal, Prompt, StatementAsked, TextDelta,
 from engine.context.tail.prompt import MESSAGES
 from engine.context.tail.sections import SECTIONS
 from engine.files.tails import HandleRow
-from engine.log.events.conversation import AgentText
 from engine.session.model_calls.context_text import (
     PARTS,
     SHOWN_HANDLES,
@@ -24,9 +23,8 @@ from engine.session.model_calls.context_text import (
     smaller_change,
     views_text,
 )
-from engine.session.session import Session
 from tests.support.models import AnsweringModel, runs
-from tests.support.sessions import sessions_of
+from tests.support.sessions import answer_to, session_in
 
 NOW = """\
 A model would now be sent 1,000 tokens, of at most 8,000 (12%), and your next prompt. The first 900 of them (90%) are \
@@ -68,7 +66,7 @@ readme     150  █  README.md
 SECTIONS_SENT = {"instructions": 800, "results": 190, "feed": 10}
 
 
-def test_a_breakdown_shows_a_bar_for_each_part_and_what_changes_it() -> None:
+def test_breakdown_has_a_bar_and_a_command_for_each_part() -> None:
     row = handle("readme", 0, used_tokens=150)
     parts = Breakdown(
         sections=SECTIONS_SENT,
@@ -80,7 +78,7 @@ def test_a_breakdown_shows_a_bar_for_each_part_and_what_changes_it() -> None:
     assert breakdown_text("A model would now be sent", parts).startswith(NOW)
 
 
-def test_of_a_prompt_that_was_sent_nothing_is_said_to_change_it() -> None:
+def test_sent_prompt_shows_no_commands() -> None:
     parts = Breakdown(
         sections=SECTIONS_SENT,
         size=8_000,
@@ -99,14 +97,14 @@ def test_of_a_prompt_that_was_sent_nothing_is_said_to_change_it() -> None:
         (None, "(8%). Whether it was answered is not known: the agent was ended, or the call is still under way.\n"),
     ],
 )
-def test_whether_a_call_was_answered_is_said_where_it_was_not(answered: bool | None, said: str) -> None:
+def test_unanswered_call_says_so(answered: bool | None, said: str) -> None:
     text = breakdown_text("It was sent", Breakdown(sections={"instructions": 8}, size=100, answered=answered))
     assert said in text
     assert "provider" not in text
     assert "handle" not in text
 
 
-def test_the_columns_fit_a_terminal_of_80_cells_whatever_a_title_is() -> None:
+def test_columns_fit_80_cells_whatever_the_title() -> None:
     rows = [
         handle("configuration", used_tokens=99_999, title="設定" * 60),
         handle("documents", 0, obj_type="group", used_tokens=99_999, title="src/" * 40),
@@ -121,7 +119,7 @@ def test_the_columns_fit_a_terminal_of_80_cells_whatever_a_title_is() -> None:
     assert "/run configuration.SetTokens(49000)\n" in breakdown_text("", parts)
 
 
-def test_of_a_path_that_does_not_fit_the_end_is_kept_because_it_tells_files_apart() -> None:
+def test_overlong_path_keeps_its_end() -> None:
     rows = [handle(f"a_name_of_20_chars_{n}", used_tokens=300, title=f"engine/files/file_{n}.py") for n in range(2)]
     costs = [NodeCost(row.name, row.title, 300, "300", smaller_change(row)) for row in rows]
     text = breakdown_text("", Breakdown(sections={}, size=1, nodes=costs, changes={}))
@@ -139,12 +137,12 @@ def test_of_a_path_that_does_not_fit_the_end_is_kept_because_it_tells_files_apar
         (None, "(a view of a file, or a group of such), the 3 largest:"),
     ],
 )
-def test_a_list_of_handles_says_where_it_is_not_all_of_them(node_count: int | None, said: str) -> None:
+def test_partial_list_of_handles_says_so(node_count: int | None, said: str) -> None:
     nodes = [NodeCost(name, "", 5) for name in "abc"]
     assert said in breakdown_text("", Breakdown(sections={}, size=1, nodes=nodes, node_count=node_count))
 
 
-def test_what_a_smaller_budget_cannot_take_from_a_result_a_summary_does() -> None:
+def test_compact_replaces_a_smaller_budget_that_cannot_help() -> None:
     row = handle("a", 390, used_tokens=380)
     assert handle_change(row, 0) == handle_change(row, 390) == "/run a.SetTokens(190)"
     assert handle_change(row, 800) == "/compact"
@@ -181,7 +179,7 @@ def test_what_no_command_changes_is_said_in_brackets() -> None:
     ]
 
 
-def test_a_group_has_what_is_in_it_below_it_and_a_budget_of_all_is_no_zero() -> None:
+def test_group_lists_its_members_below_it() -> None:
     rows = [
         handle("a", 0, lod=1),
         handle("b", mode="running", freq="Sync"),
@@ -210,7 +208,7 @@ def test_a_group_of_paused_members_says_that_nothing_changes_it() -> None:
     assert "nothing, until a member runs" in line
 
 
-def test_of_very_many_handles_the_newest_are_listed_and_the_others_counted() -> None:
+def test_many_handles_list_the_newest_and_count_others() -> None:
     members = tuple(f"view-m{number}" for number in range(60))
     rows = [
         *(handle(f"a{number}") for number in range(300)),
@@ -235,29 +233,25 @@ def test_groups_are_listed_however_deep_they_are_nested() -> None:
     assert [number for number in range(3_000) if f"└ g{number} " in lines[number + 2]] == list(range(1, 3_000))
 
 
-async def said(session: Session, command: str) -> str:
-    await session.accept(command).end()
-    return [event for event in session.events if isinstance(event, AgentText)][-1].text
-
-
 @pytest.mark.anyio
-async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path: Path) -> None:
+async def test_session_shows_the_context_of_now_and_of_a_call(tmp_path: Path) -> None:
     sources = ["readme = view(text='hello there', title='greeting', tokens=All)"]
 
     def answer(_: Prompt) -> Sequence[ModelSignal]:
         asked = [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
         return [*asked, TokensUsed(2_000, 10, 1_500)]
 
-    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
-        session = await sessions.create(str(tmp_path))
-        assert (await said(session, "/context")).endswith("\n\nNo model has been called in this session.")
-        assert (await said(session, "/context 1")).startswith("No model has been called in this session. ")
-        await said(session, "/tick")
+    async with session_in(tmp_path, model=AnsweringModel(answer)) as session:
+        assert (await answer_to(session, "/context")).endswith("\n\nNo model has been called in this session.")
+        assert (await answer_to(session, "/context 1")).startswith("No model has been called in this session. ")
+        await answer_to(session, "/tick")
         await session.accept("look").end()
-        now = await said(session, "/context")
-        past = [await said(session, f"/context {number}") for number in (1, 2)]
-        nowhere = [await said(session, f"/context {number}") for number in ("0", "3", "-1", "1e3", "abc", "9" * 40)]
-        views = await said(session, "/views")
+        now = await answer_to(session, "/context")
+        past = [await answer_to(session, f"/context {number}") for number in (1, 2)]
+        nowhere = [
+            await answer_to(session, f"/context {number}") for number in ("0", "3", "-1", "1e3", "abc", "9" * 40)
+        ]
+        views = await answer_to(session, "/views")
     assert now.startswith("A model would now be sent ")
     assert re.search(r"\nreadme +\d+ .* All  greeting", now)
     assert "\n\nThe last part, from `handles` on, is new in each call" in now
@@ -274,23 +268,22 @@ async def test_the_context_of_now_and_of_a_call_are_told_by_the_session(tmp_path
 
 
 @pytest.mark.anyio
-async def test_what_has_changed_on_disk_is_foreseen_and_the_model_is_told_all_the_same(tmp_path: Path) -> None:
+async def test_changes_on_disk_are_announced_and_still_reach_the_model(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_text("one\n")
     model = AnsweringModel(runs("a = view('a.py').Run()"))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model) as session:
         await session.accept("look").end()
-        assert "Not included yet" not in await said(session, "/context")
+        assert "Not included yet" not in await answer_to(session, "/context")
         file.write_text("one\ntwo\n")
         before = len(session.events)
         for _ in range(2):
-            text = await said(session, "/context")
+            text = await answer_to(session, "/context")
             assert "`/tick` adds them now:\n\n- `a`: 1 line changed in a.py (+1 -0), first at line 2\n\n" in text
-        assert "Not included yet" not in await said(session, "/context tail")
+        assert "Not included yet" not in await answer_to(session, "/context tail")
         assert not [event for event in session.events[before:] if event.kind in ("nodes_ticked", "node_changed")]
-        await said(session, "/tick")
-        assert "Not included yet" not in await said(session, "/context")
+        await answer_to(session, "/tick")
+        assert "Not included yet" not in await answer_to(session, "/context")
         await session.accept("and now?").end()
     assert "+two" in model.prompts[-1].tail
     assert "+two" not in model.prompts[-2].tail
@@ -300,7 +293,7 @@ COMMAND = re.compile(r"  (/\S.*)$", re.MULTILINE)
 
 
 @pytest.mark.anyio
-async def test_every_command_that_the_context_names_works_as_it_stands_there(tmp_path: Path) -> None:
+async def test_every_command_that_the_context_names_works(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.py").write_text("".join(f"def {name}{n}():\n    pass\n" for n in range(60)))
     sources = (
@@ -308,14 +301,13 @@ async def test_every_command_that_the_context_names_works_as_it_stands_there(tmp
         "code = group(a, 'c.py', tokens=500)\npin(b)\nlast = view('c.py', tokens=200)",
         "print('done')",
     )
-    async with sessions_of(tmp_path, model=AnsweringModel(runs(*sources))) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(runs(*sources))) as session:
         await session.accept("look").end()
-        await said(session, "/run show(a)")
+        await answer_to(session, "/run show(a)")
         (tmp_path / "b.py").write_text("def changed():\n    pass\n" * 90)
         (tmp_path / "c.py").write_text("def other():\n    pass\n" * 70)
-        await said(session, "/tick")
-        text = await said(session, "/context")
+        await answer_to(session, "/tick")
+        text = await answer_to(session, "/context")
         commands = list(dict.fromkeys(COMMAND.findall(text)))
         assert {command.partition("(")[0] for command in commands} >= {
             "/compact",

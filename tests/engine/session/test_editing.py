@@ -1,4 +1,4 @@
-"""Another source in the place of an earlier statement: a branch of its own, and what differs on it."""
+"""Another source in the place of an earlier statement: its branch, its differences, its files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, RunStop, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWritten
+from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import CountingEntropy
 from tests.support.hollow import HollowEnvironment, Moment
-from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs
 from tests.support.permissions import FixedPermissions
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, in_process, session_in, sessions_of, value_of
 
 pytestmark = pytest.mark.anyio
 STATEMENTS = (
@@ -60,17 +60,11 @@ def opened(tmp_path: Path) -> Opened:
     return session
 
 
-async def value(session: Session, expression: str) -> str | None:
-    return (await session.cell(expression)).value
-
-
 def written(session: Session) -> list[str]:
-    return [Path(event.path).name for event in session.events if isinstance(event, FileWritten)]
+    return [Path(event.path).name for event in events_of(session, FileWritten)]
 
 
-async def test_what_follows_an_edited_statement_runs_on_its_own_branch_with_recorded_answers(
-    opened: Opened, tmp_path: Path
-) -> None:
+async def test_statements_after_an_edit_rerun_on_their_branch(opened: Opened, tmp_path: Path) -> None:
     async with opened() as session:
         before = session.path
         (tmp_path / "notes.txt").write_text("after\n")
@@ -81,7 +75,7 @@ async def test_what_follows_an_edited_statement_runs_on_its_own_branch_with_reco
             ["ok", "error", "ok"],  # the file has another name now, and nothing is written
         )
         assert {(each.statement, each.aspect) for each in report.divergences} >= {(3, "diff"), (5, "stdout")}
-        assert [await value(session, name) for name in ("y", "text", "'done' in dir()")] == [
+        assert [await value_of(session, name) for name in ("y", "text", "'done' in dir()")] == [
             "200",
             "'before\\n'",
             "False",
@@ -90,10 +84,10 @@ async def test_what_follows_an_edited_statement_runs_on_its_own_branch_with_reco
         assert not (tmp_path / "out-200.txt").exists()
         await session.switch("main")
         assert session.path[: len(before)] == before
-        assert await value(session, "y") == "20"
+        assert await value_of(session, "y") == "20"
     async with opened() as session:
         await session.switch("b1")
-        assert await value(session, "y, 'done' in dir()") == "(200, False)"
+        assert await value_of(session, "y, 'done' in dir()") == "(200, False)"
 
 
 async def test_the_same_question_gets_the_recorded_answer_once(opened: Opened, tmp_path: Path) -> None:
@@ -101,12 +95,12 @@ async def test_the_same_question_gets_the_recorded_answer_once(opened: Opened, t
         (tmp_path / "notes.txt").write_text("after\n")
         report = await session.edit(2, "text = read('notes.txt'); again = read('notes.txt')", 4)
         assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
-        assert await value(session, "text, again, done") == "('before\\n', 'after\\n', True)"
+        assert await value_of(session, "text, again, done") == "('before\\n', 'after\\n', True)"
         assert written(session) == ["out-20.txt"]
         assert sum(isinstance(event, EffectAnswered) for event in session.path) == 3
 
 
-async def test_what_a_statement_writes_by_itself_is_not_written_by_an_edit(opened: Opened, tmp_path: Path) -> None:
+async def test_edit_repeats_own_writes_only_when_live(opened: Opened, tmp_path: Path) -> None:
     async with opened() as session:
         path = tmp_path / "own.txt"
         await session.cell(f"import pathlib; size = pathlib.Path({str(path)!r}).write_text('x' * y)")
@@ -117,39 +111,7 @@ async def test_what_a_statement_writes_by_itself_is_not_written_by_an_edit(opene
         assert path.read_text() == "x" * 4
 
 
-async def test_a_live_edit_acts_again(opened: Opened, tmp_path: Path) -> None:
-    async with opened() as session:
-        report = await session.edit(3, "y = x * 100", mode="live")
-        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
-        assert (tmp_path / "out-200.txt").read_text() == "before\n"
-        assert written(session) == ["out-20.txt", "out-200.txt"]
-
-
-async def test_a_write_that_is_answered_as_it_was_is_no_difference(opened: Opened) -> None:
-    async with opened() as session:
-        report = await session.edit(1, "x = 1 + 1")
-        assert [(each.statement, each.aspect) for each in report.divergences] == []
-
-
-async def test_what_was_answered_as_it_was_is_what_the_branch_has_seen_of_a_file(
-    opened: Opened, tmp_path: Path
-) -> None:
-    async with opened() as session:
-        await session.cell("write('out-20.txt', 'more'); write('notes.txt', 'other\\n')")
-        assert (await session.edit(5, "print(y)")).outcome == "completed"
-        # It holds what statement 6 wrote, as that was answered; so it may be written over.
-        assert (await session.cell("write('out-20.txt', 'last')")).status == "ok"
-        # Changed by somebody since it was read and written, as far as this branch knows.
-        (tmp_path / "notes.txt").write_text("theirs\n")
-        refused = (await session.cell("write('notes.txt', 'mine\\n')")).exception
-        assert refused is not None
-        assert refused.message.startswith("notes.txt has changed since it was last")
-        assert (tmp_path / "notes.txt").read_text() == "theirs\n"
-
-
-async def test_a_file_that_was_changed_since_an_answer_is_not_written_over_behind_an_edit(
-    opened: Opened, tmp_path: Path
-) -> None:
+async def test_file_changed_since_an_answer_is_not_overwritten(opened: Opened, tmp_path: Path) -> None:
     async with opened() as session:
         (tmp_path / "notes.txt").write_text("theirs\n")
         assert (await session.edit(1, "x = 2; new = True")).outcome == "completed"
@@ -192,7 +154,7 @@ async def test_what_cannot_be_edited_changes_nothing(
         with pytest.raises(InvalidRequestError, match=sentence.replace("(", "\\(")):
             await session.edit(number, source, last)
         assert [row.name for row in session.branches] == ["main"]
-        assert await value(session, "y") == "20"
+        assert await value_of(session, "y") == "20"
         assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
 
 
@@ -211,7 +173,7 @@ async def test_a_cancelled_edit_goes_back_to_where_it_was(opened: Opened) -> Non
             with pytest.raises(StatementWithdrawnError):
                 await session.edit(3, "import time; time.sleep(60)")
         assert [row.name for row in session.branches if row.is_active] == ["main"]
-        assert await value(session, "y") == "20"
+        assert await value_of(session, "y") == "20"
         assert not [event for event in session.view.ready() if isinstance(event, UserMessage) and "/edit" in event.text]
         asked = [event for event in session.path if isinstance(event, UserMessage) and "/edit" in event.text]
         assert [event.aside for event in asked] == [True]
@@ -223,13 +185,171 @@ async def test_a_lost_worker_ends_an_edit_where_it_is(opened: Opened) -> None:
     async with opened() as session:
         report = await session.edit(4, "import os; os._exit(3)")
         assert (report.outcome, report.detail, report.branch) == ("failed", "statement 4 ended the worker", "b1")
-        assert await value(session, "y") == "20"
+        assert await value_of(session, "y") == "20"
 
 
-async def test_a_worker_that_cannot_be_had_ends_an_edit_with_every_call_answered(tmp_path: Path) -> None:
+async def test_stopped_and_omitted_statements_do_not_rerun_after_an_edit(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("stopped = 1\nwhile True: pass", seconds=0.2)
+        await session.cell("z = y")
+        await session.accept("/omit 4").end()
+        report = await session.edit(3, "y = 7")
+        assert report.not_run == (
+            "statement 4 of main is left out, as the user asked",
+            "statement 6 of main was stopped (timeout) and is not run again; nothing is set of what it left",
+        )
+        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
+        # By their numbers on the branch that is active now.
+        assert {each.statement for each in report.divergences} == {3, 4, 5}
+        assert await value_of(session, "z, 'stopped' in dir()") == "(7, False)"
+
+
+async def test_unknown_edit_mode_is_answered_with_the_known_ones(opened: Opened) -> None:
+    async with opened() as session:
+        await session.accept("/edit 1 --dry\nx = 3").end()
+        said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
+        assert said == "'--dry' is no option of it; there are `--recorded`, `--live`."
+
+
+async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:
+    async with opened() as session:
+        await session.cell("while True: pass", seconds=0.2)
+        report = await session.edit(6, "stopped = False")
+        assert ([each.status for each in report.executions], report.not_run) == (["ok"], ())
+
+
+async def test_live_edit_asks_about_model_statements_and_skips_rejected_ones(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("x = 1", "y = x", "z = y", typed=False))
+    answers = [PermissionAnswer(outcome=each) for each in ("allowed", "allowed", "rejected", "allowed", "rejected")]
+    user = FixedPermissions(answers)
+    async with session_in(tmp_path, model=model, environments=in_process) as session:
+        session.attach(user)
+        await session.accept("go").end()
+        first = await session.edit(1, "x = 5", mode="live")
+        assert (first.outcome, first.not_run) == ("completed", ("statement 3 of main has never run",))
+        assert user.questions[-1].subject == StatementSubject("y = x")
+        second = await session.edit(1, "x = 6", mode="live")
+        assert (second.outcome, second.detail) == ("failed", "statement 2 was not allowed to run again")
+        assert await value_of(session, "x, 'y' in dir()") == "(6, False)"
+
+
+OPENING = (
+    "x = 1",
+    "with open('a', 'w') as f: wrote = f.write(f'{x}\\n')",
+    "with open('a', 'a') as f: place = f.tell(), f.write('two\\n')",
+    "with open('a', 'r+') as f: found = f.read(); back = f.seek(0); changed = f.write('O')",
+    "with open('b', 'x') as f: new = f.write('b')",
+    "with open('c', 'w') as f: many = [f.write('1')]\nwith open('c', 'a') as f: many += [f.write('2')]\n"
+    "w = edit('c', '12', '3456')\nwith open('c', 'rb+') as f: many += [f.read(), f.write(b'!')]",
+    "with open('old', 'a') as f: more = f.write('!')",
+)
+NAMES = "wrote, place, found, changed, new, many, more"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+async def outcome(session: Session, number: int, source: str) -> tuple[list[str], list[str]]:
+    """The statuses of what ran, and what came out differently."""
+    report = await session.edit(number, source)
+    assert report.outcome == "completed"
+    return [each.status for each in report.executions], [
+        f"{each.statement} {each.aspect}" for each in report.divergences
+    ]
+
+
+async def test_reopened_files_and_repeated_writes_are_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    (project / "old").write_text("old")
+    store: Store = MemoryStore(SystemClock())
+    entropy = CountingEntropy()
+    async with session_in(
+        project, store, state=tmp_path / "state", environments=in_process, entropy=entropy
+    ) as session:
+        for source in OPENING:
+            assert (await session.cell(source)).status == "ok", source
+        left, names = contents(project), (await session.cell(NAMES)).value
+        assert left == {"a": b"O\ntwo\n", "b": b"b", "c": b"3456!", "old": b"old!"}
+        # An edit, and an edit of what that has left, which has acted on nothing itself.
+        for source in ("x = 0 + 1", "x = 3 - 2"):
+            assert await outcome(session, 1, source) == (["ok"] * 8, [])
+            assert contents(project) == left
+        assert (await session.cell(NAMES)).value == names
+        known = session.session_id
+    for path in project.iterdir():
+        path.unlink()
+    async with session_in(tmp_path / "state", store, load=known, environments=in_process, entropy=entropy) as session:
+        assert (await session.cell(NAMES)).value == names
+        # Also where the disk has nothing of it any more.
+        assert await outcome(session, 1, "x = 2 // 2") == (["ok"] * 10, [])
+        assert contents(project) == {}
+
+
+async def test_different_write_is_stopped_where_it_would_land(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    store: Store = MemoryStore(SystemClock())
+    entropy = CountingEntropy()
+    async with session_in(
+        project, store, state=tmp_path / "state", environments=in_process, entropy=entropy
+    ) as session:
+        for source in (
+            "x = 1",
+            "f = open('a', 'w'); n = f.write(str(x)); said = ''\ntry: f.close()\nexcept OSError as e: said = str(e)",
+            "with open('a', 'a') as f: m = f.write('2')",
+            "try: open('b', 'x').close(); made = 'made'\nexcept FileExistsError: made = 'there'",
+            "try: open('b', 'x').close(); again = 'made'\nexcept FileExistsError: again = 'there'",
+        ):
+            assert (await session.cell(source)).status == "ok", source
+        statuses, differences = await outcome(session, 1, "x = 2")
+        assert statuses == ["ok"] * 5
+        assert "2 diff" in differences
+        assert {each.split()[0] for each in differences} == {"1", "2"}
+        assert contents(project) == {"a": b"12", "b": b""}
+        said = "'no answer to this is recorded, and an edit without --live changes nothing; write() was not done'"
+        assert (await session.cell("said")).value == said
+        assert (await session.cell("made, again, m, x")).value == "('made', 'there', 1, 2)"
+        statuses, _ = await outcome(session, 5, "with open('c', 'w') as f: f.write('no')")
+        assert statuses[0] == "error"
+        assert sorted(contents(project)) == ["a", "b"]
+        known = session.session_id
+    async with session_in(tmp_path / "state", store, load=known, environments=in_process, entropy=entropy) as session:
+        assert (await session.cell("said")).value == said
+        assert sorted(contents(project)) == ["a", "b"]
+
+
+async def test_unrecorded_act_is_refused_in_edit_and_rebuild(tmp_path: Path) -> None:
+    store: Store = MemoryStore(SystemClock())
+    entropy = CountingEntropy()
+    made = tmp_path / "made"
+    async with session_in(
+        tmp_path, store, state=tmp_path / "state", environments=in_process, entropy=entropy
+    ) as session:
+        await session.cell("x = 1")
+        await session.cell(f"import os\ntry: os.mkdir({str(made)!r})\nexcept OSError as e: said = str(e)")
+        made.rmdir()
+        await session.edit(1, "x = 2")
+        said = (await session.cell("said")).value or ""
+        assert said[1:].startswith(
+            "an edit without --live changes nothing outside; this statement was kept from os.mkdir"
+        )
+        known = session.session_id
+    async with session_in(tmp_path / "state", store, load=known, environments=in_process, entropy=entropy) as session:
+        assert (await session.cell("said")).value == said
+        (restored,) = events_of(session, EnvironmentRestored)
+        assert restored.divergences == ()
+    assert not made.exists()
+
+
+async def test_unavailable_worker_ends_an_edit_with_every_call_answered(tmp_path: Path) -> None:
     environment = HollowEnvironment()
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         for source in STATEMENTS:
             await session.accept(source).end()
 
@@ -246,49 +366,3 @@ async def test_a_worker_that_cannot_be_had_ends_an_edit_with_every_call_answered
         )
         assert results == calls
         assert not cycles_of(session.path).anomalies
-
-
-async def test_what_was_stopped_or_left_out_does_not_run_behind_an_edited_statement(opened: Opened) -> None:
-    async with opened() as session:
-        await session.cell("stopped = 1\nwhile True: pass", seconds=0.2)
-        await session.cell("z = y")
-        await session.accept("/omit 4").end()
-        report = await session.edit(3, "y = 7")
-        assert report.not_run == (
-            "statement 4 of main is left out, as the user asked",
-            "statement 6 of main was stopped (timeout) and is not run again; its values are not restored",
-        )
-        assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
-        # By their numbers on the branch that is active now.
-        assert {each.statement for each in report.divergences} == {3, 4, 5}
-        assert await value(session, "z, 'stopped' in dir()") == "(7, False)"
-
-
-async def test_a_way_to_edit_that_there_is_not_is_answered_with_those_there_are(opened: Opened) -> None:
-    async with opened() as session:
-        await session.accept("/edit 1 --dry\nx = 3").end()
-        said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
-        assert said == "'--dry' is not an option here; the options are `--recorded`, `--live`."
-
-
-async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:
-    async with opened() as session:
-        await session.cell("while True: pass", seconds=0.2)
-        report = await session.edit(6, "stopped = False")
-        assert ([each.status for each in report.executions], report.not_run) == (["ok"], ())
-
-
-async def test_a_live_edit_asks_about_what_a_model_wrote_and_passes_over_what_was_rejected(tmp_path: Path) -> None:
-    model = AnsweringModel(runs("x = 1", "y = x", "z = y", typed=False))
-    answers = [PermissionAnswer(outcome=each) for each in ("allowed", "allowed", "rejected", "allowed", "rejected")]
-    user = FixedPermissions(answers)
-    async with sessions_of(tmp_path, model=model, environments=lambda: InProcessEnvironment(len)) as sessions:
-        session = await sessions.create(str(tmp_path))
-        session.attach(user)
-        await session.accept("go").end()
-        first = await session.edit(1, "x = 5", mode="live")
-        assert (first.outcome, first.not_run) == ("completed", ("statement 3 of main has never run",))
-        assert user.questions[-1].subject == StatementSubject("y = x")
-        second = await session.edit(1, "x = 6", mode="live")
-        assert (second.outcome, second.detail) == ("failed", "statement 2 was not allowed to run again")
-        assert await value(session, "x, 'y' in dir()") == "(6, False)"

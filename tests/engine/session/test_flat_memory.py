@@ -13,7 +13,7 @@ import pytest
 
 from engine import Host, Settings
 from engine.session.session import Session
-from tests.support.in_process import InProcessEnvironment
+from tests.support.sessions import in_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BEFORE: Final = 150
@@ -57,7 +57,7 @@ async def test_a_session_grows_by_a_few_bytes_for_each_statement(tmp_path: Path)
     tracemalloc.start()
     try:
         with anyio.fail_after(300):
-            async with Host(settings, {}, environments=lambda: InProcessEnvironment(len)) as host:
+            async with Host(settings, {}, environments=in_process) as host:
                 session = await host.sessions.create(str(project))
                 for number in range(BEFORE):
                     await play(session, number)

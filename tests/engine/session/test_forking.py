@@ -1,17 +1,16 @@
-"""A fork is a session of its own that goes on from the active path, with all that counts there and nothing else."""
+"""Forks and imports are sessions of their own, with what counts on their path and here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import json
 from pathlib import Path
-from random import Random
 
 import pytest
 from msgspec.structs import replace
 
-from engine import Session, Sessions, Store, open_store
-from engine.context.model import Prompt, StatementAsked, TextDelta
-from engine.context.tail.sent_prompts import SentProjections, prompt_of
+from engine import Session, Store, open_store
+from engine.cli.transfer.jsonl import export_lines, import_lines
 from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError, SessionNotFoundError
 from engine.core.ids import MAIN_BRANCH, EventId, ExecutionId, MessageId, Seq, SessionId
@@ -27,20 +26,13 @@ from engine.log.store.memory import MemoryStore
 from engine.session.reopening import forked
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
-from tests.support.models import AnsweringModel
-from tests.support.sessions import sessions_of
+from tests.support.sessions import session_in, sessions_of, value_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def value(session: Session, source: str) -> str | None:
-    finished = await session.cell(source)
-    assert finished.exception is None, finished.exception
-    return finished.value
-
-
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("memory", marks=pytest.mark.slow)])
-async def test_a_fork_has_the_active_path_and_goes_on_by_itself(tmp_path: Path, kind: str) -> None:
+async def test_fork_has_the_active_path_and_is_independent(tmp_path: Path, kind: str) -> None:
     store: Store = MemoryStore(FixedClock()) if kind == "memory" else open_store(tmp_path, SystemClock())
     async with sessions_of(tmp_path, store) as sessions:
         session = await sessions.create(str(tmp_path))
@@ -54,19 +46,20 @@ async def test_a_fork_has_the_active_path_and_goes_on_by_itself(tmp_path: Path, 
         assert fork.session_id != session.session_id
         assert [row.name for row in fork.branches] == ["main"]
         assert [cell.statement.source for cell in fork.cells] == [cell.statement.source for cell in session.cells]
+        assert fork.names == session.names
         assert (fork.options, fork.cwd) == (session.options, session.cwd)
         assert fork.view.events[-1].event_id == session.view.events[-1].event_id
-        assert await value(fork, "x, y") == await value(session, "x, y")
-        assert await value(fork, "x = 1; x") == "1"
-        assert await value(session, "y, x == 1") == "(1800, False)"
+        assert await value_of(fork, "x, y") == await value_of(session, "x, y")
+        assert await value_of(fork, "x = 1; x") == "1"
+        assert await value_of(session, "y, x == 1") == "(1800, False)"
         ids = [event.event_id for event in fork.events]
         assert len(set(ids)) == len(ids)
         again = await sessions.fork(fork.session_id)
-        assert await value(again, "x, y") == "(1, 1800)"
+        assert await value_of(again, "x, y") == "(1, 1800)"
         assert [row.title for row in await sessions.rows(titled=True)] == ["import os; x = os.urandom(900).hex()"]
         for each in (fork, again):
             each.entitle()
-            await value(each, "x")
+            await value_of(each, "x")
         rows = {row.session_id: row.title for row in await sessions.rows()}
         assert rows == dict.fromkeys(
             (session.session_id, fork.session_id, again.session_id), "import os; x = os.urandom(900).hex()"
@@ -77,12 +70,12 @@ async def test_a_fork_has_the_active_path_and_goes_on_by_itself(tmp_path: Path, 
     async with sessions_of(tmp_path, store) as sessions:
         for forked_id in forks:
             session = await sessions.load(forked_id)
-            assert await value(session, "x, y") == "(1, 1800)"
+            assert await value_of(session, "x, y") == "(1, 1800)"
             assert not cycles_of(session.events).anomalies
     store.close()
 
 
-async def test_a_fork_of_a_session_that_is_busy_has_the_run_as_interrupted(tmp_path: Path) -> None:
+async def test_fork_of_a_busy_session_interrupts_the_run(tmp_path: Path) -> None:
     forks: list[Session] = []
 
     async def meanwhile(moment: Moment) -> None:
@@ -135,7 +128,7 @@ def log_of(*events: Event) -> EventLog:
     return log
 
 
-def test_what_holds_for_the_whole_session_is_taken_from_every_branch_and_positions_are_those_of_the_fork() -> None:
+def test_fork_takes_session_wide_facts_from_every_branch() -> None:
     message = UserMessage(message_id=MessageId("m"), text="m")
     log = log_of(message, message)
     b1 = log.branches.next_name
@@ -174,81 +167,6 @@ def test_ids_that_are_no_numbers_are_not_counted_on_from() -> None:
         assert log.events[-1].event_id == "e1"
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 40))])
-async def test_whatever_was_done_a_fork_reads_as_the_branch_does(tmp_path: Path, seed: int) -> None:
-    """After branches, queues, cancels, summaries and reloads a session made of the path alone says the same."""
-    chance = Random(seed)
-
-    def answer(prompt: Prompt) -> list[StatementAsked | TextDelta]:
-        asked = [StatementAsked(f"x = {chance.randrange(9)}", typed=True)] if chance.random() < 0.7 else []
-        return [TextDelta("word " * chance.choice((1, 400))), *asked]
-
-    store, model = MemoryStore(FixedClock()), AnsweringModel(answer)
-    settings: dict[str, object] = {"context_budget": 6_000, "max_rounds": 4}
-    async with sessions_of(tmp_path, store, model=model, environments=HollowEnvironment, settings=settings) as sessions:
-        session = await sessions.create(str(tmp_path))
-        for _ in range(30):
-            session = await _act(sessions, session, chance)
-            assert not cycles_of(session.path).anomalies
-        _assert_rebuilt(session.events, model.prompts, store)
-        for branch in session.branches:
-            if not branch.is_active:
-                await session.switch(branch.name)
-            await _assert_same(session, await sessions.fork(session.session_id))
-
-
-async def _act(sessions: Sessions, session: Session, chance: Random) -> Session:
-    others = [row.name for row in session.branches if not row.is_active]
-    back = f"/rewind {chance.randint(0, len(session.cells))}"
-    over = f"/branch {chance.choice(others)}" if others else back
-    match chance.randrange(6):
-        case 0:
-            await session.accept("/compact").end()
-        case 1:
-            texts = ("go", back, "then", over, "/context", "and then")
-            tickets = [session.accept(text) for text in chance.sample(texts, 4)]
-            session.cancel(chance.choice([None, *tickets])) if chance.random() < 0.3 else None
-            for ticket in tickets:
-                await ticket.end()
-        case 2:
-            await session.accept(back).end()
-        case 3:
-            await session.cell("y = 1")
-        case 4:
-            await sessions.close(session.session_id)
-            return await sessions.load(session.session_id)
-        case _:
-            await session.accept("go").end()
-    return session
-
-
-async def _assert_same(session: Session, fork: Session) -> None:
-    """What either reads of its path is the same."""
-    assert [cell.statement.source for cell in session.cells] == [cell.statement.source for cell in fork.cells]
-    for reading in ("indices", "tool_loop_ranges", "batches", "unhandled_condensation_request"):
-        assert getattr(session.view, reading) == getattr(fork.view, reading)
-    assert _plain(session.view.ready()) == _plain(fork.view.ready())
-    here, there = await session.projection(), await fork.projection()
-    assert _plain(here.prompt.messages) == _plain(there.prompt.messages)
-    assert (here.used, here.prompt.tail) == (there.used, there.prompt.tail)
-    assert session.names == fork.names
-
-
-def _plain(events: tuple[Event, ...]) -> list[Event]:
-    return [replace(event, seq=Seq(0), branch_id=MAIN_BRANCH) for event in events]
-
-
-def _assert_rebuilt(log: Sequence[Event], prompts: Sequence[Prompt], store: Store) -> None:
-    """What each call read can be said afterwards, on whatever branch it was made."""
-    sent = SentProjections()
-    for event in log:
-        sent.apply(event)
-    assert len(sent.calls) == len(prompts)
-    for call, prompt in zip(sent.calls, prompts, strict=True):
-        rebuilt = prompt_of(call, sent.messages_of(call), log, store.blob_get)
-        assert (rebuilt.messages, rebuilt.tail) == (prompt.messages, prompt.tail)
-
-
 def test_fork_distrusts_what_statements_of_other_branches_could_write() -> None:
     log = EventLog(FixedClock(), lambda _: None)
     other = log.branches.next_name
@@ -260,3 +178,46 @@ def test_fork_distrusts_what_statements_of_other_branches_could_write() -> None:
     for event in forked(log.events):
         facts.apply(event)
     assert list(facts.writable) == ["/work"]
+
+
+NEW = SessionId("ses_new")
+
+
+async def imported(folder: Path, cwd: str, directories: list[str], store: MemoryStore) -> None:
+    """A session whose file names these directories."""
+    source = MemoryStore(FixedClock())
+    async with session_in(folder, source, state=folder / "source") as session:
+        await session.accept("1 + 1").end()
+    header, *lines = export_lines(source, session.session_id)
+    fields = json.loads(header) | {"cwd": cwd, "directories": directories}
+    import_lines(store, io.BytesIO(b"".join([json.dumps(fields).encode() + b"\n", *lines])), "it", NEW)
+
+
+@pytest.mark.parametrize(("cwd", "directories"), [("/", []), ("{}", ["/"]), ("{}", ["{}/inner", "/etc"])])
+async def test_only_somebody_here_says_that_it_works_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, directories: list[str]
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    store = MemoryStore(FixedClock())
+    await imported(tmp_path, cwd.format(project), [each.format(project) for each in directories], store)
+    async with sessions_of(tmp_path / "here", store) as sessions:
+        with pytest.raises(InvalidRequestError, match="was imported and works in /"):
+            await sessions.load(NEW)
+        session = await sessions.load(NEW, str(project), [])
+        assert (session.cwd, session.directories) == (str(project), ())
+        await sessions.close(NEW)
+        again = await sessions.load(NEW)
+        assert (again.cwd, again.directories) == (str(project), ())
+
+
+async def test_import_within_the_working_directory_follows_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project/inner").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    store = MemoryStore(FixedClock())
+    await imported(tmp_path, str(tmp_path / "project"), [str(tmp_path / "project/inner")], store)
+    async with sessions_of(tmp_path / "here", store) as sessions:
+        assert (await sessions.load(NEW)).cwd == str(tmp_path / "project")

@@ -13,7 +13,7 @@ from engine.files.guidance import LEFT_OUT, TOTAL_CHARS
 from engine.log.events.session import GuidanceChanged, GuidanceRead
 from engine.log.store.memory import MemoryStore
 from tests.support.models import AnsweringModel, runs, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-guidance-0123456789abcdef"
@@ -30,8 +30,7 @@ def project(tmp_path: Path) -> Path:
 
 async def test_prompts_begin_with_the_files_and_tell_a_change_once(tmp_path: Path, project: Path) -> None:
     model = AnsweringModel(says("Done."))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(project))
+    async with session_in(project, state=tmp_path, model=model) as session:
         for text in (None, None, "Write tests last.\nRun make check.\n", None):
             if text is not None:
                 (project / "AGENTS.md").write_text(text)
@@ -52,7 +51,7 @@ async def test_changes_are_at_the_beginning_after_a_load(tmp_path: Path, project
             rows = await sessions.rows()
             session = await sessions.load(rows[0].session_id) if rows else await sessions.create(str(project))
             await session.accept("go").end()
-            assert not [event for event in session.events if isinstance(event, GuidanceChanged)]
+            assert not events_of(session, GuidanceChanged)
     assert [prompt.instructions.rpartition("\n\n")[2] for prompt in model.prompts] == [
         "Write tests first.\n",
         "Write tests last.\n",
@@ -64,8 +63,7 @@ async def test_files_further_down_are_told_when_something_there_is_used(tmp_path
     (project / "web/CLAUDE.md").write_text("Use tabs.")
     (project / "web/page.py").write_text("x = 1\n")
     model = AnsweringModel(runs("page = view('web/page.py')", "page.SetLod(1)"))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(project))
+    async with session_in(project, state=tmp_path, model=model) as session:
         await session.accept("go").end()
     first, second, third = model.prompts
     assert "Use tabs." not in first.instructions + first.tail + second.instructions + third.tail
@@ -74,18 +72,16 @@ async def test_files_further_down_are_told_when_something_there_is_used(tmp_path
 
 async def test_a_session_without_such_files_reads_nothing_of_them(tmp_path: Path) -> None:
     model = AnsweringModel(says("Done."))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model) as session:
         await session.accept("go").end()
         assert not [event for event in session.events if isinstance(event, GuidanceRead | GuidanceChanged)]
     assert model.prompts[0].instructions == instructions(str(tmp_path))
 
 
-async def test_no_key_of_the_environment_reaches_a_prompt_by_these_files(tmp_path: Path, project: Path) -> None:
+async def test_keys_reach_no_prompt_through_guidance_files(tmp_path: Path, project: Path) -> None:
     (project / "AGENTS.md").write_text(f"The key is {KEY}.")
     model = AnsweringModel(says("Done."))
-    async with sessions_of(tmp_path, model=model, OPENAI_API_KEY=KEY) as sessions:
-        session = await sessions.create(str(project))
+    async with session_in(project, state=tmp_path, model=model, OPENAI_API_KEY=KEY) as session:
         for _ in range(2):
             await session.accept("go").end()
     assert "The key is ***." in model.prompts[0].instructions
@@ -98,10 +94,9 @@ async def test_files_that_do_not_fit_together_are_named(tmp_path: Path, project:
         write(project / f"part{number}/AGENTS.md", f"Part {number}. " + "word " * 3_000)
         write(project / f"part{number}/page.py", "x = 1\n")
     model = AnsweringModel(runs("for n in range(4): show(view(f'part{n}/page.py'))"))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(project))
+    async with session_in(project, state=tmp_path, model=model) as session:
         await session.accept("go").end()
-        told = [event for event in session.events if isinstance(event, GuidanceChanged)]
+        told = events_of(session, GuidanceChanged)
     assert [event.text == LEFT_OUT for event in told] == [False, False, True, True]
     assert sum(len(event.text) for event in told) <= TOTAL_CHARS
 

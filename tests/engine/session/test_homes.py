@@ -1,9 +1,12 @@
-"""Where sessions live whose store cannot take them: new ones in memory, stored ones to be read only."""
+"""Sessions whose store cannot take them: in memory, to be read only, and resumed when there is room."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 from engine.core.clock import SystemClock
@@ -12,13 +15,15 @@ from engine.core.ids import SessionId
 from engine.log.events.conversation import AgentText, RunStop, UserMessage
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import CommitListener, SessionRow
+from engine.session.registry import Sessions
+from tests.support.full_store import FullStore
 from tests.support.hollow import HollowEnvironment
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = pytest.mark.anyio
 
 
-class FullStore(MemoryStore):
+class ClosedStore(MemoryStore):
     """Takes nothing as long as `is_full`."""
 
     def __init__(self) -> None:
@@ -38,10 +43,10 @@ class FullStore(MemoryStore):
             raise StoreError("the disk is full; free some space")
 
 
-async def test_a_new_session_that_the_store_cannot_take_lives_in_memory_and_says_so(
+async def test_session_without_a_store_lives_in_memory_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = FullStore()
+    store = ClosedStore()
     async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
         kept = await sessions.create(str(tmp_path))
         store.is_full = True
@@ -69,10 +74,8 @@ async def test_a_new_session_that_the_store_cannot_take_lives_in_memory_and_says
         assert last.session_id in [row.session_id for row in store.rows()]
 
 
-async def test_a_session_whose_store_cannot_be_written_is_loaded_to_be_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = FullStore()
+async def test_session_in_a_full_store_is_read_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = ClosedStore()
     async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
         session = await sessions.create(str(tmp_path))
         await session.accept("x = 1").end()
@@ -89,12 +92,12 @@ async def test_a_session_whose_store_cannot_be_written_is_loaded_to_be_read(
         store.is_full = False
         again = await sessions.load(session.session_id)
         assert (await again.accept("x = 2").end()).cause == "end_turn"
-        texts = [event.text for event in again.events if isinstance(event, UserMessage)]
+        texts = [event.text for event in events_of(again, UserMessage)]
         assert (texts, sum(isinstance(event, RunStop) for event in again.events)) == (["x = 1", "x = 2"], 2)
 
 
-async def test_an_interrupted_session_can_be_read_where_its_end_cannot_be_written(tmp_path: Path) -> None:
-    store = FullStore()
+async def test_interrupted_session_in_a_full_store_can_be_read(tmp_path: Path) -> None:
+    store = ClosedStore()
     async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
         session = await sessions.create(str(tmp_path))
     log = store.load(session.session_id)
@@ -103,6 +106,47 @@ async def test_an_interrupted_session_can_be_read_where_its_end_cannot_be_writte
     store.submit(session.session_id, asked)
     store.release(session.session_id)
     store.is_full = True
-    async with sessions_of(tmp_path, store, environments=HollowEnvironment) as sessions:
-        loaded = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, environments=HollowEnvironment) as loaded:
         assert loaded.events[-1] == asked
+
+
+@pytest.fixture
+def store() -> FullStore:
+    return FullStore()
+
+
+@pytest.fixture
+async def sessions(store: FullStore, tmp_path: Path) -> AsyncIterator[Sessions]:
+    lent: Any = store
+    async with sessions_of(tmp_path, lent) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+async def test_session_resumes_once_the_store_has_room(store: FullStore, sessions: Sessions, tmp_path: Path) -> None:
+    session = await sessions.open("work", str(tmp_path))
+    await session.cell("a = 1")
+    store.is_full = True
+    with pytest.raises(SessionReadOnlyError, match="the disk is full"):
+        await session.cell("b = 2")
+    assert session.is_read_only
+    assert await sessions.renew(session) is session
+    assert (await session.look()).rows == ()
+    with pytest.raises(SessionReadOnlyError, match="the disk is full"):
+        await session.cell("c = 3")
+    store.is_full = False
+    renewed = await sessions.renew(session)
+    assert renewed is not session
+    assert await sessions.renew(session) is renewed
+    with pytest.raises(SessionReadOnlyError, match="the disk is full"):  # of a call that found it before
+        await session.cell("late = 4")
+    assert [cell.statement.source for cell in renewed.cells] == ["a = 1"]
+    assert (await renewed.cell("a, 'b' in globals()")).value == "(1, False)"
+    assert sessions.find(renewed.session_id) is renewed
+    with anyio.fail_after(1):
+        await sessions.close(renewed.session_id)
+
+
+async def test_one_that_is_not_read_only_stays_as_it_is(sessions: Sessions, tmp_path: Path) -> None:
+    session = await sessions.open("work", str(tmp_path))
+    assert await sessions.renew(session) is session

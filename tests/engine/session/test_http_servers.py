@@ -16,9 +16,9 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from engine import HttpServer, Session
 from engine.log.events.execution import ExecutionFinished
-from engine.log.events.session import ServerConnected, ServerLost
+from engine.log.events.session import ServerConnected
 from engine.session import servers as module
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -96,9 +96,7 @@ async def ran(session: Session, source: str) -> ExecutionFinished:
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_a_server_behind_a_url_is_called_with_the_headers_it_is_given(
-    tmp_path: Path, transport: Transport
-) -> None:
+async def test_url_server_is_called_with_its_headers(tmp_path: Path, transport: Transport) -> None:
     async with serving(transport) as site, sessions_of(tmp_path) as sessions:
         named = HttpServer(name="web", url=site.url, headers={"Authorization": TOKEN}, transport=transport)
         session = await sessions.create(str(tmp_path), (), [named])
@@ -111,37 +109,17 @@ async def test_a_server_behind_a_url_is_called_with_the_headers_it_is_given(
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_a_tool_that_is_added_can_be_called_and_is_told(tmp_path: Path, transport: Transport) -> None:
-    async with serving(transport) as site, sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [HttpServer(name="web", url=site.url, transport=transport)])
+async def test_added_tool_is_announced_and_callable(tmp_path: Path, transport: Transport) -> None:
+    async with (
+        serving(transport) as site,
+        session_in(tmp_path, servers=[HttpServer(name="web", url=site.url, transport=transport)]) as session,
+    ):
         await ran(session, "web.grow()")
         with anyio.fail_after(SECONDS):
             while (await ran(session, "web.again(n=1).text")).status != "ok":
                 pass
         await ran(session, "1")
-        assert [each.tools for each in session.events if isinstance(each, ServerConnected)] == [2, 3]
-        await sessions.close(session.session_id)
-
-
-async def test_a_server_that_went_is_reached_again_when_it_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BACKOFF", (0.05,) * 100)
-    async with sessions_of(tmp_path) as sessions:
-        async with serving("http") as site:
-            named = HttpServer(name="web", url=site.url)
-            session = await sessions.create(str(tmp_path), (), [named])
-            assert (await ran(session, "web.double(n=1).text")).value == "'2'"
-        monkeypatch.setattr(module, "RETRY_SECONDS", 0.2)
-        finished = await ran(session, "web.double(n=2)")
-        assert finished.exception is not None
-        assert finished.exception.type == "ConnectionError", finished.exception
-        monkeypatch.setattr(module, "RETRY_SECONDS", SECONDS)
-        async with serving("http", int(site.url.split(":")[2].split("/")[0])):
-            assert (await ran(session, "web.double(n=3).text")).value == "'6'"
-            (lost,) = [each for each in session.events if isinstance(each, ServerLost)]
-            assert lost.again
-            await sessions.close(session.session_id)
+        assert [each.tools for each in events_of(session, ServerConnected)] == [2, 3]
 
 
 async def refused(_receive: Receive, send: Send) -> None:
@@ -162,7 +140,7 @@ async def sent_elsewhere(_receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("instead", [refused, broken_off, sent_elsewhere])
-async def test_a_message_that_a_server_over_sse_does_not_take_ends_its_call_at_once(
+async def test_message_refused_over_sse_ends_its_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: Callable[[Receive, Send], Awaitable[None]]
 ) -> None:
     monkeypatch.setattr(module, "BACKOFF", (0.05,) * 100)
@@ -216,11 +194,10 @@ FLOOD_BYTES = 200 << 20
         (((b"content-encoding", b"gzip"),), 20 << 20, "its answer is compressed, which was not requested"),
     ],
 )
-async def test_an_answer_is_given_up_as_soon_as_it_is_too_large(
+async def test_oversized_answer_is_abandoned_early(
     tmp_path: Path, headers: tuple[tuple[bytes, bytes], ...], most: int, said: str
 ) -> None:
-    async with serving("http") as site, sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [HttpServer(name="web", url=site.url)])
+    async with serving("http") as site, session_in(tmp_path, servers=[HttpServer(name="web", url=site.url)]) as session:
         assert (await ran(session, "web.double(n=1).text")).value == "'2'"
         site.instead = flood = Flood(*headers)
         with anyio.fail_after(SECONDS):
@@ -230,4 +207,3 @@ async def test_an_answer_is_given_up_as_soon_as_it_is_too_large(
         assert flood.sent < most
         site.instead = None
         assert (await ran(session, "web.double(n=3).text")).value == "'6'"
-        await sessions.close(session.session_id)

@@ -1,22 +1,37 @@
-"""The journal: nothing is published before it is durable, and always in order."""
+"""The journal publishes what is durable, in order; old events are read in the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import anyio
 import pytest
 
-from engine.core.errors import SessionReadOnlyError, StoreBusyError
-from engine.core.ids import ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.core.errors import SessionReadOnlyError, StoreBusyError, StoreError
+from engine.core.ids import MAIN_BRANCH, BranchId, ExecutionId, MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.log.event_log import BLOCK, NEWEST, EventLog
 from engine.log.events import Event
-from engine.log.events.conversation import AgentText
+from engine.log.events.conversation import AgentText, UserMessage
 from engine.log.events.execution import CommandEnded, ExecutionStarted
+from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.redaction import Redactor
 from engine.log.store.memory import MemoryStore
-from engine.session.journal import HIGH_WATER, Item, Journal, ModelRetried, OutputStreamed, Subscription, TextStreamed
+from engine.log.store.sqlite import SqliteStore
+from engine.session.journal import (
+    HIGH_WATER,
+    Item,
+    Journal,
+    ModelRetried,
+    OutputStreamed,
+    StoredEvents,
+    Subscription,
+    TextStreamed,
+)
 from tests.support.environments import until
 from tests.support.fixed import FixedClock
+from tests.support.stores import A, CountingClock, Gate, begun_with, message, row
 
 pytestmark = pytest.mark.anyio
 SECONDS = 5.0
@@ -59,7 +74,7 @@ async def taken(subscription: Subscription, count: int) -> list[Item]:
     return items
 
 
-async def test_events_wait_for_their_commit_and_signals_for_the_events_before_them() -> None:
+async def test_events_wait_for_their_commit_and_signals_for_earlier_events() -> None:
     store = HeldStore()
     journal = Journal(store, SessionId("s"))
     subscription = journal.subscribe()
@@ -75,7 +90,7 @@ async def test_events_wait_for_their_commit_and_signals_for_the_events_before_th
     assert store.submitted == [event(0), event(1)]
 
 
-async def test_durable_returns_with_the_commit_of_its_event_or_a_later_one() -> None:
+async def test_durable_returns_with_its_commit_or_a_later_one() -> None:
     journal = Journal(HeldStore(), SessionId("s"))
     journal.write(event(0))
     journal.write(event(1))
@@ -91,7 +106,7 @@ def statement(seq: int) -> ExecutionStarted:
     return ExecutionStarted(seq=Seq(seq), execution_id=ExecutionId("ex"), statement_id=StatementId("st"))
 
 
-async def test_a_commit_that_may_wait_begins_with_the_next_event_or_when_somebody_waits_for_it() -> None:
+async def test_deferred_commit_begins_with_the_next_event_or_waiter() -> None:
     store = HeldStore()
     journal = Journal(store, SessionId("s"))
     journal.write(statement(0))
@@ -107,7 +122,7 @@ async def test_a_commit_that_may_wait_begins_with_the_next_event_or_when_somebod
     assert len(store.begun) == 4
 
 
-async def test_a_commit_that_may_wait_begins_by_itself_in_the_end() -> None:
+async def test_deferred_commit_begins_without_help_in_the_end() -> None:
     store = HeldStore()
     journal = Journal(store, SessionId("s"))
     journal.write(statement(0))
@@ -145,7 +160,7 @@ async def test_a_sender_waits_for_a_subscriber_that_lags_behind() -> None:
 
 
 @pytest.mark.parametrize("pressing", [lambda journal: journal.write(event(0)), lambda journal: journal.close()])
-async def test_a_stream_of_signals_is_paced_but_an_event_or_the_end_is_not(pressing: Callable[[Journal], None]) -> None:
+async def test_signals_are_paced_but_events_and_the_end_are_not(pressing: Callable[[Journal], None]) -> None:
     journal = Journal(HeldStore(), SessionId("s"))
     batches: list[list[Item]] = []
 
@@ -181,7 +196,7 @@ async def test_closing_ends_a_subscription_after_what_it_was_sent() -> None:
 SECRETS = Redactor(["very-secret", "very-secret-indeed"])
 
 
-async def test_a_secret_that_is_cut_by_two_signals_is_not_shown_and_nothing_else_is_lost() -> None:
+async def test_secret_split_between_signals_is_hidden() -> None:
     journal = Journal(HeldStore(), SessionId("s"), SECRETS)
     subscription = journal.subscribe()
     for text in ("so ver", "y-sec", "ret-", "x; v", "ain; very-"):
@@ -196,7 +211,7 @@ async def test_a_secret_that_is_cut_by_two_signals_is_not_shown_and_nothing_else
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-async def test_an_end_that_may_be_a_secrets_start_waits_unless_nothing_follows(is_whole: bool) -> None:
+async def test_possible_start_of_a_secret_waits_unless_nothing_follows(is_whole: bool) -> None:
     journal = Journal(HeldStore(), SessionId("s"), SECRETS)
     subscription = journal.subscribe()
     journal.signal(delta("very-secret and v"), is_whole=is_whole)
@@ -206,7 +221,7 @@ async def test_an_end_that_may_be_a_secrets_start_waits_unless_nothing_follows(i
     assert await taken(subscription, 1) == ([event(0)] if is_whole else [delta("v"), event(0)])
 
 
-async def test_a_short_secret_that_might_have_become_a_longer_one_is_hidden_at_the_end_too() -> None:
+async def test_short_secret_within_a_longer_one_is_hidden() -> None:
     journal = Journal(HeldStore(), SessionId("s"), SECRETS)
     subscription = journal.subscribe()
     journal.signal(delta("very-secret-in"))
@@ -215,7 +230,7 @@ async def test_a_short_secret_that_might_have_become_a_longer_one_is_hidden_at_t
     assert await taken(subscription, 2) == [delta("***-in"), event(0)]
 
 
-async def test_the_end_of_what_a_command_printed_comes_before_its_end_though_it_may_be_a_secrets_start() -> None:
+async def test_last_output_of_a_command_precedes_its_end() -> None:
     # An editor that draws a terminal is told of each piece once.
     journal = Journal(HeldStore(), SessionId("s"), SECRETS)
     subscription = journal.subscribe()
@@ -236,7 +251,7 @@ async def test_the_end_of_what_a_command_printed_comes_before_its_end_though_it_
     assert await taken(subscription, 1) == [OutputStreamed(statement, "stdout", "very fine")]
 
 
-async def test_while_the_store_is_locked_waits_fail_and_events_are_taken_for_later() -> None:
+async def test_locked_store_fails_waits_and_takes_events_later() -> None:
     store = HeldStore()
     journal = Journal(store, SessionId("s"))
     subscription = journal.subscribe()
@@ -254,8 +269,152 @@ async def test_while_the_store_is_locked_waits_fail_and_events_are_taken_for_lat
     assert await taken(subscription, 2) == [event(0), event(1)]
 
 
-async def test_why_a_model_call_is_made_again_is_published_without_secrets() -> None:
+async def test_reason_of_a_retry_is_published_without_secrets() -> None:
     journal = Journal(MemoryStore(FixedClock()), SessionId("s"), Redactor(("very-secret",)))
     subscription = journal.subscribe()
     journal.signal(ModelRetried(2, 5, 0.5, "very-secret is no key"))
     assert await taken(subscription, 1) == [ModelRetried(2, 5, 0.5, "*** is no key")]
+
+
+MANY = NEWEST + 4 * BLOCK
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "sessions.db", CountingClock())
+    yield store
+    store.close()
+
+
+class Opened:
+    """A session's log over the store."""
+
+    def __init__(self, store: SqliteStore, *secrets: str) -> None:
+        self.journal = Journal(store, A)
+        self.stored = StoredEvents(store, A, self.journal, Redactor(secrets))
+        self.log = EventLog(FixedClock(), self.journal.write, backing=self.stored)
+        store.create(row())
+        store.acquire(A, self.journal.committed)
+        self.taken: list[Event] = []
+
+    async def take(self, count: int) -> None:
+        """Appends so many messages, one durable before the next but a few."""
+        for number in range(count):
+            text = "a very-secret word" if number % 9 == 0 else f"message {number}"
+            seq = self.log.append(UserMessage(message_id=MessageId(f"m{len(self.log)}"), text=text))
+            self.taken.append(self.log.at(seq))
+            if number % 50 == 49:
+                await self.journal.durable(seq)
+
+
+async def test_log_reads_released_events_in_the_store(store: SqliteStore) -> None:
+    opened = Opened(store)
+    await opened.take(MANY)
+    assert opened.log.at(Seq(0)) is not opened.taken[0]
+    assert list(opened.log.events) == opened.taken
+    assert [opened.log.at(Seq(seq)) for seq in reversed(range(MANY))] == list(reversed(opened.taken))
+
+
+async def test_what_has_become_a_secret_since_is_taken_out(store: SqliteStore) -> None:
+    opened = Opened(store, "very-secret")
+    await opened.take(MANY)
+    first = opened.log.at(Seq(0))
+    assert isinstance(first, UserMessage)
+    assert first.text == "a *** word"
+
+
+async def test_missing_store_is_an_error_and_newest_events_stay(store: SqliteStore, tmp_path: Path) -> None:
+    opened = Opened(store)
+    await opened.take(MANY)
+    (tmp_path / "sessions.db").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match=r"sessions\.db"):
+        opened.log.at(Seq(0))
+    assert opened.log.at(Seq(MANY - 1)) is opened.taken[-1]
+    (tmp_path / "elsewhere").rename(tmp_path / "sessions.db")
+    assert opened.log.at(Seq(0)) == opened.taken[0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (
+            "DELETE FROM events WHERE seq = 3",
+            f"events 0 to {BLOCK - 1} of session ses_a are not in the store as they were",
+        ),
+        ("UPDATE events SET json = '{' WHERE seq = 3", "event 3 of session ses_a cannot be read"),
+        ("DELETE FROM sessions", "no session ses_a"),
+    ],
+)
+async def test_damaged_store_is_an_error_and_never_another_event(
+    store: SqliteStore, tmp_path: Path, damage: str, said: str
+) -> None:
+    opened = Opened(store)
+    await opened.take(MANY)
+    await opened.journal.durable(Seq(MANY - 1))
+    with sqlite3.connect(tmp_path / "sessions.db") as other:
+        other.execute("PRAGMA foreign_keys=ON")
+        other.execute(damage)
+    other.close()
+    for _ in range(2):
+        with pytest.raises(StoreError, match=said):
+            opened.log.at(Seq(4))
+    assert opened.log.at(Seq(MANY - 1)) is opened.taken[-1]
+
+
+async def test_committed_events_are_read_while_the_writer_is_busy(store: SqliteStore) -> None:
+    gate = begun_with(Gate(), store, events=100)
+    with gate.closed(store, A, 100):
+        store.submit(A, message(101))  # waits for the gate, so whoever waits for it would wait for good
+        assert [event.seq for event in store.load(A, 0, 64)] == list(range(64))
+        assert len(store.load(A, 50, 51)) == 51
+    assert len(store.load(A)) == 102
+
+
+async def test_released_session_is_readable_while_the_store_is_open(store: SqliteStore) -> None:
+    opened = Opened(store)
+    await opened.take(MANY)
+    await opened.journal.durable(Seq(MANY - 1))
+    store.release(A)
+    assert list(opened.log.events) == opened.taken
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        opened.log.at(Seq(0))
+
+
+async def test_head_stays_if_the_store_fails(store: SqliteStore, tmp_path: Path) -> None:
+    opened = Opened(store)
+    log, texts = opened.log, list[str]()
+
+    class Texts:
+        def reset(self) -> None:
+            texts.clear()
+
+        def apply(self, event: Event) -> None:
+            if isinstance(event, UserMessage):
+                texts.append(event.text)
+
+    log.follow_path(Texts())
+    await opened.take(MANY)
+    log.append(BranchCreated(branch=BranchId("b1"), parent=MAIN_BRANCH, before=Seq(3)))
+    before, there = list(texts), len(log)
+    await opened.journal.durable(Seq(there - 1))
+    move = HeadMoved(branch=BranchId("b1"), left=MAIN_BRANCH, statement=0)
+    (tmp_path / "sessions.db").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match=r"sessions\.db"):
+        log.append(move)
+    assert (texts, len(log), log.branches.active) == (before, there, MAIN_BRANCH)
+    (tmp_path / "elsewhere").rename(tmp_path / "sessions.db")
+    log.append(move)
+    assert (texts, log.branches.active) == (before[:3], "b1")
+    assert [event.seq for event in log.path] == [0, 1, 2, there]
+
+
+async def test_events_are_kept_until_the_journal_knows_their_commit(store: SqliteStore) -> None:
+    opened = Opened(store)
+    for _ in range(2):
+        first = opened.log.at(opened.log.append(UserMessage(message_id=MessageId("m"), text="first")))
+        for _ in range(MANY):
+            last = opened.log.append(UserMessage(message_id=MessageId("m"), text="another"))
+        assert opened.log.at(first.seq) is first
+        await opened.journal.durable(last)
+        assert opened.journal.kept == len(opened.log)

@@ -1,8 +1,10 @@
-"""What a rebuild cannot run again is kept after each statement, when nobody waits for it."""
+"""Values that a rebuild cannot compute: copies, checkpoints, their bound, and what the rebuild says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import get_ident
 
@@ -11,24 +13,39 @@ import pytest
 
 from engine import Session
 from engine.core.errors import EnvironmentUnavailableError
-from engine.core.ids import BlobDigest
+from engine.core.execution import KeptGroup
+from engine.core.ids import BlobDigest, ExecutionId, Seq
+from engine.log.event_log import EventLog
+from engine.log.events import Event
 from engine.log.events.conversation import ToolResult
-from engine.log.events.execution import ExecutionFinished, ValuesKept
+from engine.log.events.execution import (
+    CheckpointDropped,
+    CheckpointTaken,
+    EffectAnswered,
+    ExecutionFinished,
+    ValuesDropped,
+    ValuesKept,
+)
 from engine.log.events.session import EnvironmentRestored
 from engine.log.past import Preserved, ValueGroup
 from engine.log.store.memory import MemoryStore
+from engine.log.store_protocol import Droppable, Store
+from engine.session.journal import Journal
+from engine.session.saved_state import Drop, HistoryLimit, due_drop
+from tests.support.archives import is_there
 from tests.support.environments import until
 from tests.support.fixed import FixedClock
 from tests.support.hollow import HollowEnvironment
 from tests.support.models import AnsweringModel, runs
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, in_process, session_in, sessions_of, value_of
+from tests.support.stores import A, row
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret-of-ours"
 
 
 def kept(session: Session) -> list[ValuesKept]:
-    return [event for event in session.events if isinstance(event, ValuesKept)]
+    return events_of(session, ValuesKept)
 
 
 def names_kept(session: Session) -> set[str]:
@@ -37,7 +54,7 @@ def names_kept(session: Session) -> set[str]:
 
 def told(session: Session) -> tuple[str, ...]:
     """What the last rebuild said."""
-    return [event for event in session.events if isinstance(event, EnvironmentRestored)][-1].divergences
+    return events_of(session, EnvironmentRestored)[-1].divergences
 
 
 async def idle(session: Session, *names: str) -> None:
@@ -45,10 +62,9 @@ async def idle(session: Session, *names: str) -> None:
     await until(lambda: names_kept(session) >= set(names))
 
 
-async def test_what_a_statement_bound_is_kept_with_its_reasons_after_its_result(tmp_path: Path) -> None:
+async def test_values_are_saved_with_reasons_after_the_result(tmp_path: Path) -> None:
     model = AnsweringModel(runs("import threading\nx, y = [1], threading.Lock()", "z = 1"))
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=model) as session:
         await session.accept("go").end()
         await idle(session, "x", "z")
         first, second = kept(session)
@@ -68,37 +84,30 @@ ACTS = {
 
 
 @pytest.mark.parametrize("what", ACTS)
-async def test_a_name_of_a_statement_that_cannot_run_again_is_there_after_a_load(tmp_path: Path, what: str) -> None:
+async def test_names_of_unrepeatable_statements_survive_a_load(tmp_path: Path, what: str) -> None:
     store = MemoryStore(FixedClock())
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, A_TOKEN=SECRET) as session:
         await session.cell(ACTS[what], 0.3 if what == "a stopped one" else None)
         await session.cell("m = n + 1; big = [n] * 300_000" if what == "a file" else "m = n + 1")
     (tmp_path / "out.txt").unlink(missing_ok=True)
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         assert (await session.cell("n, m")).value == "(5, 6)"
         assert not any("no copy" in sentence for sentence in told(session))
     assert not (tmp_path / "out.txt").exists()
 
 
-async def test_a_large_value_of_a_statement_that_acted_is_kept_by_the_time_the_session_is_closed(
-    tmp_path: Path,
-) -> None:
+async def test_large_value_is_saved_by_the_time_the_session_closes(tmp_path: Path) -> None:
     store = MemoryStore(FixedClock())
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store) as session:
         await session.cell("import os\nbig, status = list(range(300_000)), os.system('true')")
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id) as session:
         assert "big" in names_kept(session)
         assert (await session.cell("len(big), big[-1], status")).value == "(300000, 299999, 0)"
 
 
-async def test_a_group_that_holds_a_secret_is_not_stored_but_named(tmp_path: Path) -> None:
+async def test_value_with_a_secret_is_named_and_not_stored(tmp_path: Path) -> None:
     store = MemoryStore(FixedClock())
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, A_TOKEN=SECRET) as session:
         await session.cell(
             "import os\nos.system('true')\ntoken, fine, more = 's3cret-' + 'of-ours', [1], ['long' * 100]"
         )
@@ -111,46 +120,40 @@ async def test_a_group_that_holds_a_secret_is_not_stored_but_named(tmp_path: Pat
     contents = [store.blob_get(digest) for digest in store.contents(session.session_id)]
     assert contents
     assert not any(SECRET.encode() in content for content in contents)
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         assert (await session.cell("fine, 'token' in globals()")).value == "([1], False)"
         assert "no copy of token (its copy held a secret and was not kept)" in told(session)[-1]
 
 
 @pytest.mark.parametrize("before", [(1 << 20) - 6, (1 << 20) - (64 << 10) + 3, 5 << 20])
-async def test_a_secret_is_found_wherever_it_is_in_a_large_group(tmp_path: Path, before: int) -> None:
+async def test_secret_is_found_anywhere_in_a_large_value(tmp_path: Path, before: int) -> None:
     store = MemoryStore(FixedClock())
     data = b"\xff" * before + SECRET.encode()
     environment = Pickling(Preserved(groups=(ValueGroup(("x",), data),)))
-    async with sessions_of(tmp_path, store, environments=lambda: environment, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, environments=lambda: environment, A_TOKEN=SECRET) as session:
         await session.cell("x = 1")
         await idle(session, "x")
     assert [group.content for event in kept(session) for group in event.groups] == [None]
 
 
-async def test_a_small_value_is_within_its_event_and_a_larger_one_is_content(tmp_path: Path) -> None:
+async def test_small_value_is_in_its_event_and_large_one_content(tmp_path: Path) -> None:
     store = MemoryStore(FixedClock())
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store) as session:
         await session.cell("import os\nos.system('true'); small, large = [1], 'x' * 300")
         await idle(session, "small", "large")
         groups = {group.names[0]: group for event in kept(session) for group in event.groups}
         assert (groups["small"].content, groups["large"].data) == (None, b"")
         assert store.contents(session.session_id) == {groups["large"].content}
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id) as session:
         assert (await session.cell("small, len(large)")).value == "([1], 300)"
 
 
-async def test_no_event_of_a_statement_from_outside_a_turn_begins_a_commit_by_itself(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await session.cell("x = 1")
-        before = len(session.events)
-        await session.cell("y = [1]")
-        await idle(session, "y")
-        assert [event.kind for event in session.events[before:] if not event.waits] == []
+async def test_cell_events_begin_no_commit_of_their_own(session: Session) -> None:
+    await session.cell("x = 1")
+    before = len(session.events)
+    await session.cell("y = [1]")
+    await idle(session, "y")
+    assert [event.kind for event in session.events[before:] if not event.waits] == []
 
 
 class Following(HollowEnvironment):
@@ -163,12 +166,9 @@ class Following(HollowEnvironment):
         raise AssertionError("nothing is left to be asked for")
 
 
-async def test_values_that_followed_by_themselves_are_recorded_ahead_of_the_next_statement_and_not_asked_for(
-    tmp_path: Path,
-) -> None:
+async def test_values_that_come_with_the_statement_are_not_requested(tmp_path: Path) -> None:
     environment = Following()
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         await session.cell("x = 1")
         before = len(session.events)
         await session.cell("y = 2")
@@ -208,17 +208,15 @@ def group(name: str) -> Preserved:
 
 
 async def cell_in(environment: Pickling, tmp_path: Path, then: Callable[[Session], object]) -> None:
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         await session.cell("x = 1")
         await until(lambda: bool(then(session)))
 
 
-async def test_a_reply_does_not_wait_for_what_is_kept_and_the_next_statement_does(tmp_path: Path) -> None:
+async def test_next_statement_waits_for_saving_and_the_reply_does_not(tmp_path: Path) -> None:
     environment = Pickling(group("x"))
     environment.go = anyio.Event()
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         await session.cell("x = 1")
         await until(lambda: environment.asked == ["small"])
         second = session.accept("y = 2")
@@ -239,10 +237,9 @@ async def test_what_takes_longer_is_collected_while_the_session_is_idle(tmp_path
     assert environment.asked == ["small", "collect", "collect", "collect", "collect"]
 
 
-async def test_what_is_there_is_collected_before_the_next_statement_and_lost_with_its_worker(tmp_path: Path) -> None:
+async def test_values_are_collected_before_the_next_statement(tmp_path: Path) -> None:
     environment = Pickling(Preserved(pending=True))
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=lambda: environment) as session:
         session.accept("x = 1")
         environment.lost_at = "collect"
         assert (await session.cell("y = 2")).status == "ok"
@@ -262,29 +259,15 @@ class Noting(MemoryStore):
         return super().blob_put(data)
 
 
-async def test_other_sessions_go_on_while_the_values_of_very_many_names_are_stored(tmp_path: Path) -> None:
+async def test_many_values_are_stored_off_the_event_loop(tmp_path: Path) -> None:
     store = Noting()
     many = Preserved(groups=tuple(ValueGroup((f"n{number}",), b"%d" % number) for number in range(1000)))
     environment = Pickling(many)
-    async with sessions_of(tmp_path, store, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, environments=lambda: environment) as session:
         await session.cell("x = 1")
         await idle(session, "n0", "n999")
     assert len(names_kept(session)) == len(many.groups)
     assert get_ident() not in store.threads
-
-
-async def test_a_worker_that_is_lost_meanwhile_leaves_its_names_without_a_copy(tmp_path: Path) -> None:
-    environment = Pickling(Preserved(pending=True))
-    environment.lost_at = "collect"
-    async with sessions_of(tmp_path, environments=lambda: environment) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await session.cell("x = 1")
-        await until(lambda: not environment.alive)
-        await session.cell("y = 2")
-        await until(lambda: environment.asked[-1] == "small")
-        assert kept(session) == []
-        assert environment.restored == ["x = 1"]
 
 
 async def test_a_close_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
@@ -298,3 +281,268 @@ async def test_a_close_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
         await anyio.wait_all_tasks_blocked()
         environment.go.set()
         await until(lambda: names_kept(session) == {"x"})
+
+
+END = "import os; os._exit(1)"
+
+
+async def run(session: Session, *sources: str) -> None:
+    for source in sources:
+        await session.cell(source)
+
+
+async def rebuilt(session: Session) -> EnvironmentRestored:
+    """Loses the worker, and says how the next one came about."""
+    await run(session, END, "'again'")
+    return events_of(session, EnvironmentRestored)[-1]
+
+
+@pytest.mark.parametrize("in_turns", [True, False], ids=["in turns", "as cells"])
+async def test_nothing_is_said_of_handles_that_are_listed_and_used(tmp_path: Path, in_turns: bool) -> None:
+    (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(200)))
+    statements = ["a = view('a.py', tokens=60); ls()", "ls()", "a.SetPos('90'); b = view('a.py'); ls()", "ls()", "b"]
+    async with session_in(tmp_path) as session:
+        for statement in statements:
+            await (session.accept(statement).end() if in_turns else session.cell(statement))
+        restored = await rebuilt(session)
+    assert restored.executions == len(statements)
+    assert restored.divergences == ()
+
+
+async def test_model_hears_of_a_rebuild_once_and_looks_consume_nothing(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("import random", "r = random.random()"))
+    async with session_in(tmp_path, model=model) as session:
+        await session.accept("draw a number").end()
+        await run(session, END, "'again'")
+        assert "rebuilt in a new worker" in (await session.projection()).prompt.tail
+        before = len(model.prompts)
+        await session.accept("go on").end()
+        await session.accept("and on").end()
+    told, later = model.prompts[before:]
+    assert told.tail.endswith("\nnamespace: rebuilt in a new worker: 2 statements ran again\n")
+    assert "left another value" not in told.tail  # its copy has the value that it had
+    assert later.tail == ""
+
+
+REFUSING = """
+import os, random
+class Refusing:
+    def __init__(self): self.n = random.random()
+    def __getstate__(self):
+        if os.path.exists(refuse): raise ValueError('not now')
+        return self.__dict__
+if os.path.exists(refuse): lost = Refusing()
+refusing = [Refusing()]
+"""
+
+
+async def test_value_without_a_copy_stays_what_the_rebuild_made(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    (tmp_path / "refuse").touch()
+    async with session_in(tmp_path, store, environments=in_process) as session:
+        await run(session, f"refuse = {str(tmp_path / 'refuse')!r}", REFUSING)
+    (tmp_path / "refuse").unlink()
+    shown = "n, refusing[0].n == n, 'lost' in globals()"
+    values: list[str | None] = []
+    for source in (f"n = refusing[0].n\n{shown}", shown, shown):
+        async with session_in(tmp_path, store, load=session.session_id, environments=in_process) as session:
+            values.append((await session.cell(source)).value)
+            said = [event.divergences for event in events_of(session, EnvironmentRestored)]
+        (tmp_path / "refuse").touch()
+    assert values[0] == values[1] == values[2]
+    assert all(line.startswith("<statement 2> ") for lines in said for line in lines)
+
+
+CHECKPOINTS: dict[str, object] = {"restore_by": "checkpoints"}
+ACT = "number = os.open('made', os.O_CREAT | os.O_WRONLY | os.O_APPEND); os.write(number, b'once'); os.close(number)"
+
+
+async def test_checkpoint_restores_unrepeatable_names_after_a_crash(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+        key = await value_of(session, f"import os; key = os.urandom(8); made = iter([1, 2]); next(made); {ACT}; key")
+        await session.cell("os._exit(1)")
+        assert await value_of(session, "key") == key
+        assert await value_of(session, "next(made)") == "2"
+        (restored,) = events_of(session, EnvironmentRestored)
+        assert (restored.executions, restored.divergences) == (0, ())
+        assert (tmp_path / "made").read_bytes() == b"once"
+        assert (
+            events_of(session, CheckpointTaken)[0].execution_id == events_of(session, ExecutionFinished)[0].execution_id
+        )
+
+
+async def test_rewind_and_switch_restore_each_sides_namespace(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+        first = await value_of(session, f"import os; key = os.urandom(8); {ACT}; key")
+        second = await value_of(session, f"key = os.urandom(8); {ACT}; key")
+        await session.rewind(1)
+        assert await value_of(session, "key") == first
+        await session.switch("main")
+        assert await value_of(session, "key") == second
+        assert [each.executions for each in events_of(session, EnvironmentRestored)] == [0, 0]
+
+
+async def test_a_statement_that_is_left_out_goes_back_before_it(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+        first = await value_of(session, f"import os; key = os.urandom(8); {ACT}; key")
+        await value_of(session, f"key = 2; {ACT}")
+        await session.accept("/omit 2").end()
+        assert await value_of(session, "key") == first
+
+
+async def test_live_replay_begins_at_the_checkpoint_before_it(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+        await value_of(session, f"import os; key = os.urandom(8); {ACT}")
+        await value_of(session, "again = key")
+        assert (await session.replay(2, mode="live")).outcome == "completed"
+        assert [each.executions for each in events_of(session, EnvironmentRestored)] == [0]
+        # What is left behind a replay that ends earlier begins at the one after that.
+        await session.replay(1, 1, mode="live")
+        assert await value_of(session, "again == key") == "True"
+        assert [each.executions for each in events_of(session, EnvironmentRestored)] == [0, 1]
+
+
+async def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
+    async with session_in(tmp_path, settings=CHECKPOINTS) as session:
+        await value_of(
+            session, f"import os, threading; t = threading.Event(); threading.Thread(target=t.wait).start(); {ACT}"
+        )
+        for _ in range(3):
+            await value_of(session, ACT)
+        await value_of(session, "t.set()")
+        reasons = [each.reason for each in events_of(session, CheckpointDropped)]
+        assert reasons == ["1 thread of the statements at work"]
+        await session.cell("os._exit(1)")
+        assert await value_of(session, "number >= 0") == "True"
+
+
+async def test_without_the_setting_none_is_taken(session: Session) -> None:
+    await value_of(session, f"import os; {ACT}")
+    await value_of(session, "1")
+    assert not events_of(session, CheckpointTaken)
+
+
+SECONDS = 10.0
+
+
+def droppable(*items: tuple[int, int]) -> list[Droppable]:
+    return [Droppable(seq=Seq(seq), size=size) for seq, size in items]
+
+
+DROPS = {
+    "as large as allowed": ([(1, 50), (2, 50)], 100, 100, None),
+    "one too much": ([(1, 50), (2, 50)], 101, 100, Drop(Seq(2), 1, 50)),
+    "nine tenths stay": ([(1, 5), (2, 5), (3, 90)], 101, 100, Drop(Seq(4), 3, 100)),
+    "one event's together": ([(1, 50), (1, 1), (2, 50)], 101, 100, Drop(Seq(2), 2, 51)),
+    "not enough": ([(3, 50)], 1000, 100, Drop(Seq(4), 1, 50)),
+    "none": ([], 1000, 100, None),
+}
+
+
+@pytest.mark.parametrize(("items", "size", "limit", "expected"), DROPS.values(), ids=DROPS)
+def test_the_oldest_go_until_nine_tenths_are_left(
+    items: list[tuple[int, int]], size: int, limit: int, expected: Drop | None
+) -> None:
+    assert due_drop(droppable(*items), size, limit) == expected
+
+
+class Live:
+    """A session's log and journal over a store, and the bound on it."""
+
+    def __init__(self, store: Store, limit: int, history: Sequence[Event] = ()) -> None:
+        self.store = store
+        self.journal = Journal(store, A)
+        self.log = EventLog(FixedClock(), self.journal.write)
+        self.bound = HistoryLimit(store, A, self.log, self.journal, limit)
+        if history:
+            self.log.load(history)
+            self.journal.opened_at(Seq(len(history) - 1))
+        else:
+            store.create(row(A))
+        store.acquire(A, self.journal.committed)
+
+    async def keep(self, execution: str, *contents: bytes) -> list[BlobDigest]:
+        digests = [self.store.blob_put(data) for data in contents]
+        groups = tuple(KeptGroup(names=("x",), content=digest, size=1) for digest in digests)
+        self.log.append(ValuesKept(execution_id=ExecutionId(execution), groups=groups))
+        await self.enforce()
+        return digests
+
+    def answer(self, data: bytes) -> BlobDigest:
+        digest = self.store.blob_put(data)
+        self.log.append(EffectAnswered(execution_id=ExecutionId("x"), ordinal=0, operation="read", result=digest))
+        return digest
+
+    async def enforce(self) -> None:
+        with anyio.fail_after(SECONDS):
+            await self.bound.enforce()
+            await self.settled()
+
+    async def settled(self) -> None:
+        await self.journal.durable(Seq(len(self.log) - 1))
+
+    def drops(self) -> list[ValuesDropped]:
+        return [event for event in self.log.events if isinstance(event, ValuesDropped)]
+
+
+async def test_the_oldest_values_go_and_the_log_says_so(store: Store) -> None:
+    live = Live(store, limit=10_000)
+    answer = live.answer(os.urandom(3000))
+    (first,) = await live.keep("one", os.urandom(3000))
+    second = await live.keep("two", os.urandom(1000), os.urandom(1000))
+    assert live.drops() == []
+    (third,) = await live.keep("three", os.urandom(2500))
+    (said,) = live.drops()
+    assert (said.before, said.executions, said.copies, said.limit) == (2, 1, 1, 10_000)
+    assert 3000 <= said.size <= 3100
+    assert [is_there(store, digest) for digest in (answer, first, *second, third)] == [True, False, True, True, True]
+    assert store.row(A).contents_size <= 9000
+    await live.keep("four", os.urandom(2600))
+    assert (live.drops()[1].executions, live.drops()[1].copies) == (1, 2)
+    assert is_there(store, third)
+
+
+async def test_what_is_no_value_stays_however_much_it_is(store: Store) -> None:
+    live = Live(store, limit=1000)
+    answers = [live.answer(os.urandom(2000)) for _ in range(3)]
+    (value,) = await live.keep("one", b"value")
+    assert [is_there(store, digest) for digest in (*answers, value)] == [True, True, True, False]
+    await live.enforce()
+    assert len(live.drops()) == 1  # and nothing is said where nothing can go
+
+
+async def test_what_packs_well_counts_as_it_is_packed(store: Store) -> None:
+    live = Live(store, limit=100_000)
+    (digest,) = await live.keep("one", bytes(5_000_000))
+    assert live.drops() == []
+    assert is_there(store, digest)
+
+
+async def test_a_session_that_takes_nothing_any_more_drops_nothing(store: Store) -> None:
+    live = Live(store, limit=1000)
+    live.log.append(ValuesKept(execution_id=ExecutionId("x"), groups=()))
+    await live.settled()
+    store.release(A)
+    store.close()
+    before = len(live.log)
+    await live.bound.enforce()
+    assert len(live.log) == before
+
+
+async def test_lower_limit_applies_at_the_next_value(store: Store) -> None:
+    live = Live(store, limit=1_000_000)
+    (old,) = await live.keep("one", os.urandom(5000))
+    store.release(A)
+    again = Live(store, limit=2000, history=live.log.events)
+    (new,) = await again.keep("two", b"new")
+    assert (is_there(store, old), is_there(store, new)) == (False, True)
+
+
+async def test_deleted_name_does_not_return_with_its_shared_objects(session: Session, tmp_path: Path) -> None:
+    changing = "if os.path.exists('a.txt'): c = [a]\nelse: del a"
+    for source in ("import os; a = [1]; b = {'k': a}; c = [a, b]", "del b", changing):
+        await session.cell(source)
+    (tmp_path / "a.txt").write_text("now")
+    await session.cell("os._exit(1)")
+    assert (await session.cell("sorted({'a', 'b', 'c'} & globals().keys()), c")).value == "(['c'], [[1], {'k': [1]}])"
+    assert told(session)[-1] == "<statement 3> deleted other names: a; c set from what was kept"

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import Environment, Session, Store
+from engine import Session, Store
 from engine.core.ids import SessionId
 from engine.files.revision import LARGEST, digest_of
 from engine.log.events.nodes import RevisionAdopted
 from engine.log.store.memory import MemoryStore
 from tests.support.fixed import FixedClock
-from tests.support.in_process import InProcessEnvironment
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, in_process, sessions_of
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret-of-ours-that-is-long"
@@ -28,13 +27,9 @@ def store() -> Store:
     return MemoryStore(FixedClock())
 
 
-def _in_process() -> Environment:
-    return InProcessEnvironment(len)
-
-
 @asynccontextmanager
 async def opened(tmp_path: Path, store: Store, session_id: SessionId | None = None) -> AsyncIterator[Session]:
-    async with sessions_of(tmp_path, store, environments=_in_process, clock=FixedClock(), TOKEN=SECRET) as sessions:
+    async with sessions_of(tmp_path, store, environments=in_process, clock=FixedClock(), TOKEN=SECRET) as sessions:
         yield await (sessions.create(str(tmp_path)) if session_id is None else sessions.load(session_id))
 
 
@@ -45,12 +40,10 @@ async def _shown(session: Session, source: str) -> str:
 
 
 def _adopted(session: Session) -> list[RevisionAdopted]:
-    return [event for event in session.events if isinstance(event, RevisionAdopted)]
+    return events_of(session, RevisionAdopted)
 
 
-async def test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_kept(
-    tmp_path: Path, store: Store
-) -> None:
+async def test_load_shows_the_pages_of_a_barely_kept_file(tmp_path: Path, store: Store) -> None:
     log = tmp_path / "big.log"
     data = "".join(LINE % number for number in range(1, LINES + 1)).encode()
     log.write_bytes(data)
@@ -62,9 +55,8 @@ async def test_a_load_shows_the_pages_that_were_shown_and_little_of_the_file_is_
         assert [page.content is not None for page in pages] == [True] * len(pages)
         kept = [store.blob_get(event.content) for event in (index, *pages) if event.content is not None]
         assert sum(map(len, kept)) < 500_000
-        session_id = session.session_id
     log.unlink()
-    async with opened(tmp_path, store, session_id) as session:
+    async with opened(tmp_path, store, session.session_id) as session:
         assert await _shown(session, "show(v)") == middle
         assert "No such file" in await _shown(session, "show(v.SetPos('1000'))")
         assert "(no file big.log;" in await _shown(session, "show(v.Refresh())")

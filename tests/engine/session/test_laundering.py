@@ -21,7 +21,7 @@ from engine.session.requests import EditMode
 from tests.support.fixed import FixedClock
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions
-from tests.support.sessions import sessions_of
+from tests.support.sessions import session_in, sessions_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -104,10 +104,13 @@ async def test_what_was_refused_is_not_done_by_a_rebuild(tmp_path: Path, how: st
             assert await rebuilt(session) == "[]"
     rule: SandboxRule = "off" if how == "a load without a sandbox" else "required"
     later = None if how == "a load of direct" else AnsweringModel(scripted("1"))
-    async with sessions_of(
-        tmp_path / "state", store, model=later, settings={"sandbox": rule, "restore_by": restore_by}
-    ) as sessions:
-        loaded = await sessions.load(session.session_id)
+    async with session_in(
+        tmp_path / "state",
+        store,
+        load=session.session_id,
+        model=later,
+        settings={"sandbox": rule, "restore_by": restore_by},
+    ) as loaded:
         loaded.attach(FixedPermissions([NO]))
         if how == "a load in another mode":
             loaded.set_mode("auto")
@@ -140,21 +143,9 @@ async def test_nor_on_the_way_to_another_domain(tmp_path: Path, way: str, restor
         assert await rebuilt(other) == "[]"
 
 
-@pytest.mark.parametrize("restore_by", get_args(RestoreBy))
-async def test_rights_that_are_taken_back_take_nothing_else(tmp_path: Path, restore_by: RestoreBy) -> None:
-    answers = [PermissionAnswer(outcome="allowed"), NO]
-    async with refused(tmp_path, MemoryStore(FixedClock()), restore_by, "made = 1; late = 2", answers) as found:
-        _, session, _ = found
-        for network in ("on", "off"):
-            session.set_option("network", network)
-            assert await rebuilt(session) == "['late', 'made']"
-
-
 @pytest.mark.parametrize("mode", ["recorded", "dry", "live"])
 @pytest.mark.parametrize("restore_by", get_args(RestoreBy))
-async def test_a_replay_runs_it_with_more_rights_after_a_yes_alone(
-    tmp_path: Path, mode: ReplayMode, restore_by: RestoreBy
-) -> None:
+async def test_replay_with_more_rights_needs_consent(tmp_path: Path, mode: ReplayMode, restore_by: RestoreBy) -> None:
     async with refused(tmp_path, MemoryStore(FixedClock()), restore_by) as (_, session, work):
         session.set_mode("auto")
         user = User()
@@ -176,9 +167,7 @@ async def test_a_replay_runs_it_with_more_rights_after_a_yes_alone(
 
 @pytest.mark.parametrize("mode", ["recorded", "live"])
 @pytest.mark.parametrize("restore_by", get_args(RestoreBy))
-async def test_an_edit_before_it_runs_it_with_more_rights_after_a_yes_alone(
-    tmp_path: Path, mode: EditMode, restore_by: RestoreBy
-) -> None:
+async def test_edit_with_more_rights_needs_consent(tmp_path: Path, mode: EditMode, restore_by: RestoreBy) -> None:
     async with refused(tmp_path, MemoryStore(FixedClock()), restore_by, first="before = 1") as (_, session, work):
         session.set_mode("auto")
         user = User()
@@ -202,13 +191,3 @@ async def test_an_edit_before_it_runs_it_with_more_rights_after_a_yes_alone(
         assert (await session.edit(1, "before = 3", mode=mode)).outcome == "completed"
         assert os.listdir(work) == ["planted"]
         (work / "planted").unlink()
-
-
-@pytest.mark.parametrize("mode", ["recorded", "live"])
-async def test_an_edit_asks_nothing_where_the_rights_are_the_same(tmp_path: Path, mode: EditMode) -> None:
-    async with refused(tmp_path, MemoryStore(FixedClock()), "re-execution", first="before = 1") as (_, session, _):
-        user = FixedPermissions([])
-        session.attach(user)
-        report = await session.edit(1, "before = 2", mode=mode)
-        assert (report.outcome, user.questions) == ("completed", [])
-        assert await rebuilt(session) == "['late', 'made']"

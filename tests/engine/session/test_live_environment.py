@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -10,17 +11,22 @@ import pytest
 
 from engine.core.errors import EnvironmentUnavailableError
 from engine.core.execution import INTERRUPTED, ExceptionInfo
-from engine.core.ids import ExecutionId, StatementId, ToolCallId
+from engine.core.ids import ExecutionId, Minter, StatementId, ToolCallId
 from engine.log.event_log import EventLog
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
 from engine.log.events.session import EnvironmentRestored
 from engine.log.facts import READING, Readings
+from engine.log.past import PastExecution
 from engine.log.redaction import Redactor
+from engine.log.statements import RunRequest
 from engine.runtime.environment import Environment
 from engine.session.cancellation import Cancellation, WorkCancelledError
-from engine.session.live_environment import INTERRUPTED_SENTENCE, LiveEnvironment
+from engine.session.journal import StatementRerun
+from engine.session.live_environment import INTERRUPTED_SENTENCE, LiveEnvironment, RebuildProgress
 from engine.session.saved_state import CheckpointSaver, ValueSaver
 from tests.support.confining import confinement_of
+from tests.support.environments import PATIENCE, until
+from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.hollow import HollowEnvironment, Moment
 from tests.support.session_parts import session_parts
 
@@ -73,7 +79,7 @@ async def test_the_environment_is_started_with_its_first_use_and_kept() -> None:
     assert not log.events
 
 
-async def test_one_that_was_lost_is_rebuilt_from_the_timeline_and_the_act_is_done_once_more() -> None:
+async def test_lost_environment_is_rebuilt_and_the_act_repeated_once() -> None:
     environment, act = HollowEnvironment(), Act(losses=1)
     live, log = living(environment, "x = 1", "x += 1")
     assert await live.use(act) == "done"
@@ -95,9 +101,7 @@ async def test_a_rebuild_says_why_the_names_were_lost() -> None:
 
 
 @pytest.mark.parametrize("sources", [(), ("x = 1",)], ids=["alone", "after another"])
-async def test_first_rebuild_reports_an_interrupted_statement(
-    sources: tuple[str, ...],
-) -> None:
+async def test_first_rebuild_reports_an_interrupted_statement(sources: tuple[str, ...]) -> None:
     live, log = living(HollowEnvironment(), *sources, "y = slow()")
     number = len(sources) + 1
     log.append(
@@ -134,7 +138,7 @@ async def test_a_failure_in_a_living_environment_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("losses", [0, 1])
-async def test_a_cancel_while_the_environment_is_made_ready_keeps_the_act_from_beginning(losses: int) -> None:
+async def test_cancel_while_the_environment_starts_prevents_the_act(losses: int) -> None:
     cancellation, act = Cancellation(), Act(losses=losses)
 
     async def cancel_the_last(_: Moment) -> None:
@@ -147,7 +151,7 @@ async def test_a_cancel_while_the_environment_is_made_ready_keeps_the_act_from_b
     assert act.calls == losses
 
 
-async def test_a_cancel_does_not_tear_what_is_done_in_the_environment() -> None:
+async def test_cancel_does_not_interrupt_an_act_in_the_environment() -> None:
     cancellation = Cancellation()
 
     async def act(environment: Environment) -> str:
@@ -158,7 +162,7 @@ async def test_a_cancel_does_not_tear_what_is_done_in_the_environment() -> None:
     assert await living(HollowEnvironment())[0].use(act, cancellation) == "whole"
 
 
-async def test_nobody_has_a_worker_while_it_is_recorded_which_past_counts() -> None:
+async def test_worker_is_unavailable_while_its_past_changes() -> None:
     hollow = HollowEnvironment()
     environment, log = living(hollow, "x = 1")
     await environment.ready()
@@ -172,3 +176,68 @@ async def test_nobody_has_a_worker_while_it_is_recorded_which_past_counts() -> N
     assert hollow.alive
     assert hollow.requests.count("start") == 2
     assert hollow.requests.count("restore") == 1
+
+
+def past(number: int) -> PastExecution:
+    execution = ExecutionId(f"ex{number}")
+    request = RunRequest(execution_id=execution, label=f"<statement {number}>", source="", index=number)
+    return PastExecution(request=request, status="ok")
+
+
+class Rebuild:
+    """A rebuild of the statements 3, 5 and 8, and what is said of it."""
+
+    def __init__(self, first_seconds: float = 0.001) -> None:
+        self.environment = HollowEnvironment()
+        self.said: list[StatementRerun] = []
+        minter = Minter(FixedClock(), CountingEntropy())
+        self.progress = RebuildProgress(
+            self.said.append, minter, self.environment, [past(number) for number in (3, 5, 8)], first_seconds
+        )
+
+    async def reach(self, number: int, said: int) -> None:
+        """A statement begins, and it is waited until so much was said."""
+        self.environment.rerunning = ExecutionId(f"ex{number}")
+        with anyio.fail_after(PATIENCE):
+            await until(lambda: len(self.said) >= said)
+
+    @property
+    def places(self) -> Sequence[tuple[int, int, int, str]]:
+        return [(each.statement, each.place, each.total, each.state) for each in self.said]
+
+
+async def test_each_rerun_statement_is_reported_once_then_the_end() -> None:
+    rebuild = Rebuild()
+    async with rebuild.progress.reporting():
+        await rebuild.reach(3, 1)
+        await rebuild.reach(8, 2)
+        await anyio.lowlevel.checkpoint()
+    assert rebuild.places == [(3, 1, 3, "begun"), (8, 3, 3, "running"), (8, 3, 3, "over")]
+    assert len({each.tool_call_id for each in rebuild.said}) == 1
+
+
+async def test_a_rebuild_that_is_given_up_is_said_to_be() -> None:
+    rebuild = Rebuild()
+    with anyio.CancelScope() as scope:
+        async with rebuild.progress.reporting():
+            await rebuild.reach(5, 1)
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert [state for *_, state in rebuild.places] == ["begun", "given_up"]
+
+
+async def test_what_is_told_of_elsewhere_ends_it() -> None:
+    rebuild = Rebuild()
+    async with rebuild.progress.reporting():
+        await rebuild.reach(5, 1)
+        await rebuild.reach(9, 2)
+        assert [state for *_, state in rebuild.places] == ["begun", "over"]
+    assert len(rebuild.said) == 2
+
+
+async def test_of_a_short_rebuild_nothing_is_said() -> None:
+    rebuild = Rebuild(first_seconds=PATIENCE)
+    async with rebuild.progress.reporting():
+        rebuild.environment.rerunning = ExecutionId("ex3")
+        await anyio.lowlevel.checkpoint()
+    assert not rebuild.said

@@ -13,7 +13,7 @@ from engine.core.errors import InvalidRequestError, SessionInUseError
 from engine.log.events.execution import ValuesKept
 from engine.log.events.session import EnvironmentRestored, SessionMoved, SessionOpened
 from engine.log.store.memory import MemoryStore
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, sessions_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def shown(session: Session, source: str) -> str:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_name_is_one_session_in_this_process_and_the_next(tmp_path: Path) -> None:
+async def test_name_is_one_session_across_processes(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
     async with sessions_of(tmp_path, store) as sessions:
         async with anyio.create_task_group() as tasks:
@@ -88,7 +88,7 @@ async def test_views_of_a_confined_session_open_nothing_outside(tmp_path: Path) 
         assert "SECRET" in await shown(free, "view('link.txt')")
 
 
-async def test_a_link_that_comes_later_is_not_followed_at_a_tick(tmp_path: Path) -> None:
+async def test_later_link_is_not_followed_at_a_tick(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "b.txt").write_text("SECRET")
@@ -104,7 +104,7 @@ async def test_a_link_that_comes_later_is_not_followed_at_a_tick(tmp_path: Path)
         assert "SECRET" not in text
 
 
-async def test_what_a_session_has_shown_bounds_where_it_is_opened_again(tmp_path: Path) -> None:
+async def test_shown_directories_bound_where_a_session_reopens(tmp_path: Path) -> None:
     wide, narrow, other = tmp_path, tmp_path / "narrow", tmp_path / "other"
     narrow.mkdir()
     other.mkdir()
@@ -131,42 +131,38 @@ async def test_what_a_session_has_shown_bounds_where_it_is_opened_again(tmp_path
 # --- looking, and resting ---------------------------------------------------------------------------------------------
 
 
-async def test_looking_tells_what_there_is_and_changes_nothing(tmp_path: Path) -> None:
+async def test_looking_tells_what_there_is_and_changes_nothing(session: Session, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 101)))
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        assert (await session.look(["a"])).rows == ()
-        finished = await session.cell("a = view('a.txt', tokens=All, freq=('Periodic', 5)); g = group(a, tokens=60)")
-        display = finished.displays[0]
-        assert (display.first_line, display.last_line, display.lines, display.lod, display.budget, display.freq) == (
-            *(1, 100, 100, 0, 0),
-            "Periodic 5s",
-        )
-        before, projected = len(session.events), (await session.projection()).prompt.tail
-        (tmp_path / "a.txt").write_text("other\n")
-        looked = await session.look(["a", "g", "nobody"], 50)
-        assert [(row.name, row.obj_type) for row in looked.rows] == [("a", "view"), ("g", "group")]
-        assert list(looked.shown) == ["a", "g"]
-        assert "line 1\n" in looked.shown["a"].text
-        assert max(each.tokens for each in looked.shown.values()) <= 50
-        assert looked.shown["a"].revision == display.revision != ""
-        assert (await session.look(["a"])).shown["a"].text == display.text
-        assert {type(event) for event in session.events[before:]} <= {ValuesKept}  # of the statement before
-        assert (await session.projection()).prompt.tail == projected
+    assert (await session.look(["a"])).rows == ()
+    finished = await session.cell("a = view('a.txt', tokens=All, freq=('Periodic', 5)); g = group(a, tokens=60)")
+    display = finished.displays[0]
+    assert (display.first_line, display.last_line, display.lines, display.lod, display.budget, display.freq) == (
+        *(1, 100, 100, 0, 0),
+        "Periodic 5s",
+    )
+    before, projected = len(session.events), (await session.projection()).prompt.tail
+    (tmp_path / "a.txt").write_text("other\n")
+    looked = await session.look(["a", "g", "nobody"], 50)
+    assert [(row.name, row.obj_type) for row in looked.rows] == [("a", "view"), ("g", "group")]
+    assert list(looked.shown) == ["a", "g"]
+    assert "line 1\n" in looked.shown["a"].text
+    assert max(each.tokens for each in looked.shown.values()) <= 50
+    assert looked.shown["a"].revision == display.revision != ""
+    assert (await session.look(["a"])).shown["a"].text == display.text
+    assert {type(event) for event in session.events[before:]} <= {ValuesKept}  # of the statement before
+    assert (await session.projection()).prompt.tail == projected
 
 
-async def test_a_session_at_rest_is_rebuilt_by_whoever_needs_it(tmp_path: Path) -> None:
+async def test_a_session_at_rest_is_rebuilt_by_whoever_needs_it(session: Session, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await session.rest()
-        await session.cell("a = view('a.txt')")
-        await session.rest()
-        (tmp_path / "a.txt").write_text("two\n")
-        assert "one" in (await session.look(["a"])).shown["a"].text
-        assert [event.executions for event in session.events if isinstance(event, EnvironmentRestored)] == [1]
-        ticket = session.accept("import time; time.sleep(30)")
-        await session.rest()
-        assert sum(isinstance(event, EnvironmentRestored) for event in session.events) == 1
-        session.cancel()
-        assert (await ticket.end()).cause == "cancelled"
+    await session.rest()
+    await session.cell("a = view('a.txt')")
+    await session.rest()
+    (tmp_path / "a.txt").write_text("two\n")
+    assert "one" in (await session.look(["a"])).shown["a"].text
+    assert [event.executions for event in events_of(session, EnvironmentRestored)] == [1]
+    ticket = session.accept("import time; time.sleep(30)")
+    await session.rest()
+    assert sum(isinstance(event, EnvironmentRestored) for event in session.events) == 1
+    session.cancel()
+    assert (await ticket.end()).cause == "cancelled"

@@ -15,9 +15,11 @@ from engine.core.execution import TextChange
 from engine.files.revision import digest_of
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, FileTouched, FileWritten
+from engine.log.events.session import Mode
 from engine.log.store.memory import MemoryStore
 from tests.support.environments import until
-from tests.support.sessions import sessions_of
+from tests.support.models import AnsweringModel, runs
+from tests.support.sessions import events_of, session_in
 
 pytestmark = pytest.mark.anyio
 
@@ -29,18 +31,17 @@ async def ran(session: Session, source: str) -> ExecutionFinished:
 
 
 def written(session: Session) -> Sequence[FileWritten]:
-    return [event for event in session.events if isinstance(event, FileWritten)]
+    return events_of(session, FileWritten)
 
 
 def touched(session: Session) -> Sequence[FileTouched]:
-    return [event for event in session.events if isinstance(event, FileTouched)]
+    return events_of(session, FileTouched)
 
 
-async def test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_contents(tmp_path: Path) -> None:
+async def test_own_write_is_recorded_with_both_contents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\n")
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path / "state", store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, state=tmp_path / "state") as session:
         finished = await ran(session, "from pathlib import Path; n = Path('a.txt').write_text('two\\n')")
         (event,) = written(session)
         (before,) = touched(session)
@@ -60,8 +61,7 @@ async def test_a_file_that_a_statement_writes_by_itself_is_recorded_with_both_co
 
 async def test_what_is_as_before_at_the_end_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\n")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         finished = await ran(
             session,
             "import io, os, tempfile; from pathlib import Path\n"
@@ -74,9 +74,8 @@ async def test_what_is_as_before_at_the_end_leaves_nothing(tmp_path: Path) -> No
         assert [Path(event.path).name for event in touched(session)][:2] == ["a.txt", "made"]
 
 
-async def test_a_tools_write_and_the_codes_own_are_recorded_once_each_in_order(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_writes_of_tool_and_code_are_recorded_once_in_order(tmp_path: Path) -> None:
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         finished = await ran(
             session,
             "from pathlib import Path; p = Path('a.txt'); n = p.write_text('1'); w = write('a.txt', '2')\n"
@@ -90,11 +89,10 @@ async def test_a_tools_write_and_the_codes_own_are_recorded_once_each_in_order(t
         assert (artifact.before_digest, artifact.after_digest) == ("", four)
 
 
-async def test_what_was_there_outlives_a_worker_that_is_killed_at_once(tmp_path: Path) -> None:
+async def test_earlier_content_survives_a_killed_worker(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\n")
     (tmp_path / "b.txt").write_bytes(b"as it is\n")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         finished = await session.cell(
             "import io, os, signal\nf = io.open('b.txt', 'r+'); f = io.open('a.txt', 'w')\n"
             "os.kill(os.getpid(), signal.SIGKILL)"
@@ -106,11 +104,10 @@ async def test_what_was_there_outlives_a_worker_that_is_killed_at_once(tmp_path:
         assert [each.path for each in finished.artifacts] == [event.path]
 
 
-async def test_a_removed_a_moved_and_a_new_file_are_shown_as_that(tmp_path: Path) -> None:
+async def test_removed_moved_and_new_files_are_labelled(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\n")
     (tmp_path / "b.bin").write_bytes(b"\0\xff")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(session, "import os; os.rename('a.txt', 'c.txt'); os.remove('b.bin')")
         found = {Path(event.path).name: event for event in written(session)}
         assert found["a.txt"].note == "the file was removed"
@@ -127,8 +124,7 @@ async def test_a_removed_a_moved_and_a_new_file_are_shown_as_that(tmp_path: Path
 async def test_a_secret_in_a_file_is_not_kept_but_named(tmp_path: Path) -> None:
     (tmp_path / "a.env").write_text("KEY=sk-1234567890abcdef\n")
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path / "state", store, MY_API_KEY="sk-1234567890abcdef") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, state=tmp_path / "state", MY_API_KEY="sk-1234567890abcdef") as session:
         await ran(session, "from pathlib import Path; p = Path('a.env'); n = p.write_text(p.read_text() + 'more\\n')")
         ((before,), (event,)) = touched(session), written(session)
         assert (before.before, event.before, event.after) == (None, None, None)
@@ -137,9 +133,8 @@ async def test_a_secret_in_a_file_is_not_kept_but_named(tmp_path: Path) -> None:
         assert "sk-1234567890abcdef" not in repr(session.events)
 
 
-async def test_a_file_that_stays_open_is_looked_at_for_each_statement(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_open_file_is_checked_after_each_statement(tmp_path: Path) -> None:
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(session, "import io, sqlite3; f = io.open('a.log', 'w'); n = f.write('1'); f.flush()")
         await ran(session, "n = f.write('2'); f.flush()")
         await ran(session, "1 + 1")
@@ -153,13 +148,12 @@ async def test_a_file_that_stays_open_is_looked_at_for_each_statement(tmp_path: 
         assert [Path(event.path).name for event in touched(session)][-1] == "a.db"
 
 
-async def test_a_file_that_is_too_large_is_named_without_its_content(tmp_path: Path) -> None:
+async def test_oversized_file_is_named_without_its_content(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(100 << 20)
     with (tmp_path / "same").open("wb") as file:
         file.truncate(100 << 20)
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(
             session, "import io; io.open('same', 'r+').close(); f = io.open('large', 'r+'); n = f.write('x'); f.close()"
         )
@@ -173,10 +167,9 @@ async def test_a_file_that_is_too_large_is_named_without_its_content(tmp_path: P
         )
 
 
-async def test_a_name_that_is_no_text_is_looked_at_all_the_same(tmp_path: Path) -> None:
+async def test_file_whose_name_is_not_text_is_recorded(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\xff.txt"
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(session, f"import io; f = io.open({name!r}, 'w'); n = f.write('x'); f.close()")
         (event,) = written(session)
         assert Path(event.path).name == "\ufffd.txt"
@@ -190,8 +183,7 @@ async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     for name in ("gone", "linked", "same"):
         (tmp_path / name).write_text("x")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(
             session,
             "import io, os, socket\n"
@@ -206,8 +198,7 @@ async def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
 
 
 async def test_what_happens_between_statements_and_in_forked_processes_is_nobodys(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(
             session,
             "import io, os, threading\ngo, done = threading.Event(), threading.Event()\n"
@@ -222,9 +213,8 @@ async def test_what_happens_between_statements_and_in_forked_processes_is_nobody
         assert (tmp_path / "by a child").exists()
 
 
-async def test_a_thread_that_writes_while_the_host_answers_waits_for_nobody(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_writing_thread_does_not_wait_for_the_host(tmp_path: Path) -> None:
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         finished = await ran(
             session,
             "import io, threading\n"
@@ -238,8 +228,7 @@ async def test_a_thread_that_writes_while_the_host_answers_waits_for_nobody(tmp_
 
 async def test_a_statement_that_is_stopped_has_its_files_recorded(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         source = "import pathlib, time; n = pathlib.Path('a.txt').write_text('two'); time.sleep(60)"
         finished = await session.cell(source, seconds=0.3)
         assert finished.status == "timeout"
@@ -248,8 +237,7 @@ async def test_a_statement_that_is_stopped_has_its_files_recorded(tmp_path: Path
 
 async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one")
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         await ran(
             session,
             "import os\nheld = []\ntry:\n    while True: held.append(os.open('/dev/null', os.O_RDONLY))\n"
@@ -260,30 +248,72 @@ async def test_without_a_free_descriptor_an_act_is_counted_and_happens(tmp_path:
         assert results == ["1 more act on files of which nothing is recorded"]
 
 
-async def test_what_a_killed_agent_could_not_look_at_the_next_load_does(tmp_path: Path) -> None:
+async def test_load_finishes_the_look_of_a_killed_agent(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one")
     first = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path / "state", first) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, first, state=tmp_path / "state") as session:
         await ran(session, "import pathlib; n = pathlib.Path('a.txt').write_text('two')")
         row = replace(first.row(session.session_id), title="a copy")
         end = next(at for at, event in enumerate(session.events) if isinstance(event, FileTouched))
         events = [first.blob_get(event.before) for event in touched(session) if event.before]
         cut = MemoryStore(SystemClock())
         cut.add(row, [*events, *session.events[: end + 1]])
-    async with sessions_of(tmp_path / "state", cut) as sessions:
-        session = await sessions.load(row.session_id)
+    async with session_in(tmp_path / "state", cut, load=row.session_id) as session:
         (event,) = written(session)
-        (finished,) = (each for each in session.events if isinstance(each, ExecutionFinished))
+        (finished,) = events_of(session, ExecutionFinished)
         assert (event.before_digest, event.after_digest) == (digest_of(b"one"), digest_of(b"two"))
         assert event.changes == (TextChange(line=1, old="one", new="two"),)
         assert (finished.status, [each.path for each in finished.artifacts]) == ("cancelled", [event.path])
         assert event.seq < finished.seq
 
 
-async def test_a_statement_that_breaks_what_is_used_has_its_record_all_the_same(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path / "state") as sessions:
-        session = await sessions.create(str(tmp_path))
+FORGES = """
+import gc, os
+notices = [each for each in gc.get_objects() if type(each).__name__ == "WriteNotices"][0]
+Touching = type(notices).notice.__globals__["Touching"]
+notices._transport.send(Touching(number=91, path={path!r}))
+{then}
+"""
+"""Tells the host of a file by a message that nobody asked for."""
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_forged_notice_is_refused(tmp_path: Path, mode: Mode) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    mine = work / "mine.py"
+    mine.write_text("mine")
+    model = AnsweringModel(runs(FORGES.format(path=bytes(mine), then=""), typed=False))
+    async with session_in(work, state=tmp_path / "state", model=model, settings={"sandbox": "required"}) as session:
+        session.set_mode(mode)
+        await session.accept("go").end()
+        assert session.cells[0].finished is not None
+        assert session.cells[0].finished.status == "ok", session.cells[0].finished.exception
+        assert not [event for event in session.events if isinstance(event, FileTouched | FileWritten)]
+        await session.rewind(0)
+    assert mine.read_text() == "mine"
+
+
+async def test_host_reads_the_file_that_a_notice_names(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    mine = work / "mine.py"
+    mine.write_text("mine")
+    mine.chmod(0o640)
+    writes = f"import time; time.sleep(0.2); os.system('echo other > {mine}; chmod 755 {mine}')"
+    model = AnsweringModel(runs(FORGES.format(path=bytes(mine), then=writes), typed=False))
+    async with session_in(work, state=tmp_path / "state", model=model, settings={"sandbox": "required"}) as session:
+        session.set_mode("auto")
+        await session.accept("go").end()
+        (written,) = events_of(session, FileWritten)
+        assert (written.before_mode, written.after_mode) == (0o640, 0o755)
+        await session.rewind(0)
+    assert mine.read_text() == "mine"
+    assert mine.stat().st_mode & 0o777 == 0o640
+
+
+async def test_statement_that_breaks_used_modules_has_its_record(tmp_path: Path) -> None:
+    async with session_in(tmp_path, state=tmp_path / "state") as session:
         source = "import fcntl, io, os\nf = io.open('a', 'w'); fcntl.fcntl = os.path.join = os.scandir = None; x = 1"
         assert (await session.cell(source)).exception is None
         assert (await session.cell("f.close(); x")).value == "1"

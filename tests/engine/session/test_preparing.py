@@ -1,11 +1,11 @@
-"""Each work by itself, and what becomes of one that fails, takes long, or makes what no payload may hold."""
+"""What nodes wish for: each work alone, and what a session prepares, applies and keeps of it."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -15,8 +15,9 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
+from engine import Session, Store
 from engine.context.model import ModelError, ModelSignal, Prompt, TextDelta, TokensUsed
-from engine.core.ids import Minter, ObjId
+from engine.core.ids import Minter, ObjId, SessionId
 from engine.files.disk import Disk
 from engine.files.manifest import glob_path
 from engine.files.outline.fallbacks import IndentationOutliner
@@ -26,7 +27,13 @@ from engine.files.revision import LARGEST, digest_of
 from engine.files.sources import FileStamp
 from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.nodes import AsyncPayloadDropped, AsyncPayloadPrepared, PayloadBasis
+from engine.log.events.nodes import (
+    AsyncPayloadApplied,
+    AsyncPayloadDropped,
+    AsyncPayloadPrepared,
+    PayloadBasis,
+    RevisionAdopted,
+)
 from engine.log.facts import Payloads
 from engine.log.redaction import Redactor
 from engine.log.statements import PAYLOAD_BYTES, Want
@@ -35,6 +42,7 @@ from engine.runtime.worker.handles.trees import DirectFiles, DirectTrees
 from engine.session.preparing import Prepare, Prepared, Preparer, Sources, content, outline, summary
 from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import Answer, AnsweringModel, says
+from tests.support.sessions import events_of, in_process, session_in, sessions_of
 from tests.support.workers import PATIENCE
 
 E = TypeVar("E", bound=Event)
@@ -87,7 +95,7 @@ def of(log: EventLog, kind: type[E]) -> list[E]:
 
 
 @pytest.mark.parametrize("tokens", [0, 5])
-async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens(tmp_path: Path, tokens: int) -> None:
+async def test_unwanted_payload_is_kept_only_if_it_cost_tokens(tmp_path: Path, tokens: int) -> None:
     begun, go, done = anyio.Event(), anyio.Event(), anyio.Event()
     later = replace(WANT, basis=PayloadBasis(obj_digest_hash="11"))
 
@@ -112,13 +120,13 @@ async def test_what_nobody_wishes_for_any_more_is_not_kept_unless_it_cost_tokens
     assert kept == ([WANT.basis] if tokens else []) + [later.basis]
 
 
-async def test_no_tree_is_listed_for_a_wish_and_no_page_is_read(tmp_path: Path) -> None:
+async def test_request_lists_no_tree_and_reads_no_page(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     for path in (glob_path(str(tmp_path), "*.py"), page_path(str(tmp_path / "a.py"), 0, 6, 1)):
         assert await content(replace(WANT, work="content", path=path), sources(tmp_path)) is None
 
 
-async def test_of_a_large_file_it_is_told_that_it_differs_and_nothing_of_it_is_read(tmp_path: Path) -> None:
+async def test_large_file_is_marked_changed_without_being_read(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.write(b"a line\n")
         file.truncate(LARGEST + 1)
@@ -139,9 +147,7 @@ def _outlined(tmp_path: Path, data: bytes = b"x = 1\n") -> Sources:
     return dataclasses.replace(sources(tmp_path, data=data), outliner=IndentationOutliner)
 
 
-async def test_a_large_text_is_outlined_from_what_the_log_has_or_the_file_while_it_still_holds_that(
-    tmp_path: Path,
-) -> None:
+async def test_large_text_is_outlined_from_log_or_unchanged_file(tmp_path: Path) -> None:
     text = b"class A:\n    x = 1\n"
     path = tmp_path / "a.py"
     path.write_bytes(text)
@@ -171,7 +177,7 @@ async def test_an_outline_holds_no_secret(tmp_path: Path) -> None:
     assert unpacked(made.data).symbols[0].signature.startswith("def f(key='")
 
 
-async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path: Path) -> None:
+async def test_model_summarizes_logged_content_without_secrets(tmp_path: Path) -> None:
     asked: list[Prompt] = []
 
     def answer(prompt: Prompt) -> list[ModelSignal]:
@@ -187,14 +193,14 @@ async def test_a_model_sums_up_what_the_log_has_and_is_shown_no_secret(tmp_path:
     assert not asked[0].statements
 
 
-async def test_no_summary_is_asked_for_without_a_model_that_can_tokens_to_spend_or_a_text(tmp_path: Path) -> None:
+async def test_summary_needs_a_model_tokens_and_text(tmp_path: Path) -> None:
     assert await summary(WANT, sources(tmp_path)) is None
     assert await summary(WANT, sources(tmp_path, says("Yes."), allowance=999)) is None
     assert await summary(WANT, sources(tmp_path, says("Yes."), data=b"\x00\xff\x00")) is None
     assert await summary(WANT, sources(tmp_path, says(" "))) is None
 
 
-async def test_a_text_is_cut_to_what_may_be_spent_and_counts_as_bytes_where_nobody_counts(tmp_path: Path) -> None:
+async def test_text_is_cut_to_its_allowance_and_counted_in_bytes(tmp_path: Path) -> None:
     asked: list[Prompt] = []
 
     def answer(prompt: Prompt) -> list[ModelSignal]:
@@ -214,7 +220,7 @@ async def test_a_model_that_fails_leaves_the_view_without_a_summary(tmp_path: Pa
     assert await summary(WANT, sources(tmp_path, answer)) is None
 
 
-async def test_a_work_that_fails_or_waits_keeps_no_other_from_being_done(tmp_path: Path) -> None:
+async def test_failing_or_waiting_work_blocks_no_other(tmp_path: Path) -> None:
     reached, done = anyio.Event(), anyio.Event()
 
     async def fails(_want: Want, _sources: Sources) -> Prepared | None:
@@ -244,9 +250,7 @@ async def test_a_work_that_fails_or_waits_keeps_no_other_from_being_done(tmp_pat
     [(b"x" * (PAYLOAD_BYTES + 1), "too large"), (SECRET.encode(), "secret")],
     ids=["large", "secret"],
 )
-async def test_what_no_payload_may_hold_is_dropped_at_once_and_not_kept(
-    tmp_path: Path, data: bytes, reason: str
-) -> None:
+async def test_oversized_or_secret_payload_is_dropped(tmp_path: Path, data: bytes, reason: str) -> None:
     async def makes(_want: Want, _sources: Sources) -> Prepared | None:
         return Prepared(payload_kind="index", data=data)
 
@@ -272,7 +276,7 @@ class _Hung(DirectFiles):
         return super().stamp(path)
 
 
-async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+async def test_hanging_file_system_does_not_block_the_end(tmp_path: Path) -> None:
     files = _Hung()
     disk = Disk(files, DirectTrees(lambda: 0.0), lambda: 0.0)
 
@@ -287,7 +291,7 @@ async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path)
     files.gate.set()
 
 
-async def test_what_a_tick_was_lent_is_left_to_it_whatever_is_prepared_meanwhile(tmp_path: Path) -> None:
+async def test_payload_lent_to_a_tick_stays_until_its_end(tmp_path: Path) -> None:
     marks = iter("abc")
 
     async def makes(_want: Want, _sources: Sources) -> Prepared | None:
@@ -310,3 +314,169 @@ async def test_what_a_tick_was_lent_is_left_to_it_whatever_is_prepared_meanwhile
 
 def _for(work: str) -> Want:
     return Want(obj_id=ObjId("view-1.1"), work=work, payload_kind="index", basis=PayloadBasis())
+
+
+SECRET = "s3cret-of-ours"
+
+
+@pytest.fixture
+def store() -> Store:
+    return MemoryStore(FixedClock())
+
+
+@asynccontextmanager
+async def begun(
+    tmp_path: Path, store: Store, source: str = "a = view('a.txt', freq='Async')"
+) -> AsyncIterator[Session]:
+    """A session whose views have been ticked once, so that it is known what they wish for."""
+    async with session_in(tmp_path, store, environments=in_process, TOKEN=SECRET) as session:
+        await session.cell(source)
+        await session.tick()
+        yield session
+
+
+@asynccontextmanager
+async def loaded(tmp_path: Path, store: Store, session_id: SessionId) -> AsyncIterator[Session]:
+    async with sessions_of(tmp_path, store, environments=in_process, TOKEN=SECRET) as sessions:
+        yield await sessions.load(session_id)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Writes at once, so that nobody sees it empty, and with a time stamp that no clock granularity hides."""
+    stamp = path.stat().st_mtime_ns + 10**9 if path.exists() else 10**18
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(data)
+    os.utime(new, ns=(stamp, stamp))
+    new.replace(path)
+
+
+async def until(session: Session, holds: Callable[[], bool]) -> None:
+    """Waits for an event after which it holds."""
+    with anyio.fail_after(PATIENCE):
+        subscription = session.subscribe()
+        while not holds():
+            async for _ in subscription.batches(0):
+                break
+
+
+async def prepared(session: Session, count: int = 1) -> AsyncPayloadPrepared:
+    """A statement ends, which is a cue; what comes of it."""
+    await session.cell("None")
+    await until(session, lambda: len(events_of(session, AsyncPayloadPrepared)) >= count)
+    return events_of(session, AsyncPayloadPrepared)[-1]
+
+
+async def text(session: Session, name: str = "a") -> str:
+    finished = await session.cell(f"print({name}.Render().text, end='')")
+    assert finished.exception is None, finished.exception
+    return finished.stdout.text
+
+
+async def test_changed_file_is_read_between_ticks_and_shown_next(tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "a.txt"
+    write(file, b"one\n")
+    async with begun(tmp_path, store) as session:
+        write(file, b"two\n")
+        payload = await prepared(session)
+        assert (payload.payload_kind, payload.obj_id) == ("render", "view-1.1")
+        assert payload.data is not None
+        assert store.blob_get(payload.data) == b"two\n"
+        assert await text(session) == "1\tone\n"
+        await session.tick()
+        assert await text(session) == "1\ttwo\n"
+        assert [event.payload_id for event in events_of(session, AsyncPayloadApplied)] == [payload.payload_id]
+        assert events_of(session, RevisionAdopted)[-1].content == payload.data
+
+
+@pytest.mark.parametrize(("data", "shown"), [(b"two\n", "1\ttwo\n"), (b"", "(empty file)\n")])
+async def test_payload_waiting_at_close_is_applied_after_load(
+    tmp_path: Path, store: Store, data: bytes, shown: str
+) -> None:
+    file = tmp_path / "a.txt"
+    write(file, b"one\n")
+    async with begun(tmp_path, store) as session:
+        write(file, data)
+        await prepared(session)
+    async with loaded(tmp_path, store, session.session_id) as session:
+        await session.cell("None")
+        await session.tick()
+        assert len(events_of(session, AsyncPayloadApplied)) == 1
+        assert await text(session) == shown
+    write(file, b"three\n")  # What was applied is known from the log alone.
+    async with loaded(tmp_path, store, session.session_id) as session:
+        assert await text(session) == shown
+
+
+async def test_payload_of_another_branch_is_prepared_again(tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "a.txt"
+    write(file, b"one\n")
+    async with begun(tmp_path, store) as session:
+        write(file, b"two\n")
+        before = await prepared(session)
+        await session.rewind(1)
+        await session.tick()
+        assert await text(session) == "1\tone\n"
+        after = await prepared(session, 2)
+        assert (before.obj_id, before.basis) == (after.obj_id, after.basis)
+        await session.tick()
+        assert await text(session) == "1\ttwo\n"
+        assert [event.payload_id for event in events_of(session, AsyncPayloadApplied)] == [after.payload_id]
+
+
+async def test_nothing_is_prepared_twice_or_for_other_views(tmp_path: Path, store: Store) -> None:
+    write(tmp_path / "a.txt", b"one\n")
+    write(tmp_path / "b.txt", b"one\n")
+    source = "a = view('a.txt', freq='Async'); b = view('b.txt', freq='Sync'); c = view('b.txt')"
+    async with begun(tmp_path, store, source) as session:
+        write(tmp_path / "b.txt", b"two\n")
+        write(tmp_path / "a.txt", b"two\n")
+        await prepared(session)
+        for _ in range(3):
+            await session.cell("None")
+        await session.tick()
+        write(tmp_path / "a.txt", b"three\n")
+        await prepared(session, 2)
+        assert [event.obj_id for event in events_of(session, AsyncPayloadPrepared)] == ["view-1.1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"one\n", b"x" * (PAYLOAD_BYTES + 1)), (b"one\n", f"key = {SECRET}\n".encode()), (b"one\n", None)],
+    ids=["too large", "a secret", "deleted"],
+)
+async def test_tick_learns_of_a_change_that_no_payload_may_hold(
+    tmp_path: Path, store: Store, before: bytes, after: bytes | None
+) -> None:
+    file = tmp_path / "a.txt"
+    write(file, before)
+    async with begun(tmp_path, store) as session:
+        if after is None:
+            file.unlink()
+        else:
+            write(file, after)
+        payload = await prepared(session)
+        assert (payload.payload_kind, payload.data) == ("diff", None)
+        await session.tick()
+        assert len(events_of(session, AsyncPayloadApplied)) == 1
+        assert "one" not in await text(session)
+
+
+async def test_the_host_reads_no_file_outside_of_the_workspace(tmp_path: Path, store: Store) -> None:
+    outside = tmp_path / "outside.txt"
+    write(outside, b"one\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "link.txt").symlink_to(outside)
+    (work / "environ").symlink_to("/proc/self/environ")
+    names = (str(outside), "link.txt", "/proc/self/environ", "environ")
+    source = "; ".join(f"v{number} = view({name!r}, freq='Async')" for number, name in enumerate(names))
+    async with begun(work, store, source) as session:
+        await prepared(session, len(names))
+        assert {(event.payload_kind, event.data) for event in events_of(session, AsyncPayloadPrepared)} == {
+            ("diff", None)
+        }
+        await session.tick()
+        write(outside, b"two\n")
+        await prepared(session, len(names) + 2)
+        await session.tick()
+        assert [await text(session, f"v{number}") for number in (0, 1)] == ["1\ttwo\n"] * 2

@@ -46,7 +46,7 @@ def message(seq: int, text: str = "hello") -> UserMessage:
     return UserMessage(seq=Seq(seq), event_id=EventId(f"e{seq}"), at=1.0, message_id=MessageId(f"m{seq}"), text=text)
 
 
-async def test_whether_a_growing_view_fits_is_found_by_reading_each_entry_once() -> None:
+async def test_growing_view_is_read_once_to_see_if_it_fits() -> None:
     view, environment = CountingView(), HollowEnvironment()
     projector = Projector(view, "/", 100_000, LogNews(timeline_of()))
     for seq in range(50):
@@ -82,7 +82,7 @@ async def test_only_a_view_that_may_not_fit_is_counted() -> None:
     assert not await projector.fits(environment)
 
 
-async def test_a_message_costs_its_text_and_what_an_api_adds_to_each() -> None:
+async def test_message_costs_its_text_and_an_overhead() -> None:
     view, environment = View(), HollowEnvironment()
     for seq, text in enumerate(("four" * 10, "four" * 5)):
         view.append(message(seq, text))
@@ -111,7 +111,7 @@ class LookedAtView(View):
         return Looked(super().ready(open_run=open_run))
 
 
-async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None:
+async def test_projection_of_a_grown_view_reads_only_new_entries() -> None:
     view, environment = LookedAtView(), HollowEnvironment()
     projector, tokens = Projector(view, "/", 100_000, LogNews(timeline_of())), 0
     for seq in range(200):
@@ -124,7 +124,7 @@ async def test_a_projection_of_a_grown_view_looks_at_what_is_new_alone() -> None
     assert (await projector.project(environment)).message_tokens == tokens // 200 * 199
 
 
-async def test_what_a_reading_leaves_out_is_not_counted_and_nothing_is_counted_twice() -> None:
+async def test_omitted_entries_are_not_counted_and_none_twice() -> None:
     view, environment = View(), HollowEnvironment()
     projector = Projector(view, "/", 100_000, LogNews(timeline_of()))
     call = ToolCall(seq=Seq(1), event_id=EventId("e1"), at=1.0, tool_call_id=ToolCallId("c"), tool="python")
@@ -153,7 +153,7 @@ class Wordy(HollowEnvironment):
         )
 
 
-async def test_a_tail_that_grows_when_its_secrets_are_hidden_stays_within_its_budget() -> None:
+async def test_tail_with_hidden_secrets_stays_within_budget() -> None:
     view = View()
     view.append(message(0))
     projection = await Projector(view, "/", 8_000, LogNews(timeline_of())).project(Wordy())
@@ -172,7 +172,7 @@ class Filling(HollowEnvironment):
 
 
 @pytest.mark.parametrize("budget", [1_200, 2_000, 3_000, 8_000, 128_000])
-async def test_a_full_tail_leaves_a_small_budget_to_the_instructions_and_the_messages(budget: int) -> None:
+async def test_full_tail_leaves_room_in_a_small_budget(budget: int) -> None:
     view = View()
     view.append(message(0))
     projector = Projector(view, "/", budget, LogNews(timeline_of()))

@@ -87,21 +87,21 @@ async def test_a_question_offers_to_remember_what_can_be_named(
     assert remembered == ([True] if offer else [False, False])
 
 
-async def test_the_model_is_told_the_reason_for_a_no_without_secrets(tmp_path: Path) -> None:
+async def test_model_reads_the_reason_of_a_rejection_without_secrets(tmp_path: Path) -> None:
     no = PermissionAnswer(outcome="rejected", reason="keep\n the old name, my-secret-value.")
     asked = Asked(tmp_path, no, secrets=("my-secret-value",))
     verdict = await asked.questions.decide(CALL, command("git mv a b"))
     assert verdict.reason == "The user rejected this command: keep the old name, ***."
 
 
-async def test_a_directory_and_a_file_are_offered_as_what_they_are(tmp_path: Path) -> None:
+async def test_directory_and_file_are_offered_as_such(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     asked = Asked(tmp_path, *[ONCE] * 3)
     await asked.decide(file(tmp_path / "src" / "a.py"), file(tmp_path / "not yet" / "a.py"), file(tmp_path / "a.py"))
     assert asked.offered == ["changes of src/", "changes of not yet/", "changes of a.py"]
 
 
-async def test_a_remembered_answer_is_one_to_what_it_covers_and_to_nothing_beside(tmp_path: Path) -> None:
+async def test_remembered_answer_applies_to_its_scope_alone(tmp_path: Path) -> None:
     src, beside = tmp_path / "src", tmp_path / "src-else"
     asked = Asked(tmp_path, ALWAYS, PermissionAnswer(outcome="rejected", remember=True), ONCE)
     assert await asked.decide(file(src / "a.py"), file(src / "deep" / "b.py")) == ["allowed", "allowed"]
@@ -155,7 +155,7 @@ CHANGE = (TextChange(line=1, old=None, new=f"{SECRET}\n" * 60_000),)
     [FileSubject(path="/w/a", changes=CHANGE), TreeSubject(act="rename", paths=("/s/a", "/w/a"), changes=CHANGE)],
     ids=["file", "tree"],
 )
-async def test_a_change_that_cannot_be_shown_whole_is_asked_about_with_its_beginning(
+async def test_overlong_change_is_asked_about_with_its_beginning(
     tmp_path: Path, subject: FileSubject | TreeSubject
 ) -> None:
     asked = Asked(tmp_path, ONCE, ONCE)
@@ -168,7 +168,7 @@ async def test_a_change_that_cannot_be_shown_whole_is_asked_about_with_its_begin
     assert change_size((change,)) == (60_000, 0)
 
 
-async def test_a_secret_at_the_end_of_what_is_shown_of_a_change_is_not_shown_in_part(tmp_path: Path) -> None:
+async def test_secret_at_the_cut_of_a_change_is_hidden(tmp_path: Path) -> None:
     asked = Asked(tmp_path, ONCE, secrets=(SECRET,))
     text = "x" * (ASKED_CHARS - 8) + SECRET + "x" * ASKED_CHARS
     await asked.decide(file(tmp_path / "a", text))

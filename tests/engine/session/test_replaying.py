@@ -1,7 +1,8 @@
-"""Statements run again: what comes out differently is recorded, and the namespace is as it was."""
+"""Statements run again, with their progress, or are left out: differences are recorded, names stay as they were."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,30 +11,27 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from engine import Environment, Model, Session, Store, Subscription
+from engine import Environment, Model, Progress, Session, Store, Subscription, with_progress
+from engine.core.clock import SystemClock
 from engine.context.tail.section_parts import NEW
 from engine.core.errors import InvalidRequestError
 from engine.core.execution import ReplayMode
 from engine.log.cycles import cycles_of
 from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.conversation import AgentText, RunStop
+from engine.log.events.conversation import RunStop
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.going_back import Diverged, ReplayBegun, ReplayEnded
+from engine.log.events.session import EnvironmentRestored
 from engine.log.rebuild_plan import History
+from engine.log.store.memory import MemoryStore
 from engine.log.timeline import Timeline
 from engine.session.repair import repair
-from tests.engine.session.test_rebuilt_values import ORDINARY, blocks
 from tests.support.fixed import FixedClock
-from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import answer_to, events_of, in_process, session_in, value_of
 
 pytestmark = pytest.mark.anyio
-
-
-def in_process() -> Environment:
-    return InProcessEnvironment(len)
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +53,9 @@ async def opened(
     **environ: str,
 ) -> AsyncIterator[Session]:
     """A session in which these statements have run."""
-    async with sessions_of(
-        project / "state", store, environments=environments, model=model, settings=settings, **environ
-    ) as sessions:
-        session = await sessions.create(str(project))
+    async with session_in(
+        project, store, state=project / "state", environments=environments, model=model, settings=settings, **environ
+    ) as session:
         await ran(session, *sources)
         yield session
 
@@ -66,15 +63,6 @@ async def opened(
 async def ran(session: Session, *sources: str) -> None:
     for source in sources:
         await session.cell(source)
-
-
-async def value_of(session: Session, source: str) -> str | None:
-    return (await session.cell(source)).value
-
-
-async def answer(session: Session, command: str) -> str:
-    await session.accept(command).end()
-    return [event.text for event in session.events if isinstance(event, AgentText)][-1]
 
 
 def diverged(session: Session) -> list[tuple[int, str, str, str]]:
@@ -96,7 +84,7 @@ def kinds(session: Session, position: int) -> list[str]:
 # --- recorded ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_comes_out_differently_is_recorded_and_the_namespace_is_as_it_was(project: Path) -> None:
+async def test_differences_are_recorded_and_the_namespace_stays(project: Path) -> None:
     async with opened(
         project, "from pathlib import Path", "text = Path('a.txt').read_text()", "text + '!'", "1 + 1"
     ) as session:
@@ -113,7 +101,7 @@ async def test_what_comes_out_differently_is_recorded_and_the_namespace_is_as_it
         assert await value_of(session, "text") == "'then'"
 
 
-async def test_a_replay_is_on_the_log_as_a_command_whose_messages_no_model_reads(project: Path) -> None:
+async def test_replay_is_a_command_that_no_model_reads(project: Path) -> None:
     async with opened(project, "x = 1", "x + 1") as session:
         position, shown = session.position, len(session.view.events)
         await session.replay(2, 2)
@@ -122,20 +110,7 @@ async def test_a_replay_is_on_the_log_as_a_command_whose_messages_no_model_reads
             "replay_ended", "agent_text", "run_stop",
         ]  # fmt: skip
         assert len(session.view.events) == shown
-        assert [event.mode for event in session.events if isinstance(event, ExecutionStarted)] == [
-            None,
-            None,
-            "recorded",
-        ]
-
-
-@pytest.mark.slow
-async def test_ordinary_statements_come_out_the_same(project: Path) -> None:
-    (project / "b.txt").write_text("content\n")
-    async with opened(project, *blocks(ORDINARY), environments=None) as session:
-        report = await session.replay(1)
-        assert [(each.statement, each.aspect, each.before, each.after) for each in report.divergences] == []
-        assert report.outcome == "completed"
+        assert [event.mode for event in events_of(session, ExecutionStarted)] == [None, None, "recorded"]
 
 
 PLANTED = {
@@ -165,7 +140,7 @@ PLANTED = {
 """Statements, and in which aspect each comes out differently once a.txt says something else."""
 
 
-async def test_each_difference_is_told_once_in_its_aspect_with_both_sides(project: Path) -> None:
+async def test_each_difference_is_reported_once_with_both_sides(project: Path) -> None:
     (project / "b.txt").write_text("other")
     async with opened(project, "from pathlib import Path", *PLANTED) as session:
         (project / "a.txt").write_text("now")
@@ -187,7 +162,7 @@ async def test_statements_behind_the_last_one_are_in_the_namespace_too(project: 
 
 async def test_what_cannot_run_again_is_said_and_the_rest_runs(project: Path) -> None:
     async with opened(project, "x = 1", "x = 2", "x + 1") as session:
-        await answer(session, "/omit 2")
+        await answer_to(session, "/omit 2")
         report = await session.replay(1)
         assert len(report.executions) == 2
         assert report.not_run == ("statement 2 is left out, as the user asked",)
@@ -199,11 +174,11 @@ async def test_what_cannot_run_again_is_said_and_the_rest_runs(project: Path) ->
 
 async def test_the_command_says_how_it_went(project: Path) -> None:
     async with opened(project, "from pathlib import Path", "Path('a.txt').read_text()") as session:
-        assert await answer(session, "/replay 1") == (
+        assert await answer_to(session, "/replay 1") == (
             "2 statements ran again, with their recorded answers: none differs. The namespace is unchanged."
         )
         (project / "a.txt").write_text("now")
-        assert await answer(session, "/replay 2") == (
+        assert await answer_to(session, "/replay 2") == (
             "1 statement ran again, with their recorded answers: 1 differs."
             " The namespace is unchanged.\n- statement 2: `value: 'now' instead of 'then'`"
         )
@@ -225,7 +200,7 @@ async def test_the_model_is_told_once_of_each_difference_and_of_no_report(projec
 # --- dry --------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_dry_replay_ends_with_the_first_that_asks_for_an_effect(project: Path) -> None:
+async def test_dry_replay_ends_at_the_first_effect(project: Path) -> None:
     async with opened(project, "x = 1", "write('b.txt', 'b')", "y = 2") as session:
         (project / "b.txt").write_text("mine")
         report = await session.replay(1, mode="dry")
@@ -246,7 +221,7 @@ async def test_a_dry_replay_without_effects_runs_to_its_last_statement(project: 
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(project: Path) -> None:
+async def test_live_replay_acts_again_and_sets_the_namespace(project: Path) -> None:
     sources = ("x = 1", "text = read('a.txt')", "write('b.txt', text); y = len(text)", "z = y + x")
     async with opened(project, *sources) as session:
         (project / "a.txt").write_text("later")
@@ -263,7 +238,7 @@ async def test_a_live_replay_acts_again_and_the_namespace_is_what_comes_of_it(pr
         assert not session_anomalies(session)
 
 
-async def test_a_file_that_is_written_with_what_it_holds_is_no_difference(project: Path) -> None:
+async def test_rewriting_the_same_content_is_no_difference(project: Path) -> None:
     sources = ("write('b.txt', 'b'); None", "with open('c.txt', 'w') as f: n = f.write('c')\ndel f")
     async with opened(project, *sources) as session:
         assert (await session.replay(1, mode="live")).divergences == ()
@@ -272,16 +247,7 @@ async def test_a_file_that_is_written_with_what_it_holds_is_no_difference(projec
         assert [(each.statement, each.aspect) for each in report.divergences] == []
 
 
-async def test_behind_a_live_replay_the_other_statements_run_on_what_came_of_it(project: Path) -> None:
-    async with opened(
-        project, "from pathlib import Path", "n = len(Path('a.txt').read_text())", "m = n * 2"
-    ) as session:
-        (project / "a.txt").write_text("longer")
-        await session.replay(2, 2, mode="live")
-        assert await value_of(session, "n, m") == "(6, 12)"
-
-
-async def test_a_rebuild_after_a_live_replay_does_not_go_back_to_what_a_view_saw_before_it(project: Path) -> None:
+async def test_rebuild_after_a_live_replay_keeps_its_view_content(project: Path) -> None:
     model = AnsweringModel(says("Done."))
     async with opened(project, "v = view('a.txt', freq='Sync')", model=model) as session:
         for text in ("before it", "in it"):
@@ -306,7 +272,7 @@ async def test_a_cancelled_live_replay_leaves_the_namespace_as_it_was(project: P
         assert await value_of(session, "x") == "2"
 
 
-async def test_a_statement_that_was_stopped_is_passed_over_in_every_mode(project: Path) -> None:
+async def test_stopped_statement_is_skipped_in_every_mode(project: Path) -> None:
     async with opened(project, "x = 1", environments=None) as session:
         await session.cell("x = 2\nwhile True: pass", seconds=0.2)
         await session.cell("y = x")
@@ -350,21 +316,21 @@ WRONG = {
 }
 
 
-async def test_what_cannot_be_asked_is_answered_in_a_sentence_and_nothing_changes(project: Path) -> None:
+async def test_invalid_replay_is_answered_and_changes_nothing(project: Path) -> None:
     async with opened(project, "x = 1", "x + 1") as session:
         for argument, said in WRONG.items():
             position = session.position
-            assert await answer(session, f"/replay {argument}") == said
+            assert await answer_to(session, f"/replay {argument}") == said
             assert kinds(session, position) == ["user_message", "agent_text", "run_stop"]
         for first, last in ((0, None), (3, None), (1, 3), (2, 1)):
             with pytest.raises(InvalidRequestError):
                 await session.replay(first, last)
-        assert not [event for event in session.events if isinstance(event, ReplayBegun)]
+        assert not events_of(session, ReplayBegun)
 
 
 async def test_without_statements_that_is_said(project: Path) -> None:
     async with opened(project) as session:
-        assert await answer(session, "/replay 1") == "No statement has run yet."
+        assert await answer_to(session, "/replay 1") == "No statement has run yet."
 
 
 async def test_a_replay_waits_for_what_runs(project: Path) -> None:
@@ -384,7 +350,7 @@ ENDS = "import os, pathlib\nif pathlib.Path('end').exists(): os._exit(3)"
 
 
 def endings(session: Session) -> list[tuple[str, str]]:
-    return [(event.outcome, event.detail) for event in session.events if isinstance(event, ReplayEnded)]
+    return [(event.outcome, event.detail) for event in events_of(session, ReplayEnded)]
 
 
 async def begun(subscription: Subscription, session: Session, number: int) -> None:
@@ -405,24 +371,12 @@ async def test_a_cancelled_replay_leaves_everything_as_it_was(project: Path) -> 
             tasks.cancel_scope.cancel()
         (project / "wait").unlink()
         assert endings(session) == [("cancelled", "")]
-        assert [event.cause for event in session.events if isinstance(event, RunStop)][-1] == "cancelled"
+        assert [event.cause for event in events_of(session, RunStop)][-1] == "cancelled"
         first, again = session.cells[1].executions
         assert again.finished is not None
         assert (again.finished.status, again.finished.mode) == ("cancelled", "recorded")
         assert session.cells[1].current == first
         assert await value_of(session, "x") == "2"
-
-
-async def test_a_replay_is_cancelled_as_any_other_command(project: Path) -> None:
-    async with opened(project, "x = 1", WAITS, environments=None) as session:
-        (project / "wait").touch()
-        subscription = session.subscribe()
-        ticket = session.accept("/replay 1")
-        await begun(subscription, session, 2)
-        session.cancel(ticket)
-        assert (await ticket.end()).cause == "cancelled"
-        (project / "wait").unlink()
-        assert await value_of(session, "x") == "1"
 
 
 async def test_a_statement_that_ends_its_worker_ends_the_replay(project: Path) -> None:
@@ -471,9 +425,7 @@ def meaning(events: Sequence[Event]) -> tuple[object, object, Sequence[Event]]:
 
 
 @pytest.mark.parametrize("mode", ["recorded", "dry", "live"])
-async def test_a_process_that_dies_at_any_moment_of_a_replay_leaves_the_log_as_it_was(
-    project: Path, mode: ReplayMode
-) -> None:
+async def test_log_survives_a_death_at_any_moment_of_a_replay(project: Path, mode: ReplayMode) -> None:
     sources = ("x = 1", "text = read('a.txt')", "v = view('a.txt').Run()", "y = len(text) + x")
     async with opened(project, *sources) as session:
         await session.rest()  # with which all that is kept of values is on the log
@@ -488,3 +440,130 @@ async def test_a_process_that_dies_at_any_moment_of_a_replay_leaves_the_log_as_i
     *_, added = meaning(log[:ended])
     assert [event.outcome for event in added if isinstance(event, ReplayEnded)] == ["interrupted"]
     assert (meaning(log)[:2] == (plan, current)) == (mode != "live")
+
+
+def restored(session: Session) -> EnvironmentRestored:
+    return events_of(session, EnvironmentRestored)[-1]
+
+
+async def test_a_statement_is_left_out_and_taken_in_again(tmp_path: Path) -> None:
+    store = MemoryStore(FixedClock())
+    async with session_in(tmp_path, store) as session:
+        for source in ("x = 1", "x = 100", "y = x"):
+            await session.cell(source)
+        assert "No statement is left out" in await answer_to(session, "/omit")
+        assert "Statement 2 is left out of the namespace" in await answer_to(session, "/omit 2")
+        assert await value_of(session, "x, y") == "(1, 1)"
+        assert "<statement 2> is left out, as the user asked" in restored(session).divergences
+        assert re.search(r"x = 100` \(ok, \d+ ms, left out\)", await answer_to(session, "/omit"))
+    async with session_in(tmp_path, store, load=session.session_id) as session:
+        assert await value_of(session, "x") == "1"
+        assert "Statement 2 is in the namespace again" in await answer_to(session, "/omit 2")
+        assert await value_of(session, "x, y") == "(100, 100)"
+
+
+async def test_failure_after_an_omission_restores_no_names(session: Session) -> None:
+    for source in ("import os", "a = [1]", "a.append(2); os.system('true')", "b = a", "os.system('true'); c = [3]"):
+        await session.cell(source)
+    await answer_to(session, "/omit 2")
+    assert await value_of(session, "[name for name in 'abc' if name in globals()], c") == "(['c'], [3])"
+    await answer_to(session, "/omit 2")
+    assert await value_of(session, "a, b is a, c") == "([1, 2], True, [3])"
+
+
+async def test_later_deletion_applies_when_a_statement_is_included_again(session: Session) -> None:
+    await session.cell("x = 1")
+    await session.accept("/omit 1").end()
+    assert (await session.cell("del x")).status == "error"
+    await session.accept("/omit 1").end()
+    assert await value_of(session, "'x' in globals()") == "False"
+
+
+async def test_statements_since_an_omission_keep_their_values(session: Session) -> None:
+    await session.cell("x = 1")
+    await answer_to(session, "/omit 1")
+    drawn = await value_of(session, "import os; y = os.urandom(8).hex(); y")
+    await session.rest()
+    assert await value_of(session, "y") == drawn
+    await answer_to(session, "/omit 1")
+    # It could come out differently now that the other one is back, and does.
+    assert await value_of(session, "y") != drawn
+
+
+@pytest.mark.parametrize("number", ["0", "4", "-1", "x", "9" * 5000, "\u0662"])
+async def test_there_is_no_such_statement(session: Session, number: str) -> None:
+    await session.cell("x = 1")
+    answer = await answer_to(session, f"/omit {number}")
+    assert answer.startswith("There is no statement")
+    assert len(answer) < 100
+    assert await value_of(session, "x") == "1"
+
+
+FILES = 3
+
+
+class Told:
+    """What was reported of each act, one after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.progress: list[Progress] = []
+
+    async def note(self, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    def taken(self) -> list[tuple[int, int, str]]:
+        """What came since, of which `done` has only grown."""
+        told, self.progress = self.progress, []
+        assert [each.done for each in told] == sorted({each.done for each in told})
+        return [(each.done, each.total, each.text) for each in told]
+
+
+async def test_progress_of_each_statement_and_file_is_reported_in_order(tmp_path: Path) -> None:
+    async with session_in(tmp_path, MemoryStore(SystemClock())) as session:
+        for number in range(1, FILES + 1):
+            await session.accept(f"x = {number}; w = write('{number}.txt', '')").end()
+        told = Told(session)
+        await with_progress(session, lambda: session.replay(2), told.note)
+        *_, last = told.taken()
+        assert last == (2, 2, "2 statements ran again")
+        await with_progress(session, lambda: session.replay(1, mode="live"), told.note)
+        assert [text for *_, text in told.taken()][-1] == "3 statements ran again"
+        await with_progress(session, lambda: session.edit(2, "x = 20"), told.note)
+        taken = told.taken()
+        assert taken[-1] == (2, 2, "2 statements ran again")
+        assert {total for _, total, _ in taken} == {2}
+        await with_progress(session, lambda: session.switch("main"), told.note)
+        assert told.taken() == []  # an edit without effects has left the files alone
+        await with_progress(session, lambda: session.rewind(0), told.note)
+        assert told.taken()[-1] == (3, 3, "3 of 3 files put back")
+        with pytest.raises(InvalidRequestError, match="No statement has run yet"):
+            await with_progress(session, lambda: session.replay(1), told.note)
+        assert told.taken() == []
+
+
+async def test_who_was_told_costs_nothing_afterwards(tmp_path: Path) -> None:
+    async with session_in(tmp_path, MemoryStore(SystemClock())) as session:
+        await session.accept("x = 1").end()
+        reader = session.subscribe()
+        session.unsubscribe(reader)
+        await session.accept("x = 2").end()
+        assert reader.published == 0
+        assert [batch async for batch in reader.batches(pace=0)] == []
+
+
+async def test_remaining_progress_is_reported_before_the_end(tmp_path: Path) -> None:
+    async with session_in(tmp_path, MemoryStore(SystemClock())) as session:
+        await session.accept("x = 1").end()
+        is_over, told = anyio.Event(), list[Progress]()
+
+        async def act() -> None:
+            await session.replay(1)
+            is_over.set()
+
+        async def note(progress: Progress) -> None:
+            await is_over.wait()
+            told.append(progress)
+
+        await with_progress(session, act, note)
+        assert (told[-1].done, told[-1].total) == (1, 1)

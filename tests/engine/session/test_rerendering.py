@@ -17,7 +17,7 @@ from engine.log.events.conversation import ResultRerendered, ToolResult
 from engine.log.store.memory import MemoryStore
 from engine.session.session import Session
 from tests.support.models import AnsweringModel
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 from tests.support.timelines import timeline_of
 
 pytestmark = pytest.mark.anyio
@@ -57,10 +57,10 @@ def results(prompt: Prompt) -> list[str]:
 
 
 def rerendered(session: Session) -> list[ResultRerendered]:
-    return [event for event in session.events if isinstance(event, ResultRerendered)]
+    return events_of(session, ResultRerendered)
 
 
-async def test_a_view_that_is_given_less_takes_less_of_the_very_next_call(tmp_path: Path) -> None:
+async def test_smaller_view_takes_less_of_the_next_call(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with played.opened() as session:
         _, shown, less, _ = await played.play(session, PAGE, "a.SetTokens(40)", "1")
@@ -81,7 +81,7 @@ async def test_a_view_that_is_given_less_takes_less_of_the_very_next_call(tmp_pa
     assert sum(first.nodes(messages, lambda _: 10_000, {}).values()) > 1_000
 
 
-async def test_where_much_stands_behind_a_result_it_waits_until_that_is_read_anew_anyway(tmp_path: Path) -> None:
+async def test_rewrite_waits_if_much_follows_the_result(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with played.opened() as session:
         *_, last = await played.play(session, PAGE, *(["print('word ' * 1_000)"] * 9), "a.SetTokens(40)", "1")
@@ -105,7 +105,7 @@ async def test_the_rule_decides(tmp_path: Path, rule: str, expected: int) -> Non
 
 
 @pytest.mark.slow
-async def test_a_conversation_that_does_not_fit_is_rendered_anew_before_it_is_condensed(tmp_path: Path) -> None:
+async def test_oversized_conversation_is_rerendered_before_it_is_condensed(tmp_path: Path) -> None:
     played = Played(tmp_path, budget=8_000)
     async with played.opened() as session:
         page, words = PAGE.replace("1500", "350"), "print('word ' * 280)"
@@ -120,7 +120,7 @@ async def test_a_conversation_that_does_not_fit_is_rendered_anew_before_it_is_co
         assert len(rerendered(session)) == 1
 
 
-async def test_every_prompt_is_made_again_from_the_log_before_and_after_a_new_render(tmp_path: Path) -> None:
+async def test_every_prompt_is_restored_from_the_log_across_renders(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with sessions_of(tmp_path, played.store, model=played.model, settings=played.settings) as sessions:
         session = await sessions.create(str(tmp_path))
@@ -142,7 +142,7 @@ async def test_every_prompt_is_made_again_from_the_log_before_and_after_a_new_re
     assert len({tuple(results(prompt)[:1]) for prompt in made}) >= 3
 
 
-async def test_a_look_shows_what_the_next_call_will_read_and_changes_nothing(tmp_path: Path) -> None:
+async def test_look_shows_the_next_call_and_changes_nothing(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with played.opened() as session:
         await played.play(session, PAGE)
@@ -160,49 +160,7 @@ async def test_a_look_shows_what_the_next_call_will_read_and_changes_nothing(tmp
     assert results(prompt) != results(less.prompt)
 
 
-@pytest.mark.slow
-async def test_the_same_log_gives_the_same_projection_in_another_worker(tmp_path: Path) -> None:
-    played = Played(tmp_path, "immediate")
-    async with sessions_of(tmp_path, played.store, model=played.model, settings=played.settings) as sessions:
-        session = await sessions.create(str(tmp_path))
-        group = "g = group(a, lod=0, tokens=900)"
-        await played.play(
-            session, PAGE, group, "b = view(text='b')", "a.SetTokens(300); g.SetTokens(70)", "b.SetLod(1)"
-        )
-        await session.accept("/compact").end()
-        await played.play(session, f"c = view(text={LINES})", "c.SetTokens(50)", "show(g)", "g.SetTokens(40)")
-        assert len(rerendered(session)) >= 4
-        before = (await session.projection()).prompt
-        assert "As results show them: g (statement 8)" in before.tail
-        assert "until statement 4" in before.tail
-        await sessions.close(session.session_id)
-        session = await sessions.load(session.session_id)
-        after = (await session.projection()).prompt
-    # What the rebuild itself has to tell comes on top.
-    assert after.messages == before.messages
-    assert after.tail.partition("Handles (")[2] == before.tail.partition("Handles (")[2]
-    assert after.tail.partition("Changed since")[0] == before.tail.partition("Handles (")[0]
-
-
-async def test_what_two_calls_share_ends_where_a_result_was_rendered_anew(tmp_path: Path) -> None:
-    played = Played(tmp_path)
-    async with played.opened() as session:
-        await played.play(session, "x = 1", PAGE, "a.SetTokens(40)", "1")
-    sent = SentProjections()
-    for event in session.events:
-        sent.apply(event)
-    *_, before, broken, after = sent.calls
-    (event,) = rerendered(session)
-    assert before.kept == len(sent.messages_of(sent.calls[-4]))
-    assert (broken.kept, broken.messages[0]) == (4, event.event_id)
-    assert after.kept == len(sent.messages_of(broken))
-    assert broken.shared < after.shared < before.shared + 1_000
-
-
-@pytest.mark.slow
-async def test_of_results_that_show_one_handle_the_last_is_rendered_anew_and_the_others_refer_to_it(
-    tmp_path: Path,
-) -> None:
+async def test_only_the_last_result_shows_a_handle_shown_often(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     async with played.opened() as session:
         *_, last = await played.play(session, PAGE, "show(a)", "show(a, tokens=60)", "a.SetTokens(40)", "1")
@@ -217,19 +175,7 @@ async def test_of_results_that_show_one_handle_the_last_is_rendered_anew_and_the
 
 
 @pytest.mark.slow
-async def test_pages_that_were_shown_one_after_another_stay(tmp_path: Path) -> None:
-    played = Played(tmp_path, "immediate")
-    async with played.opened() as session:
-        pages = ["show(a.SetPos('100'))", "show(a.Scroll(100))", "1"]
-        *_, last = await played.play(session, PAGE.replace("1500", "60"), *pages)
-        assert rerendered(session) == []
-        assert ["line 0 of" in results(last)[0], "line 100 of" in results(last)[1]] == [True, True]
-        *_, last = await played.play(session, "a.SetPos('1')", "1")
-        assert ["line 0 of" in text for text in results(last)[:3]] == [True, False, True]
-
-
-@pytest.mark.slow
-async def test_differences_and_handles_that_are_gone_leave_what_they_are_told_against(tmp_path: Path) -> None:
+async def test_differences_and_deleted_handles_are_not_rerendered(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     async with played.opened() as session:
         await played.play(session, PAGE, "a.SetLod(3)", "a.SetLod(0).SetTokens(30); del a", "1")
@@ -247,30 +193,12 @@ async def test_what_a_statement_gave_besides_stays_and_other_handles_too(tmp_pat
     assert len(text) < 250
 
 
-@pytest.mark.slow
-async def test_a_group_that_is_given_less_is_told_of_in_the_tail_and_not_shown_there(tmp_path: Path) -> None:
-    played = Played(tmp_path)
-    async with played.opened() as session:
-        made = f"{PAGE}; g = group(a, lod=0, tokens=2000)"
-        _, shown, *_, before, after = await played.play(
-            session, made, *(["print('word ' * 2_000)"] * 9), "1", "g.SetTokens(60)", "1"
-        )
-        for prompt in (shown, before, after):
-            assert "As results show them: g (statement 1)" in prompt.tail
-        assert rerendered(session) == [], "much stands behind it"
-        await session.accept("/compact").end()
-        (last,) = await played.play(session)
-        assert "As results show them" not in last.tail
-        assert "Groups, as they are now:\ng (group of a):\n" in last.tail, "no result shows it any more"
-
-
 async def test_secrets_in_what_is_rendered_anew_are_taken_out(tmp_path: Path) -> None:
     played = Played(tmp_path, "immediate")
     secret = "hunter2hunter2"
-    async with sessions_of(
+    async with session_in(
         tmp_path, played.store, model=played.model, settings=played.settings, MY_TOKEN=secret
-    ) as sessions:
-        session = await sessions.create(str(tmp_path))
+    ) as session:
         source = f"a = view(text='x\\n' * 200 + '{secret[:7]}' + '{secret[7:]}\\n', title='s', pos='201', tokens=50)"
         *_, last = await played.play(session, source, "a.SetTokens(20)", "1")
         assert secret not in str(session.events)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import xxhash
 
 from engine import Store
-from engine.core.clock import SystemClock
 from engine.core.errors import SessionReadOnlyError, StoreError
 from engine.core.ids import BlobDigest, ExecutionId, Seq, SessionId, ToolCallId
 from engine.log.event_log import EventLog
@@ -32,7 +30,6 @@ from engine.session.past.rewinding import FileRewinder
 from engine.session.tools import Workspace, restore
 from tests.engine.session.test_buffers import Texts
 from tests.support.fixed import FixedClock
-from tests.support.sessions import sessions_of
 
 pytestmark = pytest.mark.anyio
 SESSION = SessionId("ses_files")
@@ -113,7 +110,7 @@ async def desk(tmp_path: Path) -> ToolContext:
     return ToolContext(tmp_path)
 
 
-async def test_every_position_of_the_log_can_be_gone_back_to_and_forth(desk: ToolContext) -> None:
+async def test_every_position_of_the_log_can_be_restored(desk: ToolContext) -> None:
     states: list[dict[str, bytes]] = []
     for name, data in (("a", b"1"), ("b", b"x"), ("a", b"2"), ("b", None), ("c/d/e", b"new"), ("b", b"y"), ("a", b"")):
         states.append(desk.files())
@@ -125,18 +122,7 @@ async def test_every_position_of_the_log_can_be_gone_back_to_and_forth(desk: Too
         assert not ended.left
 
 
-async def test_what_is_to_be_done_is_durable_before_the_first_file_is_replaced(desk: ToolContext) -> None:
-    desk.write("a", b"1")
-    desk.write("a", b"2")
-    ended = await desk.rewind(1)
-    begun = desk.store.load(SESSION)[-2]
-    assert isinstance(begun, RewindBegun)
-    (file,) = begun.files
-    assert (file.present_digest, file.wanted_digest) == (digest(b"2"), digest(b"1"))
-    assert ended.restored == (file,)
-
-
-async def test_a_log_that_takes_nothing_leaves_the_files_as_they_are(tmp_path: Path) -> None:
+async def test_failing_log_leaves_the_files_alone(tmp_path: Path) -> None:
     class Refusing(MemoryStore):
         def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
             if isinstance(event, RewindBegun):
@@ -156,7 +142,7 @@ async def test_a_log_that_takes_nothing_leaves_the_files_as_they_are(tmp_path: P
     assert desk.files() == {"a": b"2"}
 
 
-async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: ToolContext) -> None:
+async def test_files_that_cannot_go_back_are_named(desk: ToolContext) -> None:
     for name in ("changed", "removed", "fine", "damaged"):
         desk.write(name, b"1")
     at = len(desk.log)
@@ -180,7 +166,7 @@ async def test_files_that_cannot_go_back_are_named_and_the_others_do(desk: ToolC
     assert names(ended.restored) == ["fine", "secret"]
 
 
-async def test_what_programs_run_is_not_put_back_from_a_rewind_that_was_imported(desk: ToolContext) -> None:
+async def test_imported_rewind_restores_no_hooks(desk: ToolContext) -> None:
     """It says as well what files held."""
     hook = str(desk.project / ".git/hooks/update")
     evil = FileToRestore(path=hook, present=desk.store.blob_put(b"evil"), present_digest=digest(b"evil"))
@@ -204,17 +190,7 @@ async def test_what_programs_run_is_not_put_back_from_a_report(desk: ToolContext
     assert names(ended.left) == ["update"] * bool(reported)
 
 
-async def test_a_conflict_stays_one_until_the_file_is_as_the_session_left_it(desk: ToolContext) -> None:
-    desk.write("a", b"1")
-    desk.write("a", b"2")
-    (desk.project / "a").write_bytes(b"by hand")
-    assert names((await desk.rewind(1)).left) == ["a"]
-    (desk.project / "a").write_bytes(b"2")
-    assert names((await desk.rewind(1)).restored) == ["a"]
-    assert desk.files() == {"a": b"1"}
-
-
-async def test_a_file_with_unsaved_changes_in_the_editor_is_left_and_one_it_has_late_is_not(desk: ToolContext) -> None:
+async def test_unsaved_file_is_left_and_a_late_one_is_not(desk: ToolContext) -> None:
     for name in ("unsaved", "silent", "saved"):
         desk.write(name, b"1\n")
         desk.write(name, b"2\n")
@@ -311,7 +287,7 @@ async def test_a_cancel_before_the_first_file_ends_the_rewind(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("brought_back", [0, 1, 2])
-async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_session_is_opened(
+async def test_kill_during_a_cancel_restores_the_rest_on_open(
     desk: ToolContext, monkeypatch: pytest.MonkeyPatch, brought_back: int
 ) -> None:
     for name in ("a", "b", "c", "d"):
@@ -331,7 +307,7 @@ async def test_a_kill_in_the_middle_of_a_cancel_brings_back_the_rest_when_the_se
     assert (ended.cancelled, ended.restored) == (True, ())
 
 
-async def test_a_rewind_that_a_killed_process_began_is_finished_also_if_the_first_to_open_the_session_is_cancelled(
+async def test_killed_rewind_is_finished_even_after_a_cancelled_open(
     desk: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
@@ -352,9 +328,7 @@ async def test_a_rewind_that_a_killed_process_began_is_finished_also_if_the_firs
     assert desk.files() == {"a": b"1", "b": b"1", "c": b"1"}
 
 
-async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_way_back(
-    desk: ToolContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rewind_of_lost_content_cannot_be_cancelled(desk: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("secret", b"KEY=sk-1", after=None, withheld="blake2b:00")
     desk.write("a", b"1")
     desk.write("late", b"KEY=sk-2", after=None, withheld="blake2b:00")
@@ -363,61 +337,3 @@ async def test_from_the_first_content_on_that_could_not_come_back_there_is_no_wa
         assert (names(ended.restored), ended.cancelled) == (["a", "secret", "late"], False)
     assert not scope.cancelled_caught
     assert desk.files() == {}
-
-
-PROGRAM = """
-import os; from pathlib import Path
-if Path('by-code').exists():
-    Path('removed').unlink()
-    n = Path('new').write_text('new'); os.replace('new', 'replaced')
-n = Path('by-code').write_text(f'{k}\\n'); w = write('by-tool', f'{k}\\n')
-with open('by-open', 'w') as f: n = f.write(f'{k}\\n')
-w = write(f'made/{k}', 'x')
-"""
-
-
-async def in_the_middle(store: Store, session: SessionId, at: int, workspace: Workspace, done: int) -> None:
-    """Leaves the session as a process does that is killed when so many files have gone back."""
-    journal = Journal(store, session)
-    store.acquire(session, journal.committed)
-    log = EventLog(SystemClock(), journal.write)
-    history = store.load(session)
-    log.load(history)
-    journal.opened_at(Seq(len(history) - 1))
-    plan = FileRewinder(log, journal, store, workspace, SessionFacts()).plan(Seq(at))
-    seq = log.append(RewindBegun(statement=1, since=Seq(at), files=plan.files, left=plan.left))
-    await journal.durable(seq)
-    for file in plan.files[:done]:
-        restore(workspace, file, None if file.wanted is None else store.blob_get(file.wanted))
-    store.release(session)
-
-
-@pytest.mark.parametrize("done", [pytest.param(n, marks=pytest.mark.slow) if n != 2 else n for n in range(7)])
-async def test_whoever_opens_the_session_after_a_kill_finishes_it(tmp_path: Path, done: int) -> None:
-    """Statements write with their own code, by tools and by `open`; the kill comes after so many files."""
-    project = tmp_path / "project"
-    project.mkdir()
-    for name, mode in (("removed", 0o750), ("replaced", 0o711)):
-        (project / name).write_text("as it was")
-        (project / name).chmod(mode)
-    store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path / "state", store) as sessions:
-        session = await sessions.create(str(project))
-        finished = await session.cell(f"k = 1\n{PROGRAM}")
-        assert finished.exception is None, finished.exception
-        wanted, at = files_in(project), session.position
-        finished = await session.cell(f"k = 2\n{PROGRAM}")
-        assert finished.exception is None, finished.exception
-        session_id = session.session_id
-    assert files_in(project).keys() ^ wanted.keys() == {"made/2", "removed"}
-    await in_the_middle(store, session_id, at, Workspace(str(project)), done)
-    async with sessions_of(tmp_path / "state", store) as sessions:
-        again = await sessions.load(session_id)
-        assert files_in(project) == wanted
-        assert [stat.S_IMODE((project / name).stat().st_mode) for name in ("removed", "replaced")] == [0o750, 0o711]
-        ended = [event for event in again.events if isinstance(event, Rewound)]
-        assert len(ended) == 1
-        assert len(ended[0].restored) == 6
-        await sessions.close(session_id)
-        await sessions.load(session_id)  # and only once
-        assert len(store.load(session_id)) == again.position

@@ -6,17 +6,15 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from engine import Environment, Model, Session, Store
+from engine import Model, Session, Store
 from engine.context.model import ModelError, ModelSignal, Prompt
 from engine.core.ids import EventId, Seq, SessionId
-from engine.log.events import Event
 from engine.log.events.conversation import AgentText, Attachment
 from engine.log.events.execution import ExecutionStarted
 from engine.log.events.nodes import NodeChanged, NodesTicked, TickApplied
@@ -24,21 +22,15 @@ from engine.log.events.session import RoundOpened
 from engine.log.store.memory import MemoryStore
 from engine.log.store_protocol import SessionRow
 from tests.support.fixed import FixedClock
-from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, in_process, session_in, sessions_of
 
-E = TypeVar("E", bound=Event)
 pytestmark = pytest.mark.anyio
-
-
-def _in_process() -> Environment:
-    return InProcessEnvironment(len)
 
 
 @asynccontextmanager
 async def begun(tmp_path: Path, model: Model, store: Store | None = None) -> AsyncIterator[Session]:
-    async with sessions_of(tmp_path, store, model=model, environments=_in_process) as sessions:
+    async with sessions_of(tmp_path, store, model=model, environments=in_process) as sessions:
         yield await sessions.create(str(tmp_path))
 
 
@@ -50,11 +42,7 @@ def write(path: Path, text: str) -> None:
 
 
 def opened(session: Session) -> list[tuple[int, str]]:
-    return [(event.round_id, event.cause) for event in session.events if isinstance(event, RoundOpened)]
-
-
-def of(session: Session, kind: type[E]) -> list[E]:
-    return [event for event in session.events if isinstance(event, kind)]
+    return [(event.round_id, event.cause) for event in events_of(session, RoundOpened)]
 
 
 def fails(_: Prompt) -> Sequence[ModelSignal]:
@@ -62,7 +50,7 @@ def fails(_: Prompt) -> Sequence[ModelSignal]:
 
 
 def last_words(session: Session) -> str:
-    return [event.text for event in session.events if isinstance(event, AgentText)][-1]
+    return [event.text for event in events_of(session, AgentText)][-1]
 
 
 async def test_two_ticks_between_two_prompts_see_a_change_each(tmp_path: Path) -> None:
@@ -82,20 +70,7 @@ async def test_two_ticks_between_two_prompts_see_a_change_each(tmp_path: Path) -
         assert last_words(session) == "No changes: 1 handle is up to date."
 
 
-async def test_the_round_after_a_tick_ticks_too(tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
-    write(file, "one\n")
-    model = AnsweringModel(says("ok"))
-    async with begun(tmp_path, model) as session:
-        await session.cell("a = view('a.txt', freq='Sync')")
-        write(file, "two\n")
-        await session.accept("/tick").end()
-        write(file, "three\n")
-        await session.accept("What does it say?").end()
-    assert "+three" in model.prompts[-1].tail
-
-
-async def test_every_call_tick_and_cell_opens_a_round_of_its_own(tmp_path: Path) -> None:
+async def test_every_call_tick_and_cell_opens_its_own_round(tmp_path: Path) -> None:
     async with begun(tmp_path, AnsweringModel(runs("x = 1"))) as session:
         await session.cell("a = view('a.txt', freq='Sync')")
         await session.accept("go").end()
@@ -105,12 +80,12 @@ async def test_every_call_tick_and_cell_opens_a_round_of_its_own(tmp_path: Path)
         assert opened(session) == [
             (0, "cell"), (1, "call"), (2, "call"), (3, "tick"), (4, "tick"), (5, "cell"),
         ]  # fmt: skip
-        started = [event.round_id for event in session.events if isinstance(event, ExecutionStarted)]
-        ticked = [event.round_id for event in session.events if isinstance(event, NodesTicked)]
+        started = [event.round_id for event in events_of(session, ExecutionStarted)]
+        ticked = [event.round_id for event in events_of(session, NodesTicked)]
         assert (started, ticked) == ([0, 1, 5], [1, 2, 3, 4])
 
 
-async def test_a_tick_asked_for_while_a_turn_runs_takes_none_of_its_rounds(tmp_path: Path) -> None:
+async def test_tick_during_a_turn_takes_none_of_its_rounds(tmp_path: Path) -> None:
     async with begun(tmp_path, AnsweringModel(runs("x = 1", "y = 2"))) as session:
         await session.cell("a = view('a.txt', freq='Sync')")
         ticket = session.accept("go")
@@ -118,24 +93,23 @@ async def test_a_tick_asked_for_while_a_turn_runs_takes_none_of_its_rounds(tmp_p
         await ticket.end()
         numbers = [number for number, _ in opened(session)]
         assert numbers == list(range(5))
-        assert sorted(event.round_id for event in of(session, NodesTicked)) == [1, 2, 3, 4]
+        assert sorted(event.round_id for event in events_of(session, NodesTicked)) == [1, 2, 3, 4]
 
 
-async def test_a_tick_that_comes_while_a_statement_is_recorded_stands_behind_it(tmp_path: Path) -> None:
+async def test_tick_during_recording_follows_the_statement(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "one " * 1_000_000)
-    async with sessions_of(tmp_path, environments=_in_process, TOKEN="s3cret-of-ours") as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, environments=in_process, TOKEN="s3cret-of-ours") as session:
         await session.cell("b = view('b.txt', freq='Sync')")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.cell, "a = view('a.txt', freq='Sync')")
-            while len(of(session, ExecutionStarted)) < 2:
+            while len(events_of(session, ExecutionStarted)) < 2:
                 await anyio.lowlevel.checkpoint()
             tasks.start_soon(session.tick)
         kinds = [event.kind for event in session.events]
         assert kinds.index("nodes_ticked") > len(kinds) - 1 - kinds[::-1].index("execution_finished")
 
 
-async def test_a_turn_whose_call_fails_leaves_the_next_one_a_tick_of_its_own(tmp_path: Path) -> None:
+async def test_turn_after_a_failed_call_has_its_own_tick(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "one\n")
     model = AnsweringModel(fails)
     async with begun(tmp_path, model) as session:
@@ -143,19 +117,19 @@ async def test_a_turn_whose_call_fails_leaves_the_next_one_a_tick_of_its_own(tmp
         for text in ("two", "three"):
             write(tmp_path / "a.txt", f"{text}\n")
             await session.accept("go").end()
-        assert [event.turn_id for event in of(session, TickApplied)] == [1, 2]
+        assert [event.turn_id for event in events_of(session, TickApplied)] == [1, 2]
 
 
-async def test_what_is_opened_before_the_first_call_belongs_to_its_round(tmp_path: Path) -> None:
+async def test_openings_belong_to_the_first_calls_round(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "one\n")
     uri = (tmp_path / "a.txt").as_uri()
     async with begun(tmp_path, AnsweringModel(says("ok"))) as session:
         await session.accept(["look at", Attachment(uri=uri, name="a.txt")]).end()
         assert opened(session) == [(0, "call")]
-        assert [event.round_id for event in of(session, ExecutionStarted)] == [0]
+        assert [event.round_id for event in events_of(session, ExecutionStarted)] == [0]
 
 
-async def test_a_log_of_an_earlier_version_goes_on_with_numbers_that_it_has_not_used(tmp_path: Path) -> None:
+async def test_older_log_continues_with_unused_numbers(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "one\n")
     store = MemoryStore(FixedClock())
     async with begun(tmp_path, AnsweringModel(runs("a = view('a.txt', freq='Sync')")), store) as session:
@@ -167,8 +141,9 @@ async def test_a_log_of_an_earlier_version_goes_on_with_numbers_that_it_has_not_
     row = SessionRow(session_id=SessionId("older"), cwd=str(tmp_path), events=len(older))
     store.add(row, older)
     used = [event.round_id for event in older if isinstance(event, ExecutionStarted | NodesTicked)]
-    async with sessions_of(tmp_path, store, model=AnsweringModel(says("ok")), environments=_in_process) as sessions:
-        session = await sessions.load(row.session_id)
+    async with session_in(
+        tmp_path, store, load=row.session_id, model=AnsweringModel(says("ok")), environments=in_process
+    ) as session:
         await session.accept("more").end()
         await session.accept("and more").end()
         assert max(number for number in used if number is not None) == 2

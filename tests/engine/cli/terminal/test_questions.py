@@ -1,17 +1,27 @@
-"""What a question shows is what would happen: nothing in it hides, moves or imitates anything else."""
+"""What a question shows is what would happen, and how a person answers it; the first screen."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import anyio
 import pytest
 from msgspec.structs import replace
 
-from engine.cli.terminal.questions import answered, asked, chosen, options, subject_shown
-from engine.cli.terminal.rendering import painted
+from engine.cli.terminal.interaction import AskingPermissions, greeting, model_name
+from engine.cli.terminal.keyboard import ESCAPE, Answers, Keyboard
+from engine.cli.terminal.questions import DISMISSED, answered, asked, chosen, options, subject_shown
+from engine.cli.terminal.rendering import Fragment, painted, plain
+from engine.cli.terminal.screen import Below, Pump, Screen
+from engine.cli.terminal.transcript import Transcript
 from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import Seq, ToolCallId
 from engine.log.permissions import (
     CommandSubject,
     FileSubject,
+    PermissionAnswer,
     PermissionQuestion,
     PermissionSubject,
     ServerCallSubject,
@@ -19,6 +29,7 @@ from engine.log.permissions import (
     TreeSubject,
 )
 
+pytestmark = pytest.mark.anyio
 EVIL = "a\x1b[2K\x1b[1Gharmless\x08\u202e\u2028b"
 """Erases its line, goes to its beginning, and turns around what follows."""
 IN_ONE_LINE = f"{EVIL}\n  y    yes, this once\r"
@@ -33,7 +44,7 @@ SUBJECTS: dict[str, PermissionSubject] = {
 }
 
 
-def test_of_a_change_that_is_too_long_the_whole_size_is_said_and_that_its_beginning_is_shown() -> None:
+def test_truncated_change_has_its_whole_size() -> None:
     change = TextChange(line=1, old=None, new="a\nb\n", left_out=LeftOut(40, 3))
     subject = FileSubject(path="/w/a", changes=(change,))
     question = PermissionQuestion(tool_call_id=ToolCallId("c"), subject=subject, seq=Seq(1))
@@ -53,7 +64,7 @@ def test_names_and_contents_have_no_power_over_the_screen(subject: PermissionSub
     assert [line for line in text.split("\n") if line.startswith("  y ")] == ["  y    yes, this once"]
 
 
-def test_a_statement_is_shown_with_what_is_said_of_its_rights() -> None:
+def test_statement_is_shown_with_a_note_on_its_rights() -> None:
     shown = subject_shown(StatementSubject("x = 1", "It had fewer rights."), lambda source: [("", source)])
     assert painted(shown, in_colour=False) == "x = 1\nIt had fewer rights.\n"
 
@@ -75,3 +86,98 @@ def test_only_what_can_be_remembered_is_offered_for_always() -> None:
     assert (rest.outcome, rest.rest, rest.remember) == ("allowed", True, False)
     assert "  a    always allow `git status`\n" in painted(asked(ever), in_colour=False)
     assert painted(answered(chosen(ever, "N")), in_colour=False) == "  N: never allow `git status`\n"
+
+
+QUESTION = PermissionQuestion(
+    tool_call_id=ToolCallId("c"),
+    subject=CommandSubject(command="make", cwd="/w"),
+    seq=Seq(1),
+    always="commands that begin with make",
+)
+
+
+class Shown:
+    """A screen, a keyboard on which `keys` are pressed, and a pump that has shown everything."""
+
+    columns = 80
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.text = ""
+        self.typed: list[str] = []
+        self._lines: Below = tuple
+        self._keys = keys
+
+    def write(self, fragments: Sequence[Fragment]) -> None:
+        self.text += painted(fragments, in_colour=False)
+
+    def refresh(self) -> None:
+        self.typed += [painted(line, in_colour=False) for line in self._lines()]
+
+    @contextmanager
+    def below(self, lines: Below):
+        before, self._lines = self._lines, lines
+        yield
+        self._lines = before
+
+    @contextmanager
+    def asked(self):
+        answers = Answers()
+        for key in self._keys:
+            answers.put(key)
+        yield answers
+
+    async def shown(self, seq: Seq) -> None:
+        assert seq == QUESTION.seq
+
+
+async def answer(*keys: str) -> tuple[PermissionAnswer, Shown]:
+    shown = Shown(keys)
+    asking = AskingPermissions(
+        cast("Keyboard", shown), cast("Screen", shown), Transcript("/w", plain), cast("Pump", shown)
+    )
+    with anyio.fail_after(5):
+        return await asking.ask(QUESTION), shown
+
+
+async def test_a_no_takes_a_reason_that_can_be_corrected() -> None:
+    given, shown = await answer("n", *"kept", "c-h", "p ", " ", "x", "c-m")
+    assert given == PermissionAnswer(outcome="rejected", reason="kep x")
+    assert shown.typed[-1] == "  Why not? (Enter: no reason) kep x"
+    assert shown.text.endswith("  n: no, kep x\n")
+
+
+async def test_a_no_needs_no_reason() -> None:
+    assert (await answer("n", "c-m"))[0] == PermissionAnswer(outcome="rejected")
+
+
+async def test_escape_gives_up_the_turn_at_question_and_reason() -> None:
+    for keys in ([ESCAPE], ["n", "x", ESCAPE]):
+        assert (await answer(*keys))[0] == DISMISSED
+
+
+async def test_unknown_key_is_reported_once_and_answers_nothing() -> None:
+    given, shown = await answer("x", "x", "c-m", "y")
+    assert given.outcome == "allowed"
+    assert shown.text.count("x is no answer. The keys are y, a, n, N and Esc; ? explains them.") == 1
+    assert "Enter is no answer." in shown.text
+
+
+async def test_a_question_mark_explains_each_key() -> None:
+    given, shown = await answer("?", "a")
+    assert given == PermissionAnswer(outcome="allowed", remember=True)
+    for key in ("y", "a", "n", "N", "Esc"):
+        assert f"\n  {key:<4} " in shown.text.partition("give the turn up")[2]
+
+
+@pytest.mark.parametrize("model", ["direct", "provider:openai:gpt-5", "scripted:/tmp/replies.jsonl"])
+def test_first_screen_names_the_model_in_80_columns(model: str) -> None:
+    text = painted(greeting(model), in_colour=False)
+    first, second = text.splitlines()
+    assert max(len(first), len(second)) <= 80
+    assert model_name(model) in first or "No model is set" in first
+
+
+def test_model_has_the_users_name_without_its_kind() -> None:
+    assert model_name("provider:openai:gpt-5") == "openai:gpt-5"
+    assert model_name("scripted:/tmp/replies.jsonl") == "replies.jsonl"
+    assert model_name("direct") == "no model"

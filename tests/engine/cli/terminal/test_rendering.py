@@ -88,7 +88,7 @@ def test_what_goes_on_of_an_item_stands_below_its_text() -> None:
     )
 
 
-def test_code_has_its_marks_or_a_colour_and_a_block_no_fence() -> None:
+def test_code_has_marks_or_a_colour_and_blocks_no_fence() -> None:
     text = "Say `/help`, ``a`b``.\n\n````python\n```\nx = 1\n````\n\n```\nraw  `x`\n```"
     assert rendered(text) == "Say `/help`, ``a`b``.\n\n```\nx = 1\n\nraw  `x`\n"
     coloured = shown_markdown(text, None, in_colour=True, highlight=python)
@@ -97,7 +97,7 @@ def test_code_has_its_marks_or_a_colour_and_a_block_no_fence() -> None:
     assert ("number", "1") in coloured
 
 
-def test_columns_that_are_too_wide_go_on_below_and_a_command_stays_whole() -> None:
+def test_wide_columns_continue_below_and_commands_stay_whole() -> None:
     assert rendered(COLUMNS, 80) == rendered(COLUMNS) == COLUMNS.removeprefix("```text\n").removesuffix("```")
     assert rendered(COLUMNS, 60) == (
         "part    tokens        what it is         what changes it\n"
@@ -108,7 +108,7 @@ def test_columns_that_are_too_wide_go_on_below_and_a_command_stays_whole() -> No
 
 
 @pytest.mark.parametrize("text", ["", "\n", "```", "```text", "````\n```\n", "`", "``` x", "- ", "1. ", "`a``b`"])
-def test_what_is_no_whole_markdown_loses_nothing_and_does_not_fail(text: str) -> None:
+def test_incomplete_markdown_loses_nothing(text: str) -> None:
     assert rendered(text, 5).replace("\n", "").strip() in text.replace("\n", "")
 
 
@@ -128,7 +128,7 @@ def diff_text(*changes: TextChange, note: str = "") -> str:
     return painted(diff("a.py", changes, note), in_colour=False)
 
 
-def test_a_file_shown_whole_is_reduced_to_what_differs_and_three_lines_around() -> None:
+def test_whole_file_is_reduced_to_changes_and_three_lines_around() -> None:
     old = "".join(f"line {number}\n" for number in range(1, 31))
     new = old.replace("line 10\n", "line ten\nand more\n").replace("line 25\n", "")
     assert diff_text(TextChange(line=1, old=old, new=new)) == (
@@ -146,13 +146,13 @@ def test_lines_of_later_regions_are_counted_as_they_are_now() -> None:
     assert diff_text(first, second) == "a.py  +3 -1\n 3   a\n 4 + b\n 5 + c\n...\n50 - x\n52 + y\n"
 
 
-def test_a_new_file_an_emptied_one_and_one_that_is_no_text() -> None:
+def test_new_emptied_and_binary_files_are_labelled() -> None:
     assert diff_text(TextChange(line=1, old=None, new="a\nb\n")) == "a.py (new file)  +2 -0\n1 + a\n2 + b\n"
     assert diff_text(TextChange(line=1, old="a\n", new="")) == "a.py  +0 -1\n1 - a\n"
     assert diff_text(note="binary, 4 bytes -> binary, 8 bytes") == "a.py\nbinary, 4 bytes -> binary, 8 bytes\n"
 
 
-def test_what_a_line_ends_with_is_seen_where_it_is_what_differs() -> None:
+def test_line_ends_are_visible_where_they_differ() -> None:
     assert diff_text(TextChange(line=1, old="a\n", new="a\r\n")) == "a.py  +1 -1\n1 - a\n1 + a\\r\n"
     assert diff_text(TextChange(line=1, old="a\n", new="a")) == "a.py  +1 -1\n1 - a\n1 + a (no newline at the end)\n"
 

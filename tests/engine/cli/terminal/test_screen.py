@@ -44,7 +44,7 @@ def on_terminal(*, moves: bool = True) -> tuple[Screen, Emulated]:
         return Screen(in_colour=False, moves=moves), emulated
 
 
-def test_lines_below_are_drawn_again_below_what_is_written_and_go_in_the_end() -> None:
+def test_lines_below_are_redrawn_and_removed_at_the_end() -> None:
     screen, emulated = on_terminal()
     below: list[list[Fragment]] = [[("", "tail")], [("quiet", "spinner 1")]]
     screen.write([("", "first\n")])
@@ -63,7 +63,7 @@ def test_lines_below_are_drawn_again_below_what_is_written_and_go_in_the_end() -
     assert emulated.lines == ["first", "second", "third"]
 
 
-def test_nothing_is_drawn_in_the_middle_of_a_line_or_where_the_cursor_cannot_move() -> None:
+def test_nothing_is_drawn_inside_a_line_or_without_cursor_movement() -> None:
     screen, emulated = on_terminal()
     with screen.below(lambda: [[("", "spinner")]]):
         screen.write([("", "half")])
@@ -117,7 +117,7 @@ def test_what_is_over_or_takes_no_time_is_not_said() -> None:
     assert line(ModelRetried(2, 5, 0.5, "busy"), seconds=0.0) != ""
 
 
-def test_a_long_line_is_cut_and_leaves_out_how_to_cancel() -> None:
+def test_long_line_is_cut_without_the_cancel_hint() -> None:
     shown = line(ModelRetried(2, 5, 0.5, "x" * 300), width=60)
     assert len(shown) < 60
     assert shown.endswith("…, 1 s")

@@ -16,23 +16,23 @@ def pieces_shown(*pieces: str) -> list[str]:
     return [*map(printed.add, pieces), printed.end()]
 
 
-def test_plain_text_is_shown_at_once_in_whatever_pieces_it_comes() -> None:
+def test_plain_text_is_shown_at_once_in_any_pieces() -> None:
     assert pieces_shown("a", "b\nc", "d\n", "e") == ["a", "b\nc", "d\n", "e", ""]
 
 
-def test_a_line_with_a_control_character_is_shown_when_it_ends() -> None:
+def test_line_with_a_control_character_is_shown_when_it_ends() -> None:
     assert pieces_shown("\x1b[3", "1mred\x1b", "[0m!\nnext") == ["", "", "red!\nnext", ""]
     assert pieces_shown("10%\r", "20%\r", "done\n") == ["", "", "done\n", ""]
 
 
-def test_a_line_that_was_shown_and_is_then_overwritten_is_shown_once_more() -> None:
+def test_overwritten_line_is_shown_once_more() -> None:
     assert pieces_shown("10%", "\r20%\n") == ["10%", "\n20%\n", ""]
     assert pieces_shown("ab", "\x08c") == ["ab", "", "\nac"]
     assert pieces_shown("ab", "\x1b[0m", "c\n") == ["ab", "", "c\n", ""]
 
 
 @given(st.text(alphabet="ab\n\t\x1b[31m\x07]\u202e", max_size=60), st.integers(1, 7))
-def test_without_overwriting_all_pieces_are_the_lines_as_a_screen_shows_them(text: str, size: int) -> None:
+def test_pieces_without_overwriting_equal_the_lines_on_a_screen(text: str, size: int) -> None:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     joined = "".join(pieces_shown(*pieces))
     assert [line for line in joined.split("\n") if line] == [line for line in as_printed(text).split("\n") if line]
@@ -63,7 +63,7 @@ def test_a_short_result_is_whole(count: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_long_result_has_twelve_lines_and_says_how_to_open_it(size: int) -> None:
+def test_long_result_has_twelve_lines_and_says_how_to_open(size: int) -> None:
     shown = folded(lines(60), size).splitlines()
     assert len(shown) == 12
     assert shown[7:10] == ["  line 7", "  ... 49 more lines: Ctrl-O or /open 7", "  line 57"]
@@ -80,7 +80,7 @@ def test_an_empty_line_stays() -> None:
     assert folded("a\n\nb\n", 10) == "  a\n\n  b\n"
 
 
-def test_a_line_that_has_not_ended_is_there_to_be_seen() -> None:
+def test_unfinished_line_is_visible() -> None:
     fold = Fold(1, "  ", 40)
     assert fold.add([("", "one\ntw")]) == [("", "  "), ("", "one"), ("", "\n")]
     assert fold.open_line == [("", "  "), ("", "tw")]

@@ -81,14 +81,14 @@ def printed(text: str, stream: str = "stdout") -> OutputStreamed:
     return OutputStreamed(CALL, "stderr" if stream == "stderr" else "stdout", text)
 
 
-def test_text_is_shown_as_it_comes_and_not_again_when_it_is_whole() -> None:
+def test_streamed_text_is_not_repeated_when_whole() -> None:
     message = MessageId("msg_1")
     pieces: list[Item] = [TextStreamed(message, "I wi"), TextStreamed(message, "ll look.")]
     assert shown([*pieces, AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
     assert shown([AgentText(message_id=message, text="I will look.")]) == "I will look.\n"
 
 
-def test_a_condensation_is_remarked_where_no_answer_of_compact_tells_it() -> None:
+def test_condensation_is_noted_unless_compact_reports_it() -> None:
     gone = Condensation(forgotten=(), summary="so far")
     note = "[the conversation so far was replaced by a summary of it]\n"
     assert shown([CondensationRequest(reason="asked"), gone]) == ""
@@ -97,7 +97,7 @@ def test_a_condensation_is_remarked_where_no_answer_of_compact_tells_it() -> Non
     assert shown([gone]) == note
 
 
-def test_blocks_are_divided_by_an_empty_line_and_nothing_else_is() -> None:
+def test_only_blocks_are_divided_by_an_empty_line() -> None:
     thought, said = MessageId("msg_1"), MessageId("msg_2")
     items: list[Item] = [
         UserMessage(message_id=MessageId("msg_0"), text="do it"),
@@ -113,7 +113,7 @@ def test_blocks_are_divided_by_an_empty_line_and_nothing_else_is() -> None:
     assert shown(items) == "hm\n\nLook:\n\n3> x = 1\n   x\n    a\n    b\n    1\n"
 
 
-def test_a_typed_statement_is_not_repeated_and_what_it_gives_stands_at_the_margin() -> None:
+def test_typed_statement_is_not_repeated_and_results_have_no_indent() -> None:
     error = ExceptionInfo(type="ValueError", message="no", traceback="Traceback\nValueError: no\n")
     items: list[Item] = [
         *statement(typed=True),
@@ -124,7 +124,7 @@ def test_a_typed_statement_is_not_repeated_and_what_it_gives_stands_at_the_margi
     assert shown(items) == "out\nerr\nTraceback\nValueError: no\n"
 
 
-def test_what_was_not_streamed_is_shown_at_the_end_and_what_is_missing_is_counted() -> None:
+def test_unstreamed_output_is_shown_at_the_end_and_gaps_counted() -> None:
     stdout = Captured(text="much", total_bytes=100_000, kept_bytes=4)
     whole = shown([*statement(typed=True), finished(stdout=stdout)])
     assert whole == "much\n[... 100000 bytes in all, the first 64 KiB are kept]\n"
@@ -138,7 +138,7 @@ def test_views_the_value_and_why_a_statement_ended_are_shown() -> None:
     assert shown(items) == "3> view('a.md')\n    [a.md]\n    1\t# A\n    [cancelled after 1.5 s]\n"
 
 
-def test_a_tool_is_one_line_and_a_written_file_is_its_diff() -> None:
+def test_tool_is_one_line_and_written_file_its_diff() -> None:
     change = TextChange(line=1, old="a\nb\n", new="a\nc\nd\n")
     items: list[Item] = [
         *statement("edit('src/x.py', 'b', 'c')"),
@@ -169,7 +169,7 @@ def command(*pieces: str, **fields: object) -> list[Item]:
     ]
 
 
-def test_a_command_is_shown_as_it_prints_and_its_value_does_not_say_it_again() -> None:
+def test_command_output_is_shown_live_and_not_repeated_as_value() -> None:
     ended = command("one\ntw", "o\n", code=2)
     text = "3> bash('make -s')\n    $ make -s\n    one\n    two\n    [exit code 2]\n"
     live = [*statement("bash('make -s')"), *ended, finished(value="one\ntwo\n(exit code 2)")]
@@ -205,7 +205,7 @@ def test_a_change_that_was_decided_about_is_not_shown_twice() -> None:
     assert shown([written], on) == ""
 
 
-def test_a_statement_that_is_asked_about_stands_above_its_question_once() -> None:
+def test_statement_is_shown_once_above_its_question() -> None:
     source = "\n".join(f"line_{number} = {number}" for number in range(500))
     on = transcript()
     text = shown(statement(source), on)
@@ -215,7 +215,7 @@ def test_a_statement_that_is_asked_about_stands_above_its_question_once() -> Non
     assert "Run this statement? It has 500 lines, all shown above." in text
 
 
-def test_a_command_is_shown_whole_with_every_character_that_would_not_be_seen() -> None:
+def test_command_is_shown_whole_with_invisible_characters_escaped() -> None:
     subject = CommandSubject(command="ls\n\x1b[2Jrm\u202e -r .", cwd="/home/me")
     asked = transcript().question(PermissionQuestion(tool_call_id=HELPER, subject=subject, seq=Seq(5)))
     text = painted(asked, in_colour=False)
@@ -224,7 +224,7 @@ def test_a_command_is_shown_whole_with_every_character_that_would_not_be_seen() 
     )
 
 
-def test_the_past_repeats_what_the_user_said_and_cuts_long_texts() -> None:
+def test_past_repeats_prompts_and_cuts_long_texts() -> None:
     events: list[AnyEvent] = [
         UserMessage(message_id=MessageId("msg_0"), text="one\ntwo"),
         AgentText(message_id=MessageId("msg_1"), text="a" * 10_000),
@@ -249,7 +249,7 @@ def test_every_end_but_the_ordinary_one_is_said() -> None:
         assert shown([RunStop(reason="error", cause=cause, detail="why")]) == text
 
 
-def test_a_rebuild_a_refusal_and_a_file_that_changed_are_said() -> None:
+def test_rebuild_refusal_and_changed_file_are_shown() -> None:
     changed = FileChanged(path="/home/me/a", change="modified", delta="a changed")
     assert shown([EnvironmentRestored(executions=1, divergences=("x is 2, not 1",))]) == (
         "[the names were rebuilt: 1 statement ran again in a new worker\nx is 2, not 1]\n"
@@ -310,7 +310,7 @@ def test_a_call_of_another_program_is_shown_with_its_result() -> None:
     assert past(events) == "    ~ Grep a.py\n    a.py:1\n"
 
 
-def test_of_a_long_past_the_last_lines_are_shown_and_the_others_counted() -> None:
+def test_long_past_shows_its_last_lines_and_counts_the_rest() -> None:
     events: list[AnyEvent] = [UserMessage(message_id=MessageId("msg_0"), text="first")]
     for number in range(1, 4):
         events.append(UserMessage(message_id=MessageId(f"msg_{number}"), text=f"go {number}"))
@@ -324,7 +324,7 @@ def test_of_a_long_past_the_last_lines_are_shown_and_the_others_counted() -> Non
     assert "go 3" in text
 
 
-def test_every_kind_of_event_can_be_shown_live_and_as_the_past() -> None:
+def test_every_kind_of_event_is_shown_live_and_past() -> None:
     items = rich_items()
     live = shown(items)
     assert "\n\n\n" not in live
@@ -346,7 +346,7 @@ def reading(width: int = WIDTH) -> Transcript:
     return Transcript("/home/me", plain, reading=kinds)
 
 
-def test_a_reply_is_rendered_and_what_has_begun_is_the_tail() -> None:
+def test_reply_is_rendered_and_its_open_block_is_the_tail() -> None:
     on = reading()
     assert shown([TextStreamed(M, "## Look\n\nat *th")], on) == "Look\n"
     assert on.tail() == [[], [("", "at *th")]]
@@ -369,7 +369,7 @@ def test_an_event_that_shows_nothing_does_not_divide_a_reply() -> None:
     assert shown([TextStreamed(M, "one"), note, TextStreamed(M, "two")], on).startswith("one\n\n[sandboxed: ")
 
 
-def test_a_reply_that_is_cut_off_is_shown_as_far_as_it_came() -> None:
+def test_interrupted_reply_is_shown_as_far_as_it_came() -> None:
     on = reading()
     stop = RunStop(reason="interrupted", cause="cancelled")
     assert shown([TextStreamed(M, "I wi"), stop], on) == "I wi\n\n[cancelled]\n"
@@ -440,7 +440,7 @@ def test_one_cancel_gives_one_line() -> None:
     assert shown([stop], reading()) == "[cancelled]\n"
 
 
-def test_the_sandbox_is_said_in_one_line_and_not_again_on_load() -> None:
+def test_sandbox_is_one_line_and_absent_on_load() -> None:
     for entered in (
         DomainEntered(held=True),
         DomainEntered(held=True, writable=("/home/me/project",)),
@@ -466,38 +466,8 @@ def test_progress_of_a_rebuild_is_left_to_the_spinner() -> None:
     assert shown([StatementRerun(CALL, 1, 1, 3, "running")], reading()) == ""
 
 
-def test_every_kind_of_item_can_be_shown_and_fits() -> None:
-    on = reading(40)
-    text = shown(rich_items(), on)
-    assert all(char in "\n\t" or char.isprintable() for char in text)
-    assert "\n\n\n" not in text
-
-
-def test_nothing_that_is_streamed_controls_the_terminal() -> None:
-    evil = "\x1b]0;t\x07\x1b[2J\x9b1m\u202e&#27;[2J\x08\x00"
-    items: list[Item] = [
-        ReasoningStreamed(MessageId("r"), f"{evil}\n{evil}"),
-        RunStop(reason="completed", cause="end_turn"),
-        TextStreamed(M, f"{evil}\n\n```\n{evil}\n```\n\n| {evil} |\n| - |\n| {evil} |"),
-        AgentText(message_id=M, text=evil),
-        StatementRecorded(statement_id=StatementId("s"), index=1, source=f"'{evil}'", tool_call_id=ToolCallId("c")),
-        OutputStreamed(ToolCallId("c"), "stdout", evil),
-        ExecutionFinished(
-            execution_id=finished().execution_id,
-            statement_id=StatementId("s"),
-            status="ok",
-            started_at=0.0,
-            ended_at=1.0,
-            value=evil,
-        ),
-    ]
-    on = reading()
-    text = shown(items, on)
-    assert all(char == "\n" or char.isprintable() for char in text), ascii(text)
-
-
 @pytest.mark.parametrize("rest_left_out", [True, False])
-def test_a_person_is_told_that_the_rest_of_a_reply_was_left_out(rest_left_out: bool) -> None:
+def test_omitted_rest_of_a_reply_is_noted(rest_left_out: bool) -> None:
     call = ToolCall(tool_call_id=ToolCallId("c"), tool="python", rest_left_out=rest_left_out)
     on = Transcript("/home/me", plain)
     told = f"[{REST_LEFT_OUT}]\n" if rest_left_out else ""

@@ -10,7 +10,7 @@ from engine.cli.transfer.document import loads, parse
 from engine.core.errors import InvalidRequestError
 
 
-def test_an_array_an_object_lines_and_files_run_together_are_the_same_list() -> None:
+def test_every_json_layout_gives_the_same_list() -> None:
     members = [{"role": "user", "content": str(number)} for number in range(3)]
     texts = (
         json.dumps(members),
@@ -41,12 +41,9 @@ def test_what_stands_around_the_list_is_kept() -> None:
     ("data", "reason"),
     [
         (b"", "f: it is empty"),
-        (b" \n\t", "f: it is empty"),
         (b'{"a":1}\n{"b":\n', "f, line 3: this is no JSON: Expecting value (column 1)"),
-        (b"hello", "f, line 1: this is no JSON: Expecting value (column 1)"),
         (b"[1]", "f, item 1: this is a number, where a JSON object was due"),
         (b'{"a":1}\n[]', "f, line 2: this is an array, where a JSON object was due"),
-        (b"null", "f, line 1: this is null, where a JSON object was due"),
         (b'{"messages":[]}\n{"messages":[]}', "f, line 1: there is more than one conversation"),
         (b'{"a":"\xff"}', "f: byte 6 is no utf-8: invalid start byte"),
         (b'{"a":' + b"[" * 65 + b"]" * 65 + b"}", "f, line 1: the JSON is nested more than 64 deep"),

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -44,7 +42,7 @@ from tests.support.examples import examples
 from tests.support.hollow import HollowEnvironment
 from tests.support.hostile import Session, mutations
 from tests.support.sessions import sessions_of
-from tests.support.stores import PATIENCE, ROOT, A, B, CountingClock, Recorder, begun, message
+from tests.support.stores import PATIENCE, A, B, CountingClock, Recorder, begun, message
 
 pytestmark = pytest.mark.anyio
 
@@ -110,7 +108,7 @@ def test_what_was_exported_is_imported_exactly(
     other.close()
 
 
-def test_a_text_that_only_looks_like_a_digest_is_no_content(store: Store) -> None:
+def test_text_that_looks_like_a_digest_is_not_content(store: Store) -> None:
     other = MemoryStore(CountingClock())
     digest = other.blob_put(b"content")
     begun(other, A, events=2, text="blake2b-" + "0" * 40)
@@ -147,7 +145,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("why", LOSSES)
-def test_content_that_is_lost_keeps_no_session_from_being_exported_and_imported(tmp_path: Path, why: str) -> None:
+def test_session_with_lost_content_is_exported_and_imported(tmp_path: Path, why: str) -> None:
     store = SqliteStore(tmp_path / "sessions.db", CountingClock())
     (answer, whole) = kept(store, A, [b"answer", b"whole"])
     heard = Recorder()
@@ -175,7 +173,7 @@ def test_content_that_is_lost_keeps_no_session_from_being_exported_and_imported(
     store.close()
 
 
-def test_a_value_within_its_event_that_holds_a_secret_is_withheld_and_the_others_stay(store: Store) -> None:
+def test_value_with_a_secret_is_withheld_and_others_stay(store: Store) -> None:
     groups = (
         KeptGroup(names=("token",), size=12, data=b"\x80a s3cret-of-ours"),
         KeptGroup(names=("fine",), size=4, data=b"\x80fine"),
@@ -196,7 +194,7 @@ def test_a_value_within_its_event_that_holds_a_secret_is_withheld_and_the_others
     store.close()
 
 
-def test_a_rewind_that_was_under_way_is_ended_and_not_carried_on_elsewhere(store: Store) -> None:
+def test_unfinished_rewind_is_ended_by_the_import(store: Store) -> None:
     heard = begun(store, A, events=1)
     content = store.blob_put(b"print('from elsewhere')")
     file = FileToRestore(path="/work/setup.py", wanted=content, wanted_digest="00")
@@ -214,7 +212,7 @@ def test_a_rewind_that_was_under_way_is_ended_and_not_carried_on_elsewhere(store
     store.close()
 
 
-def test_a_content_with_a_secret_that_a_rewind_names_is_left_out_and_its_digest_stays(store: Store) -> None:
+def test_secret_content_of_a_rewind_is_omitted_and_digests_stay(store: Store) -> None:
     heard = begun(store, A, events=1)
     secret, fine = store.blob_put(b"KEY=s3cret-of-ours"), store.blob_put(b"KEY=none")
     file = FileToRestore(path="/a", present=secret, present_digest="11", wanted=fine, wanted_digest="22")
@@ -244,7 +242,7 @@ def test_an_import_under_another_id_differs_in_nothing_else(store: Store) -> Non
     store.close()
 
 
-def test_a_session_that_is_being_written_is_exported_up_to_where_it_was(store: Store) -> None:
+def test_growing_session_is_exported_up_to_its_start(store: Store) -> None:
     heard = begun(store, A, events=3)
     lines = export_lines(store, A)
     header = json.loads(next(lines))
@@ -254,7 +252,7 @@ def test_a_session_that_is_being_written_is_exported_up_to_where_it_was(store: S
     store.close()
 
 
-def test_a_session_that_is_deleted_meanwhile_ends_the_export_with_an_error(store: Store) -> None:
+def test_session_deleted_during_its_export_is_an_error(store: Store) -> None:
     kept(store, A)
     lines = export_lines(store, A)
     next(lines)
@@ -284,31 +282,22 @@ def other(number: int, *replacement: bytes) -> Callable[[list[bytes]], list[byte
 WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("nothing", lambda _: [], "line 1: this is not a session"),
     ("no header", without(0), "line 1: this is not a session"),
-    ("a list", other(0, b"[]\n"), "line 1: this is not a session"),
-    ("not UTF-8", other(0, b'{"format": "\xff"}\n'), "line 1: this is not a session"),
     ("deep", other(0, b"[" * 100_000 + b"\n"), "line 1: this is not a session"),
     ("later version", header(version=2), "line 1: version 2 of the format"),
-    ("no version", header(version=None), "line 1: version None"),
-    ("id of another kind", header(session_id=5), "line 1: the header's session_id"),
     ("bad id", header(session_id="../../x"), "may hold only"),
     ("cwd with NUL", header(cwd="/a\0b"), "NUL"),
     ("cwd not Unicode", header(cwd="/\ud800"), "not Unicode"),
-    ("directories of another kind", header(directories=[1]), "line 1: the header's directories"),
     ("time is no number", header(created_at=float("nan")), "line 1: the header's times"),
-    ("huge time", header(updated_at=10**400), "line 1: the header's times"),
     ("no title", lambda lines: [lines[0].replace(b'"title":null,', b""), *lines[1:]], "line 1: the header's title"),
     ("cwd not absolute", header(cwd="work"), "line 1: the header's directories are not all absolute"),
-    ("directory not absolute", header(directories=["/", "../x"]), "line 1: the header's directories are not all abs"),
     ("count is no number", header(events=True), "line 1: the header's events"),
     ("fewer events than said", header(events=4), "line 6: it ends after 3 of 4"),
     ("more events than said", header(events=2), "line 6: it ends after 3 of 2"),
     ("cut between lines", without(4), "line 5: it ends after 2 of 3"),
-    ("cut before an event", lambda lines: lines[:3], "line 4: it ends after 1 of 3"),
     ("cut within a line", lambda lines: [*lines[:4], lines[4][:-5]], "line 5: the line ends too early"),
     ("a gap", without(1), "line 3: event 1 where 0 was expected"),
     ("an event twice", lambda lines: [*lines[:2], *lines[1:]], "line 3: event 0 where 1 was expected"),
     ("an empty line", lambda lines: [*lines, b"\n"], "line 6: this is no event"),
-    ("a foreign line", other(4, b'{"role":"user"}\n'), "line 5: this is no event"),
     ("an unknown event", other(4, b'{"kind":"dreamt","v":1}\n'), "line 5: this is no event"),
     ("an event not in UTF-8", other(4, b"\xff\xfe\n"), "line 5: this is no event"),
     (
@@ -316,17 +305,14 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
         other(4, b'{"kind":"run_stop","x":' + b"[" * 100_000 + b"\n"),
         "line 5: .*(too deep|truncated)",  # from Python 3.14 on the whole is read
     ),
-    ("arguments nested deep", other(4, nested_call(100_000)), "line 5: .* too deep"),
     ("arguments nested", other(4, nested_call(100)), "line 5: .* more than 64 levels"),
     ("content missing", without(2), "line 3: the event needs content"),
     ("content twice", lambda lines: [*lines[:3], lines[2], *lines[3:]], "line 4: content .* is there twice"),
     ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not name the content"),
     ("content at the end", lambda lines: [*lines, blob(b"late")], "line 7: it ends after"),
     ("content changed", lambda lines: [*lines[:2], lines[2].replace(b'"Y', b'"Z'), *lines[3:]], "line 3: .*damaged"),
-    ("content not in base64", other(2, b'{"blob":"x","data":"\\u00e9"}\n'), "line 3: this is no content"),
     ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is no content"),
     ("lost content without a name", other(2, b'{"blob":"x","lost":"missing"}\n'), "line 3: this is no content"),
-    ("lost content of no text", other(2, b'{"blob":5,"lost":"missing"}\n'), "line 3: this is no content"),
 )  # fmt: skip
 
 
@@ -336,7 +322,7 @@ def blob(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("change", "reason"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_a_wrong_file_is_refused_with_its_line_and_nothing_is_kept(
+def test_wrong_file_is_refused_with_its_line_and_kept_nowhere(
     change: Callable[[list[bytes]], list[bytes]], reason: str
 ) -> None:
     store = MemoryStore(CountingClock())
@@ -353,34 +339,6 @@ def test_a_wrong_file_is_refused_with_its_line_and_nothing_is_kept(
     import_lines(store, io.BytesIO(b"".join(lines)), "it")
     assert len(store.rows()) == 1
     store.close()
-
-
-LONG = "x" * 100_000
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        header(version=LONG),
-        header(session_id=LONG),
-        header(session_id="\0" * 1_000),
-        header(title="\0" + LONG),
-        header(cwd="/\0" + LONG),
-        other(4, b'{"kind":"%s"}\n' % LONG.encode()),
-        other(4, b'{"kind":"run_stop","seq":2,"reason":"%s","cause":"error"}\n' % LONG.encode()),
-        other(2, b'{"blob":"%s","data":""}\n' % LONG.encode()),
-    ],
-)
-def test_a_refusal_is_one_short_line_whatever_the_file_holds(change: Callable[[list[bytes]], list[bytes]]) -> None:
-    source = MemoryStore(CountingClock())
-    kept(source, A, [b"content"])
-    source.acquire(A, Recorder())
-    source.submit(A, message(2))
-    lines = change(exported(source).splitlines(keepends=True))
-    with pytest.raises(InvalidRequestError) as refused:
-        import_lines(MemoryStore(CountingClock()), io.BytesIO(b"".join(lines)), "it")
-    assert len(str(refused.value)) < 400
-    assert "\n" not in str(refused.value)
 
 
 def test_lines_that_come_through_a_pipe_are_read_once(store: Store) -> None:
@@ -435,37 +393,7 @@ def test_neither_export_nor_import_holds_a_session_as_a_whole() -> None:
     assert len(set(store.places)) == 2_500
 
 
-@pytest.mark.slow
-def test_a_long_session_is_imported_and_exported_in_little_memory(tmp_path: Path) -> None:
-    program = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from engine.log.store_protocol import SessionRow
-from engine.core.clock import SystemClock
-from engine.log.store.sqlite import SqliteStore
-from engine.cli.transfer.jsonl import export_lines
-from engine.cli.transfer.jsonl import import_lines
-from tests.support.stores import A, B, message
-
-place = Path(sys.argv[2])
-store = SqliteStore(place / "sessions.db", SystemClock())
-store.add(SessionRow(session_id=A, cwd="/"), (message(seq, "x" * 2000) for seq in range(25_000)))
-with open(place / "file", "wb") as file:
-    file.writelines(export_lines(store, A))
-with open(place / "file", "rb") as file:
-    import_lines(store, file, "it", B)
-# The import ends with an event that says so.
-assert 50_000_000 < store.row(A).size < store.row(B).size < store.row(A).size + 1_000
-# Not getrusage, whose maximum counts the process that started this one.
-print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-"""
-    command = [sys.executable, "-c", program, str(ROOT), str(tmp_path)]
-    kilobytes = int(subprocess.check_output(command, text=True, timeout=60))
-    assert kilobytes < 90_000  # 50 MB of events in each file
-
-
-def test_whoever_imports_a_session_vouches_neither_for_its_statements_nor_for_its_decisions() -> None:
+def test_import_trusts_neither_statements_nor_decisions() -> None:
     source, other = MemoryStore(CountingClock()), MemoryStore(CountingClock())
     decisions = (
         ModeChanged(seq=Seq(0), mode="auto"),
@@ -529,9 +457,7 @@ def refusal(store: MemoryStore, file: bytes) -> str | None:
     ("step", "start"),
     [(2003, 3), *(pytest.param(8 * PARTS, 8 * part, marks=pytest.mark.slow) for part in range(PARTS))],
 )
-async def test_a_changed_field_is_refused_in_a_short_sentence_or_harms_nothing(
-    step: int, start: int, tmp_path: Path
-) -> None:
+async def test_changed_field_is_refused_briefly_or_harmless(step: int, start: int, tmp_path: Path) -> None:
     refused = taken = 0
     for name, make in islice(mutations(Session(tmp_path)), start, None, step):
         store = MemoryStore(SystemClock())

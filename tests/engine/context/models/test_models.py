@@ -31,13 +31,11 @@ def user(text: str) -> UserMessage:
     [
         ("x = 1", "x = 1"),
         ("```python\nx = 1\n```", "x = 1"),
-        ("```\nx = 1\n```\n", "x = 1"),
         ("```py\nx = (\n```", "x = ("),
         ('Sure.\n<script type="text/x-python">\nx = 1\n</script>', "x = 1\n"),
         ('<script type="text/x-python">' * 50_000, None),
         ("what is in here?", None),
         ("", None),
-        ("# only a comment", None),
         ("x = 'a\0b'", None),
         ("(" * 500, None),
     ],

@@ -79,7 +79,7 @@ ASKED = StatementAsked("6 * 7\n")
 MORE = StatementAsked("6 * 7\n", rest_left_out=True)
 
 
-async def test_text_before_a_block_streams_and_the_block_becomes_a_call() -> None:
+async def test_text_streams_and_the_block_becomes_a_call() -> None:
     signals = await read(*said("Let ", "me ", f"look.\n{OPENING}\n6", f" * 7\n{CLOSING}\n"), USED, END)
     assert signals == [*said("Let ", "me ", "look.\n"), USED, ASKED, END]
 
@@ -119,7 +119,7 @@ async def test_what_counts_in_a_reply(signals: list[ModelSignal], found: list[Mo
     assert await read(*signals, calls_tools=calls_tools) == found
 
 
-async def test_an_unclosed_block_is_text_and_a_model_without_tools_must_repeat() -> None:
+async def test_unclosed_block_is_text_and_must_be_repeated() -> None:
     text = f"{OPENING}\nrm('everything"
     assert await read(*said(text), END) == [*said(text), END]
     shown, asked, ended = await read(*said(text), END, calls_tools=False)
@@ -199,8 +199,6 @@ def block(source: str) -> str:
     [
         OPENING,
         "<script type='text/x-python'>",
-        "<script type=text/x-python>",
-        "<SCRIPT TYPE='Text/X-Python'>",
         '<script  id="a"\n type = "text/x-python"\tdefer >',
         '<script title="a > b" type=" text/x-python ">',
         "<script\r\ntype='text/x-python'>",
@@ -218,20 +216,15 @@ def test_a_tag_may_be_spelled_as_html_allows(opening: str, closing: str) -> None
     [
         ("\n6 * 7\n", "6 * 7\n"),
         ("6 * 7", "6 * 7"),
-        ("x = 1\ny = 2", "x = 1\ny = 2"),
         ("", ""),
-        ("\n", ""),
         ("\r\nx = 1\r\ny = 2\r\n", "x = 1\r\ny = 2\r\n"),
         ("  \n\nif x:\n    y\n", "\nif x:\n    y\n"),
-        ("\nx = 1  # it's done\n", "x = 1  # it's done\n"),
         ("\nprint('&lt;/script&gt;')\n", "print('&lt;/script&gt;')\n"),
         ("\nwrite('a.html', '<script src=a.js></script>')\n", "write('a.html', '<script src=a.js></script>')\n"),
         ('\np = """\n<b>\n</script>\n"""\n', 'p = """\n<b>\n</script>\n"""\n'),
         ("\np = '''it\\'''s\n</script>\n'''\n", "p = '''it\\'''s\n</script>\n'''\n"),
         ("\np = 'a\\\n</script>'\n", "p = 'a\\\n</script>'\n"),
-        ("\r\np = 'a\\\r\n</script>'\r\n", "p = 'a\\\r\n</script>'\r\n"),
         ("\np = r'\\' + '</script>'\n", "p = r'\\' + '"),
-        ("\n```python\nx\n```\n", "```python\nx\n```\n"),
         (f"\ntag = '{OPENING}'\n", f"tag = '{OPENING}'\n"),
     ],
 )
@@ -273,41 +266,28 @@ def test_the_first_block_counts_and_what_follows_is_noticed(rest: str) -> None:
         "",
         "no tag at all",
         f"{OPENING}\nx = 1\n",
-        f"{OPENING}\nx = 1\n</script",
         f"{OPENING}\nx = 1\n</ script>",
         OPENING.replace("<", "&lt;") + "1" + CLOSING,
         "<script>1</script>",
         "<script type='text/javascript'>1</script>",
-        "<script type='text/python'>1</script>",
         "<script type='text/x-python' / >1</script>",
         "<script data-type='text/x-python'>1</script>",
         "<script type='a' type='text/x-python'>1</script>",
         "<script title=\" type='text/x-python' \">1</script>",
-        "< script type='text/x-python'>1</script>",
         "<scripttype='text/x-python'>1</script>",
-        "<scripts type='text/x-python'>1</script>",
         "<script type='text/x-python'" + " " * LONGEST_TAG + ">1</script>",
         "a < b and <scr",
-        "``` <scr",
         f"`{block('1')}`",
         f"Write `{OPENING}` and `{CLOSING}`.",
         f"``a ` {block('1')}``",
         f"```python\n{block('1')}\n```",
-        f"```\n{block('1')}\n```\n",
         f"~~~html\n{block('1')}\n~~~",
-        f"~~~ a `b`\n{block('1')}\n~~~",
-        f"  ````\n```\n{block('1')}\n````",
         f"```\n``` not the end\n{block('1')}",
-        f"```\n~~~\n{block('1')}",
         f"> ```\n> {block('1')}\n> ```\n",
-        f"> > ~~~ \n> > {block('1')}\n> > ~~~\n",
         f"1. ```\n   {block('1')}\n   ```\n",
-        f"- > ```html\n  > {block('1')}\n  > ```\n",
         f"```\n- ```\n> ```\n{block('1')}\n```\n",
         f"``` {block('1')}\n",
-        f"~~~ {block('1')}\n",
         f"<think>I could write {block('1')}</think> No.",
-        f"\n <THINK>\n{block('1')}",
         f"<think>{block('1')}</thin>",
     ],
 )
@@ -320,31 +300,22 @@ def test_all_else_is_shown_as_it_is(text: str) -> None:
     [
         "It`s open\n",
         "`code` ",
-        "``a`b`` ",
         "```python\nx\n```\n",
-        "```python\r\nx\r\n```  \r\n",
         "~~~\nx\n~~~~\n",
         "```not a fence``` ",
-        "1 ~~~\n",
-        "1.~~~\n",
         "-```\n",
         "> ```\n> x\n> ```\n",
-        "2) ```\n   x\n   ```\n",
-        "a ```\n",
         "<script <b> ",
-        "<<",
         "<script type='",
-        "<script type=",
         "<script type='text/javascript'></script>\n",
         f"<think>I could write {block('1')} or ```</think>\n",
-        "\n<think></think>",
         "<think>it`s ```</think>",
         "<think>\n```\nx = 1</think>\n",
         "<th",
         "a <think> ",
     ],
 )
-def test_quotes_and_other_tags_before_a_block_do_not_hide_it(before: str) -> None:
+def test_quotes_and_other_tags_do_not_hide_a_block(before: str) -> None:
     text = before + block("1")
     assert found([text]) == found(text) == (before, "1", False)
 
@@ -382,19 +353,8 @@ def test_splitting_a_text_never_changes_the_result(text: str, cuts: list[int]) -
 
 
 @examples(2)
-@given(text=_TEXTS)
-def test_nothing_is_lost_but_the_block_and_what_follows_it(text: str) -> None:
-    shown, source, has_rest = found([text])
-    assert text.startswith(shown)
-    if source is None:
-        assert (shown, has_rest) == (text, False)
-    else:
-        assert source in text[len(shown) :]
-
-
-@examples(2)
 @given(before=_TEXTS, source=st.sampled_from(("x = 1", "p = '</script>'", 'p = """\n</script>"""', "# it's\n1", "")))
-def test_a_block_on_its_own_line_is_found_after_plain_text(before: str, source: str) -> None:
+def test_block_on_its_own_line_is_found_after_text(before: str, source: str) -> None:
     before = before.replace("<", "").replace("```", "").replace("~~~", "") + "\n"
     ast.parse(source)
     assert found(before + block(f"\n{source}\n")) == (before, f"{source}\n", False)
@@ -405,23 +365,18 @@ def test_a_block_on_its_own_line_is_found_after_plain_text(before: str, source: 
     [
         ("plain text", "plain text"),
         ("a <", "a "),
-        ("a <s", "a "),
-        ("a <sc", "a "),
         ("a <st", "a <st"),
         ("a <script", "a "),
-        ("a <script ty", "a "),
-        ("a <script, b", "a <script, b"),
         ("a <script src='x'>", "a <script src='x'>"),
         ("a <script of a play.", "a <script of a play."),
         ("a <script " + "b " * LONGEST_TAG, "a <script " + "b " * LONGEST_TAG),
         ("`<scr", "`<scr"),
         ("<think", ""),
         ("<think>\n<scr", "<think>\n<scr"),
-        ("a <thi", "a <thi"),
         ("```", "```"),
     ],
 )
-def test_text_is_held_back_only_while_it_may_be_a_tag(text: str, shown: str) -> None:
+def test_text_is_held_back_while_it_may_be_a_tag(text: str, shown: str) -> None:
     assert "".join(map(BlockReader().read, text)) == shown
 
 

@@ -86,7 +86,7 @@ def test_outside_runs_and_missing_results_have_no_renders() -> None:
     assert path.outdated == []
 
 
-def test_new_policies_and_positions_outdate_a_render_but_content_does_not() -> None:
+def test_policies_and_positions_outdate_a_render_but_content_does_not() -> None:
     for method, expected in (("SetTokens", [(1, {1: 0})]), ("SetLod", [(1, {1: 0})]), ("Scroll", [(1, {1: 0})])):
         path = Path()
         path.shows(1, display("view-1.2"), display("view-1.1"))
@@ -145,7 +145,7 @@ def chosen(
 
 
 @pytest.mark.parametrize(("behind", "expected"), [(4_995, [1]), (5_000, []), (9_999, [])])
-def test_a_break_must_save_a_fifth_of_the_tokens_behind_it(behind: int, expected: list[int]) -> None:
+def test_break_must_save_a_fifth_of_the_tokens_behind_it(behind: int, expected: list[int]) -> None:
     costs = [10, 2_000, 5, behind - 5]
     assert chosen({1: 1_000}, costs, 4) == expected
     assert chosen({1: 1_000}, costs, 4, always=True) == [1]

@@ -35,7 +35,6 @@ from tests.support import view_reference as reference
 LONGEST = 60
 _THINKING = (ThinkingBlock(text="hm", signature="s"),)
 _STATUSES = ("ok", "ok", "error", "rejected", "cancelled")
-Make = Callable[..., Event]
 
 
 class _Writer:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import pytest
-from msgspec.structs import replace
 
 from engine.context.view import BoundaryRule, Correction, View
 from engine.context.view import view as views
@@ -25,8 +24,6 @@ from engine.context.view.well_formed import enforce
 from engine.core.ids import EventId, MessageId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import AgentText, ToolCall, UserMessage
-from engine.log.events.nodes import FileChanged
-from engine.log.events.session import UsageReported
 from tests.engine.context.view.rows import condensation, log_of
 from tests.support.view_reference import ids
 
@@ -46,7 +43,6 @@ def test_a_cascade_of_1600_events_takes_them_all_without_recursion() -> None:
         kept = view.ready()
     finally:
         sys.setrecursionlimit(limit)
-
     assert ids(kept) == ("m0", "m1")
 
 
@@ -86,7 +82,6 @@ def test_a_cascade_asks_about_each_event_exactly_once(batches: int) -> None:
     view = View(properties=(*PROPERTIES, Counting))
     for event in _cascade(batches):
         view.append(event)
-
     assert ids(view.ready()) == ("m0", "m1")
     assert sorted(Counting.asked) == list(range(1, len(view) - 1))
 
@@ -95,7 +90,6 @@ def test_every_removal_is_counted_for_the_property_that_asked_first() -> None:
     log = log_of("m0 a1:b1:t1 a2:b1:t2 o1:t1 o2:t2 o3:t2 m4 a5:b5:t5+ o5:t5 a6:b6:t6 o6:t6 m7")
     view = View.from_events([*log, condensation("a1 o5", seq=len(log))])
     enforced = view.enforced()
-
     assert ids(enforced.events) == ("m0", "m4", "m7")
     assert enforced.corrections == (
         Correction("ObservationUniqueness", 1),
@@ -107,7 +101,6 @@ def test_every_removal_is_counted_for_the_property_that_asked_first() -> None:
 
 def test_nothing_is_counted_where_everything_holds() -> None:
     view = View.from_events(log_of("m0 a1:b1:t1+ a2:b1:t2 o2:t2 o1:t1 m3"))
-
     assert view.enforced().corrections == ()
     assert view.ready() == view.events
 
@@ -129,23 +122,7 @@ def test_calls_that_the_open_run_waits_for_count_as_answered(words: str, open_ru
 
 def test_a_call_whose_result_was_forgotten_is_not_waited_for() -> None:
     log = [*log_of("m0 a1:b1:t1 o1:t1"), condensation("o1", seq=3)]
-
     assert ids(View.from_events(log).ready(open_run=True)) == ("m0",)
-
-
-def test_runtime_events_inside_a_call_do_not_end_its_loop() -> None:
-    log = log_of("m0 a1:b1:t1+ o1:t1 a2:b2:t2 o2:t2 m3")
-    noisy = list(_with_runtime_events(log))
-    bad = condensation("a1 o1", seq=len(noisy))
-
-    assert ids(View.from_events([*noisy, bad]).ready()) == ("m0", "m3")
-
-
-def _with_runtime_events(log: Sequence[Event]) -> Iterable[Event]:
-    for number, event in enumerate(log):
-        yield replace(event, seq=Seq(3 * number))
-        yield FileChanged(seq=Seq(3 * number + 1), path="/a", change="modified")
-        yield UsageReported(seq=Seq(3 * number + 2), used=1, size=2)
 
 
 class QuestionsAreAnswered:
@@ -212,7 +189,6 @@ def test_a_fifth_property_is_one_class_and_one_line() -> None:
         with_fifth.append(event)
     assert four_only.indices == (0, 1, 3, 4, 5)
     assert with_fifth.indices == (0, 5)
-
     bad = condensation("t", seq=5)
     four_only.append(bad)
     with_fifth.append(bad)
@@ -221,9 +197,7 @@ def test_a_fifth_property_is_one_class_and_one_line() -> None:
     assert with_fifth.enforced().corrections == (Correction("QuestionsAreAnswered", 1),)
 
 
-def test_an_orderly_view_is_read_without_enforcement(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_orderly_view_is_read_without_enforcement(monkeypatch: pytest.MonkeyPatch) -> None:
     enforced = list[int]()
     monkeypatch.setattr(views, "enforce", lambda *given: enforced.append(len(given[0])) or enforce(*given))
     watched: list[EventId] = []
@@ -238,7 +212,6 @@ def test_an_orderly_view_is_read_without_enforcement(
         assert view.ready(open_run=True) == view.events
     assert enforced == []
     assert len(watched) == 2 * rounds
-
     view.append(condensation("o7x", seq=len(log)))
     assert ids(view.ready(open_run=True)) == tuple(each for each in ids(log) if not each.startswith(("a7", "o7")))
     assert len(enforced) == 1

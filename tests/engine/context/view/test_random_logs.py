@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations_with_replacement, permutations
 from random import Random
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from engine.context.view.well_formed import indices_of
 from engine.core.ids import EventId, MessageId, Seq
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation, RunStop, UserMessage
-from tests.engine.context.view import fuzz
 from tests.engine.context.view.logs import Readings, answers_follow, difference, random_log
 from tests.support import view_reference as reference
 from tests.support.examples import examples
@@ -44,7 +42,6 @@ def test_cuts_and_insertions_at_indices_keep_every_property(log: list[Event]) ->
     before = View.from_events(log).ready()
     assume(answers_follow(before))
     indices = indices_of(before)
-
     assert all(reference.holds([*before[:gap], FOREIGN, *before[gap:]], before) for gap in indices)
     for low, high in combinations_with_replacement(indices, 2):
         after = [*before[:low], *before[high:]]
@@ -57,7 +54,6 @@ def test_cuts_and_insertions_at_indices_keep_every_property(log: list[Event]) ->
 def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
     before = View.from_events(log).ready()
     assume(answers_follow(before))
-
     for gap in set(range(len(before) + 1)) - set(indices_of(before)):
         assert not reference.holds([*before[:gap], FOREIGN, *before[gap:]], before)
 
@@ -66,7 +62,6 @@ def test_no_gap_is_closed_without_need(log: list[Event]) -> None:
 @given(logs(14), st.booleans())
 def test_ready_entries_are_the_greatest_valid_set(log: list[Event], open_run: bool) -> None:
     view = View.from_events(log)
-
     assert ids(view.ready(open_run=open_run)) == ids(reference.greatest(view.events, log, open_run))
 
 
@@ -91,7 +86,6 @@ def test_enforcing_what_is_enforced_changes_nothing(log: list[Event]) -> None:
         fold.apply(event)
         if isinstance(event, Condensation):
             assert fold.view.enforced(open_run=True).corrections == ()
-
     view = View.from_events(log)
     ready = view.ready()
     gone = tuple(entry.event_id for entry in view.events if entry not in ready)
@@ -159,28 +153,9 @@ def test_an_accepted_condensation_keeps_the_view_well_formed(log: list[Event], r
     refused = fold.refusal(wanted)
     warned = fold.warning
     fold.apply(wanted)
-
     if refused is None:
         assert fold.warning == warned
         assert fold.view.ready() == fold.view.events
         assert reference.holds(fold.view.events, before)
     if {low, high} <= set(indices_of(before)) and wanted.summary_offset == low:
         assert refused is None
-
-
-@pytest.mark.parametrize("events", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_a_run_of_the_fuzzer_finds_no_difference(events: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz.main(["--events", str(events), "--seed", "1"]) == 0
-    assert f"seed 1: {events:,}"[:11] in capsys.readouterr().out
-
-
-def test_the_fuzzer_prints_the_smallest_differing_log(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(reference, "without_duplicates", list)
-
-    assert fuzz.main(["--events", "50000", "--seed", "3"]) == 1
-    printed = capsys.readouterr().out
-    assert "no difference" not in printed
-    assert printed.count('"kind":"tool_result"') == 2
-    assert printed.count('"kind":') <= 4

@@ -73,7 +73,7 @@ def test_a_replaced_file_keeps_its_mode_owner_and_attributes(workspace: Workspac
     assert {name: os.getxattr(path, name) for name in attributes} == attributes
 
 
-def test_a_hard_link_is_broken_and_the_other_name_keeps_the_old_content(workspace: Workspace) -> None:
+def test_hard_link_is_broken_and_the_other_name_unchanged(workspace: Workspace) -> None:
     os.link(Path(workspace.cwd).parent / "outside" / "theirs", at(workspace, "linked"))
     put(workspace, "linked", b"theirs", b"ours")
     assert at(workspace, "linked").read_bytes() == b"ours"
@@ -91,7 +91,7 @@ def test_what_is_open_goes_on_with_the_old_content(workspace: Workspace) -> None
     ("before", "present"),
     [(b"asked", b"saved by the user"), (b"asked", b"asked and more"), (None, b"made"), (b"asked", None)],
 )
-def test_a_file_that_changed_since_it_was_asked_for_is_left_alone(
+def test_file_changed_since_the_question_is_left_alone(
     workspace: Workspace, before: bytes | None, present: bytes | None
 ) -> None:
     if present is not None:
@@ -115,7 +115,7 @@ def test_the_same_content_again_touches_nothing(workspace: Workspace) -> None:
     )
 
 
-def test_a_place_that_became_a_link_is_refused_also_where_that_leads_inside(workspace: Workspace) -> None:
+def test_place_that_became_a_link_is_refused(workspace: Workspace) -> None:
     at(workspace, "folder").mkdir()
     at(workspace, "other").mkdir()
     at(workspace, "folder").rmdir()
@@ -228,9 +228,7 @@ def while_made_durable(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> 
     patch.setattr(os, "fsync", fsync)
 
 
-def test_a_directory_that_is_exchanged_during_the_act_gets_the_file_where_it_is_now(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_lands_in_a_directory_exchanged_meanwhile(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, outside = at(workspace, "folder"), Path(workspace.cwd).parent / "outside"
     folder.mkdir()
     (folder / "theirs").write_bytes(b"ours before")
@@ -247,7 +245,7 @@ def test_a_directory_that_is_exchanged_during_the_act_gets_the_file_where_it_is_
 
 
 @pytest.mark.parametrize("before", [b"asked", None])
-def test_a_file_that_somebody_saves_during_the_act_is_left_alone(
+def test_file_saved_during_the_act_is_left_alone(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, before: bytes | None
 ) -> None:
     if before is not None:
@@ -259,9 +257,7 @@ def test_a_file_that_somebody_saves_during_the_act_is_left_alone(
     assert os.listdir(workspace.cwd) == ["a"]
 
 
-def test_a_file_that_is_made_at_the_last_moment_is_not_replaced(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_made_at_the_last_moment_is_not_replaced(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def stat_and_make(path: str, **options: Any) -> os.stat_result:
         try:
             return REAL_STAT(path, **options)

@@ -59,7 +59,7 @@ def mounting(project: Path, options: str) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o {options} none "{project}" && exec "$@"', "sh"]
 
 
-def test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there(tmp_path: Path) -> None:
+def test_full_disk_during_a_write_keeps_the_old_file(tmp_path: Path) -> None:
     if can_mount():
         told, left, records = done(tmp_path, FULL, *mounting(tmp_path / "project", "size=700k"))
         sentence = "OSError: No space left on device; nothing was written"
@@ -72,7 +72,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_write_keeps_what_was_there(tmp_p
     assert records == []
 
 
-def test_a_disk_that_is_mounted_read_only_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_read_only_disk_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
     if not can_mount():
         return  # a directory that is not writable is refused in the same place, below
     script = "operation = OPERATIONS['write']\n" + "tell(tried('write', 'a', b'x'), tried('write', 'new/b', b'x'))"
@@ -81,7 +81,7 @@ def test_a_disk_that_is_mounted_read_only_is_named_before_anybody_is_asked(tmp_p
     assert (left, records) == ({}, [])
 
 
-def test_who_may_not_write_the_file_or_its_directory_is_told_which(tmp_path: Path) -> None:
+def test_unwritable_file_or_directory_is_named(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "closed").mkdir(parents=True)
     for name in ("read-only", "closed/file"):

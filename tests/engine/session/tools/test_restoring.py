@@ -66,7 +66,7 @@ def at(workspace: Workspace, name: str) -> Path:
     return Path(workspace.cwd, name)
 
 
-def test_a_file_gets_back_what_it_held_and_keeps_its_mode(workspace: Workspace) -> None:
+def test_file_gets_back_its_content_and_keeps_its_mode(workspace: Workspace) -> None:
     path = at(workspace, "run.sh")
     path.write_bytes(b"new")
     path.chmod(0o754)
@@ -98,7 +98,7 @@ def test_a_file_that_was_replaced_gets_its_mode_back(
     assert stat.S_IMODE(at(workspace, "a").stat().st_mode) == kept
 
 
-def test_a_file_that_was_made_goes_and_one_that_was_removed_comes_back(workspace: Workspace) -> None:
+def test_made_file_goes_and_removed_one_returns(workspace: Workspace) -> None:
     at(workspace, "made").write_bytes(b"x")
     assert put_back(workspace, "made", b"x", None) == Replaced(b"x")
     assert put_back(workspace, "gone/with/its/directories", None, b"y") == Replaced(None)
@@ -116,7 +116,7 @@ def test_a_file_that_holds_it_already_is_not_touched(workspace: Workspace) -> No
     assert os.listdir(workspace.cwd) == ["a"]
 
 
-def test_what_the_session_did_not_write_last_is_left_and_named(workspace: Workspace) -> None:
+def test_files_changed_by_others_are_left_and_named(workspace: Workspace) -> None:
     at(workspace, "changed").write_bytes(b"by hand")
     at(workspace, "again").write_bytes(b"made anew")
     assert refused(workspace, "changed", b"new", b"old") == CHANGED
@@ -130,7 +130,7 @@ def test_what_the_session_did_not_write_last_is_left_and_named(workspace: Worksp
     }
 
 
-def test_a_content_that_was_not_read_is_known_by_the_state_of_its_file(workspace: Workspace) -> None:
+def test_unread_content_is_recognized_by_its_file_state(workspace: Workspace) -> None:
     path = at(workspace, "large")
     with path.open("wb") as file:
         file.truncate(LARGEST + 1)
@@ -188,7 +188,7 @@ PLACES: dict[Callable[[Path, Path], str], str] = {
 
 @pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("wanted", [b"old", None])
-def test_what_is_no_file_of_the_workspace_is_left_and_named(
+def test_place_outside_regular_workspace_files_is_left_and_named(
     workspace: Workspace, make: Callable[[Path, Path], str], wanted: bytes | None
 ) -> None:
     outside = Path(workspace.cwd).parent / "outside"
@@ -198,7 +198,7 @@ def test_what_is_no_file_of_the_workspace_is_left_and_named(
     assert [path.read_bytes() for path in outside.iterdir()] == [b"new"]
 
 
-def test_a_name_that_is_no_text_is_found_where_one_file_alone_can_be_meant(workspace: Workspace) -> None:
+def test_name_that_is_not_text_is_found_if_unambiguous(workspace: Workspace) -> None:
     path = os.path.join(os.fsencode(workspace.cwd), b"caf\xe9")
     with open(path, "wb") as file:
         file.write(b"new")
@@ -207,9 +207,7 @@ def test_a_name_that_is_no_text_is_found_where_one_file_alone_can_be_meant(works
         assert file.read() == b"old"
 
 
-def test_a_change_that_comes_between_the_look_and_the_act_is_kept(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_between_look_and_act_is_kept(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(workspace, "a")
     path.write_bytes(b"new")
     fsync = os.fsync
@@ -263,7 +261,7 @@ def test_permissions_that_the_session_has_left_are_no_conflict(
     assert stat.S_IMODE(at(workspace, "a").stat().st_mode) & 0o777 == 0o640
 
 
-def test_a_file_that_holds_it_already_keeps_the_permissions_that_somebody_gave_it(workspace: Workspace) -> None:
+def test_file_that_needs_nothing_keeps_its_permissions(workspace: Workspace) -> None:
     at(workspace, "a").write_bytes(b"old")
     at(workspace, "a").chmod(0o444)
     assert put_back(workspace, "a", b"new", b"old", mode=0o644, present_mode=0o644) is None
@@ -286,7 +284,7 @@ def test_permissions_that_change_right_before_the_act_are_kept(
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o444)
 
 
-def test_a_file_that_is_replaced_keeps_attributes_and_one_that_would_go_with_them_is_left(workspace: Workspace) -> None:
+def test_replaced_file_keeps_attributes_and_removal_respects_them(workspace: Workspace) -> None:
     path = at(workspace, "a")
     path.write_bytes(b"new")
     try:
@@ -300,7 +298,7 @@ def test_a_file_that_is_replaced_keeps_attributes_and_one_that_would_go_with_the
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_that_is_replaced_keeps_the_owner_that_somebody_gave_it(workspace: Workspace) -> None:
+def test_replaced_file_keeps_its_given_owner(workspace: Workspace) -> None:
     path = at(workspace, "a")
     path.write_bytes(b"new")
     os.chown(path, 12345, 54321)

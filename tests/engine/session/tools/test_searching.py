@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from engine.core.programs import CommandOutcome, CommandOutput
 from engine.files.search import commands
 from engine.runtime.results import Matches, matches_of
 from engine.session.tools import search
-from tests.support.searching import SLOW, answer, files, outcome_of, program, slow_text, workspace
+from tests.support.searching import answer, files, outcome_of, program, workspace
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -48,7 +47,7 @@ def test_a_glob_chooses_among_what_the_ignore_files_leave(tmp_path: Path) -> Non
     assert lines(answer(here, "grep", pattern="x", path="a.py", glob="*.ts")) == []
 
 
-def test_what_a_glob_does_not_mean_is_left_out_also_where_an_ignore_file_takes_it_back(tmp_path: Path) -> None:
+def test_glob_excludes_files_that_ignore_files_include_again(tmp_path: Path) -> None:
     files(tmp_path, {".gitignore": "*\n!*/\n!*.txt\n!*.py\n", "a.txt": "x", "b.py": "x"})
     assert answer(workspace(tmp_path), "find", glob="*.py")["paths"] == ["b.py"]
     assert lines(answer(workspace(tmp_path), "grep", pattern="x", glob="*.py")) == ["b.py:1: x"]
@@ -95,22 +94,6 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
     assert (number, short) == (2, "needle")
 
 
-def test_names_that_hold_anything_are_read_exactly_and_can_be_given_back(tmp_path: Path) -> None:
-    names = [b"new\n\nline", b"12:x", b"-e", b"\xff\xfe", b"a\xe9b", "é\u202e".encode(), b"--", b" ", b"a: b"]
-    for name in names:
-        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text(f"{names.index(name)}\n")
-    here = workspace(tmp_path)
-    shown = sorted((name for name in names), key=lambda name: name)
-    expected = [name.decode("utf-8", "replace") for name in shown]
-    assert answer(here, "find", glob="*")["paths"] == expected
-    found = answer(here, "grep", pattern=r"\d")["matches"]
-    assert [(path, text) for path, _, text, _, _ in found] == [
-        (name.decode("utf-8", "replace"), str(names.index(name))) for name in shown
-    ]
-    for path, _, text, _, _ in found:
-        assert lines(answer(here, "grep", pattern=r"\d", path=f"./{path}")) == [f"{path}:1: {text}"]
-
-
 def test_a_spelling_that_two_names_have_is_refused(tmp_path: Path) -> None:
     for name in (b"a\xff", b"a\xfe"):
         (Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))).write_text("")
@@ -138,9 +121,7 @@ def test_a_bad_expression_is_refused_in_the_programs_own_sentence(tmp_path: Path
     [
         ({"pattern": ""}, "an empty pattern matches every line"),
         ({"pattern": "a\0b"}, "cannot hold a NUL character or a newline"),
-        ({"pattern": "a\nb"}, "cannot hold a NUL character or a newline"),
         ({"pattern": "a" * 10_001}, "a pattern can have 10000 characters, and this one has 10001"),
-        ({"pattern": "a", "context": -1}, "context=-1 must be between 0 and 50"),
         ({"pattern": "a", "context": 51}, "context=51 must be between 0 and 50"),
         ({"pattern": "a", "glob": "../*"}, "must stay below `path`"),
         ({"pattern": "a", "path": "a\0b"}, "NUL"),
@@ -177,7 +158,7 @@ def test_paths_that_cannot_be_searched_are_the_operating_systems_errors(tmp_path
         program(here, "find", glob="*", path="a")
 
 
-def test_a_link_within_the_workspace_and_an_additional_directory_are_searched(tmp_path: Path) -> None:
+def test_inner_link_and_additional_directory_are_searched(tmp_path: Path) -> None:
     files(tmp_path, {"project/src/a": "x", "more/b": "x", "project/c": "x"})
     (tmp_path / "project" / "link").symlink_to("src")
     (tmp_path / "alias").symlink_to("project")
@@ -187,7 +168,7 @@ def test_a_link_within_the_workspace_and_an_additional_directory_are_searched(tm
     assert lines(answer(here, "grep", pattern="x", path=str(tmp_path / "more"))) == [f"{tmp_path}/more/b:1: x"]
 
 
-def test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere(tmp_path: Path) -> None:
+def test_link_swapped_in_before_the_search_leads_nowhere(tmp_path: Path) -> None:
     files(tmp_path, {"project/src/a": "x", "secret/b": "x"})
     made = program(workspace(tmp_path / "project"), "grep", pattern="x", path="src")
     (tmp_path / "project" / "src").rename(tmp_path / "project" / "moved")
@@ -198,7 +179,7 @@ def test_a_link_that_is_swapped_in_before_the_search_begins_leads_nowhere(tmp_pa
         made.answer(outcome)
 
 
-def test_what_may_not_be_read_is_said_and_the_rest_is_found(tmp_path: Path) -> None:
+def test_unreadable_places_are_named_and_the_rest_found(tmp_path: Path) -> None:
     files(tmp_path, {"a": "x", "locked/b": "x", "c": "x"})
     for each in (tmp_path, *tmp_path.parents[:2]):
         each.chmod(0o755)
@@ -224,7 +205,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_found(tmp_path: Path) -> N
     assert listed["notes"] == ("could not read 1 place: locked (Permission denied)",)
 
 
-def test_a_place_of_which_nothing_may_be_read_is_no_mistake_in_the_expression(tmp_path: Path) -> None:
+def test_unreadable_place_is_no_error_in_the_expression(tmp_path: Path) -> None:
     made = program(workspace(tmp_path), "grep", pattern="x")
     said = (
         b"rg: ./locked: Permission denied (os error 13)\nrg: No files were searched, which means ripgrep probably ...\n"
@@ -242,25 +223,13 @@ def test_a_place_whose_name_ends_in_a_newline_is_searched(tmp_path: Path) -> Non
     assert lines(found) == ["odd\n/a:1: x"]
 
 
-@pytest.mark.slow
-def test_a_search_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    files(tmp_path, {"a": slow_text(20)})
-    made = program(workspace(tmp_path), "grep", pattern=SLOW)
-    outcome = outcome_of(replace(made.request, seconds=0.3))
-    assert outcome.timed_out
-    with pytest.raises(
-        TimeoutError, match=r"ended after 20 s, with 0 matching lines in 0 files so far; name a narrower"
-    ):
-        made.answer(outcome)
-
-
 @pytest.mark.parametrize(("tool", "arguments"), [("grep", {"pattern": "x"}), ("find", {"glob": "*"})])
 def test_without_ripgrep_a_search_says_what_to_install(tmp_path: Path, tool: str, arguments: dict[str, str]) -> None:
     with pytest.raises(OSError, match=f"^there is no ripgrep to search with; {re.escape(commands.INSTALL)}$"):
         program(workspace(tmp_path, ripgrep=None), tool, **arguments)
 
 
-def test_rules_above_count_from_the_top_where_ripgrep_would_read_more(tmp_path: Path) -> None:
+def test_rules_above_count_from_the_top(tmp_path: Path) -> None:
     # Each directory has rules; those of `home` are another's.
     rules = {".gitignore": "*.log\nlocal/\n/src/deep/c.txt\n", ".ignore": "*.tmp\n", "src/.gitignore": "!kept.log\n"}
     names = ("a.py", "a.log", "kept.log", "a.tmp", "deep/local/b.py", "deep/c.txt", "deep/d.txt")
@@ -295,7 +264,7 @@ def test_more_matches_and_paths_than_are_kept_are_counted(tmp_path: Path) -> Non
     assert (len(listed["paths"]), listed["more"]) == (search.MAX_PATHS, 7)
 
 
-def test_an_answer_has_an_end_however_long_its_lines_and_names_are(tmp_path: Path) -> None:
+def test_answer_is_bounded_however_long_lines_and_names_are(tmp_path: Path) -> None:
     here = workspace(tmp_path)
     made = program(here, "grep", pattern="x", context=50)
     rows = b"".join(b"%d:%s\n" % (line, b"x" * 500) for line in range(1, 1_000))
@@ -310,7 +279,7 @@ def test_an_answer_has_an_end_however_long_its_lines_and_names_are(tmp_path: Pat
     assert len(listed["paths"]) + listed["more"] == 3_000
 
 
-def test_a_name_that_begins_like_a_home_is_written_so_that_it_is_no_home(tmp_path: Path) -> None:
+def test_name_that_begins_like_a_home_is_escaped(tmp_path: Path) -> None:
     files(tmp_path, {"~": "x", "~root/a": "x"})
     here = workspace(tmp_path)
     assert answer(here, "find", glob="*")["paths"] == ["./~", "./~root/a"]
@@ -334,7 +303,7 @@ def test_a_place_that_ignore_files_leave_out_whole_says_so(tmp_path: Path) -> No
         assert (found["matches"], found["notes"]) == ([], ())
 
 
-def test_a_search_that_was_ended_early_says_so_and_gives_what_is_whole(tmp_path: Path) -> None:
+def test_search_ended_early_says_so_and_gives_whole_lines(tmp_path: Path) -> None:
     made = program(workspace(tmp_path), "grep", pattern="x")
     found = made.answer(outcome(b"./a\x001:x\n2:x cut o", stopped=True))
     assert isinstance(found, dict)

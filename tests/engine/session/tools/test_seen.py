@@ -43,7 +43,7 @@ def test_a_file_that_nobody_has_seen_may_be_changed() -> None:
     seen(read(OLD, "")).check("/p/other", NEW, None)
 
 
-def test_a_file_that_is_as_it_was_read_written_or_viewed_may_be_changed() -> None:
+def test_unchanged_known_file_may_be_changed() -> None:
     seen(read(OLD, OLD.decode())).check(PATH, OLD, None)
     seen(read(NEW, ""), written(OLD)).check(PATH, OLD, None)
     seen().check(PATH, OLD, digest_of(OLD))
@@ -83,7 +83,7 @@ def test_one_that_has_changed_is_refused_with_the_difference(
         [],
     ],
 )
-def test_where_it_is_not_known_what_was_seen_the_refusal_says_that_it_has_changed(
+def test_unknown_earlier_content_is_reported_as_changed(
     known: list[tuple[EffectAnswered | FileWritten, dict[BlobDigest, bytes]]],
 ) -> None:
     with pytest.raises(OSError, match=r"has changed since it was last (read|written|viewed); .* change it then$"):
