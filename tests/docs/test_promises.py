@@ -14,14 +14,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "Editors show only what is on disk.": ("engine/session/test_journal", "e2e/test_crashes"),
     "Sessions can be loaded again.": (
         "engine/files/test_looks",
-        "engine/runtime/test_contract_seen",
+        "engine/runtime/test_contract_handles",
         "e2e/test_past_findings",
         "e2e/test_random_sessions",
         "engine/session/test_seen_again",
         "e2e/test_sessions",
         "acp_adapter/v1/test_updates_golden",
         "engine/runtime/test_worker_restore",
-        "engine/session/test_omitting",
+        "engine/session/test_replaying",
     ),
     "Sessions are reversible.": (
         "engine/session/test_rewinder",
@@ -32,13 +32,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "You can edit an earlier statement.": ("engine/session/test_editing",),
     "A rebuild has no outside effects.": (
         "e2e/test_rebuild_effects",
-        "engine/runtime/test_contract_rebuilt_work",
+        "engine/runtime/test_contract_restore",
         "e2e/test_sessions",
     ),
     "Values that a re-run cannot reproduce come from copies.": (
         "e2e/test_past_findings",
         "e2e/test_past_bad_input",
-        "engine/session/test_rebuilt_values",
+        "engine/session/test_kept_values",
         "engine/session/test_kept_values",
         "engine/runtime/test_contract_keeping",
     ),
@@ -49,10 +49,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "A statement cannot take the session down.": (
         "e2e/test_hostile_statements",
-        "engine/runtime/test_worker_memory",
+        "engine/runtime/test_worker_deaths",
         "e2e/test_sessions",
         "engine/runtime/test_worker_deaths",
-        "engine/runtime/test_fork_bombs",
+        "engine/runtime/test_ending",
     ),
     "Cancelling works": ("e2e/test_cancel_races", "e2e/test_hostile_statements"),
     "No process is left behind": ("e2e/test_sessions", "e2e/test_left_processes", "engine/cli/test_doctor"),
@@ -86,7 +86,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "e2e/test_killed_writes",
         "engine/session/tools/test_landing_on_disks",
         "engine/session/tools/test_landing",
-        "engine/runtime/test_contract_opening",
+        "engine/runtime/test_contract_writes",
     ),
     "Writes by a statement's own code are recorded and shown": (
         "engine/runtime/test_contract_writes",
@@ -95,13 +95,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "The record of a statement names every variable that it changed.": (
         "engine/runtime/worker/test_namespace",
-        "engine/runtime/worker/test_namespace_random",
+        "engine/runtime/worker/test_namespace",
         "engine/runtime/worker/test_unknown",
     ),
     "The disk space of a session's past is shown and bounded.": (
         "engine/cli/test_cli",
         "engine/cli/test_doctor",
-        "engine/session/test_past_bound",
+        "engine/session/test_kept_values",
     ),
     "A command ends with every process that it started": (
         "engine/runtime/test_worker_commands",
@@ -127,7 +127,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "Outlining is safe for any text.": ("engine/runtime/test_outlines",),
     "A group always summarises its current members": ("acceptance/test_groups", "engine/files/test_globs"),
     "Views and groups change only in statements and at ticks.": (
-        "engine/runtime/worker/test_ticking",
+        "engine/files/test_ticks",
         "acceptance/test_ticks",
         "engine/context/tail/test_feed",
         "e2e/test_reading",
@@ -176,7 +176,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "conformance/test_registry",
         "conformance/test_defects",
     ),
-    "Your project's packages are importable": ("engine/runtime/test_worker_environment", "engine/session/test_project"),
+    "Your project's packages are importable": ("engine/runtime/test_worker_environment", "engine/session/test_homes"),
 }
 """The modules of tests, below `tests`, that prove a promise and its limits."""
 

@@ -38,7 +38,12 @@ KINDS: Final[dict[str, Kind]] = {
     "devices": Kind("open disks and other devices for writing, as root", ("landlock",)),
     "disks": Kind("read disks as devices, as root, and find there what is hidden from it as files", ()),
     "tcp": Kind("connect by TCP and listen on it", ("landlock", "seccomp"), since=4),
-    "network": Kind("use every other kind of network socket", ("seccomp",)),
+    "udp": Kind(
+        "send and receive by UDP, and list the machine's addresses (netlink), while *Network* is off", ("seccomp",)
+    ),
+    "network": Kind(
+        "use every other kind of network socket (UDP-Lite, MPTCP, SCTP, other kinds of netlink)", ("seccomp",)
+    ),
     "raw network": Kind("send packets of one's own making, as root", ("seccomp", "privileges")),
     "abstract sockets": Kind("connect to abstract Unix sockets of other programs", ("landlock",), since=6),
     "path sockets": Kind("connect to Unix sockets in the file tree", ("landlock",), since=9),
@@ -183,10 +188,10 @@ _SOCKETS: Final = (
     ("tcp", "listen", "socket.create_server(('127.0.0.1', 0))"),
     ("tcp", "non-blocking connect", "socket.socket().connect_ex(('127.0.0.1', tcp)) and refused()"),
     ("tcp", "from a program", "in_fork(lambda: socket.create_connection(('127.0.0.1', tcp), 2))"),
-    ("network", "UDP", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', udp))"),
-    ("network", "UDP, bound", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(('127.0.0.1', 0))"),
+    ("udp", "UDP", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', udp))"),
+    ("udp", "UDP, bound", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(('127.0.0.1', 0))"),
     ("network", "TCP fast open", "socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', tcp))"),
-    ("network", "netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"),
+    ("udp", "netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"),
     ("network", "system call", "call('socket', 2, 2, 0)"),
 )
 
@@ -218,7 +223,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("devices", "kernel messages", "os.open('/dev/kmsg', os.O_WRONLY)", user="root", optional=True),
     *(Attack(kind, name, source) for kind, name, source in _SOCKETS),
     Attack("tcp", "IPv6", "socket.create_connection(('::1', tcp6), 2)", optional=True),
-    Attack("network", "UDP over IPv6", "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", optional=True),
+    Attack("udp", "UDP over IPv6", "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", optional=True),
     Attack("network", "MPTCP", "socket.socket(2, 1, 262).connect(('127.0.0.1', tcp))", optional=True),
     Attack("network", "VSOCK", "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)", optional=True),
     Attack("network", "ALG", "socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)", optional=True),

@@ -20,7 +20,6 @@ from engine.log.branches import path_of
 from engine.log.events import Event
 from engine.log.events.conversation import ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.going_back import Diverged
 from engine.log.events.nodes import MethodCalled
 from engine.log.facts import Readings
 
@@ -61,17 +60,14 @@ class Conversation:
     asked: dict[str, list[Display]] = field(default_factory=dict[str, list[Display]])
     failed: set[int] = field(default_factory=set[int])
     touched: set[str] = field(default_factory=set[str])
-    differed: dict[int, str] = field(default_factory=dict[int, str])
 
 
 def conversation(events: Sequence[Event]) -> Conversation:
     """Go through the active path once, slowly."""
     found, readings = Conversation(), Readings()
     calls, numbers = set[str](), dict[str, tuple[int, bool]]()
-    unread = list[tuple[int, str, Display]]()
-    since = list[tuple[int, int, ExecutionFinished]]()
-    path = list(path_of(events))
-    for event in path:
+    unread = list[tuple[int, ExecutionFinished]]()
+    for event in path_of(events):
         readings.apply(event)
         match event:
             case ToolCall(parent_id=None, tool_call_id=call):
@@ -80,24 +76,19 @@ def conversation(events: Sequence[Event]) -> Conversation:
                 numbers[statement] = index, call in calls
             case MethodCalled(obj_id=obj_id):
                 found.touched.add(obj_id)
-            case Diverged(statement=statement, aspect=aspect, before=before):
-                found.differed.setdefault(statement, f"{aspect}: ... instead of {before}")
-            case ExecutionFinished(statement_id=statement) if event.counts and event.mode is None:
-                index, is_asked = numbers[statement]
-                unread += [(event.seq, each.obj_id, each) for each in event.displays]
-                if not is_asked:
-                    since.append((event.seq, index, event))
+            case ExecutionFinished() if event.counts and event.mode is None:
+                unread.append((event.seq, event))
             case _:
                 pass
-        for seq, obj_id, display in [each for each in unread if each[0] < readings.until]:
-            found.read[obj_id] = display
-            unread.remove((seq, obj_id, display))
-    for _, obj_id, display in unread:
-        found.shown.setdefault(obj_id, []).append(display)
-    for seq, index, event in since:
-        if seq >= readings.until:
-            found.failed |= {index} if event.status != "ok" else set()
-            for each in event.displays:
+        for seq, finished in [each for each in unread if each[0] < readings.until]:
+            found.read |= {each.obj_id: each for each in finished.displays}
+            unread.remove((seq, finished))
+    for _, finished in unread:
+        index, is_asked = numbers[finished.statement_id]
+        found.failed |= {index} if finished.status != "ok" and not is_asked else set()
+        for each in finished.displays:
+            found.shown.setdefault(each.obj_id, []).append(each)
+            if not is_asked:
                 found.asked.setdefault(each.obj_id, []).append(each)
     return found
 

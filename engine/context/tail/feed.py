@@ -87,9 +87,9 @@ class Feed:
     def reset(self) -> None:
         """Start again: another path follows, from its first event."""
         self._readings = Readings()
-        self._items = _Unread[FeedItem | Diverged](KEPT_ITEMS)
+        self._items: _Unread[FeedItem | Diverged] = _Unread(KEPT_ITEMS)
         self._earlier: OrderedDict[str, FeedItem] = OrderedDict()
-        self._expansions = _Unread[Expansion](KEPT_EXPANSIONS)
+        self._expansions: _Unread[Expansion] = _Unread(KEPT_EXPANSIONS)
         self._replay: ReplayMode | None = None
         """The mode of the replay that runs."""
         self._set_aside: list[Event] = []

@@ -193,7 +193,7 @@ async def test_views_follow_documents_by_version_without_asking(
     change = {"range": {"start": {"line": 0, "character": 8}, "end": {"line": 0, "character": 9}}, "text": "2"}
     await did(client, "Change", path, version=2, contentChanges=[change])
     assert "1 line changed in a.py" in await answer(client, session, "/tick")
-    assert "Nothing has changed" in await answer(client, session, "/tick")
+    assert "No changes" in await answer(client, session, "/tick")
     assert "1\tsaved = 2" in await answer(client, session, "show(a)")
     assert editor.asked == []
 
@@ -206,7 +206,7 @@ async def test_missed_version_is_requested_once(client: Client, editor: FakeEdit
     position = {"line": 0, "character": 0}
     await did(client, "Focus", path, version=3, position=position, visibleRange={"start": position, "end": position})
     assert "1 line changed in a.py" in await answer(client, session, "/tick")
-    assert "Nothing has changed" in await answer(client, session, "/tick")
+    assert "No changes" in await answer(client, session, "/tick")
     assert editor.asked == [str(path)]
 
 
@@ -240,7 +240,7 @@ async def test_dirty_document_wins_over_the_disk(client: Client, tmp_path: Path,
     await did_open(client, path, "unsaved = 2\n")
     await answer(client, session, "a = view('a.py').Run()")
     put(path, "elsewhere = 3\n")
-    assert "Nothing has changed" in await answer(client, session, "/tick")
+    assert "No changes" in await answer(client, session, "/tick")
     await did(client, "Save", path)
     put(path, "unsaved = 2\n")
     assert "as the editor had it" in await answer(client, session, "/tick")

@@ -444,7 +444,8 @@ def test_what_comes_later_is_found_by_its_directory(tmp_path: Path) -> None:
     before = protection.marks()
     lay(tmp_path, {"libs/late/.git/config": "", "libs/.ENVRC": ""}, "libs/late/.git")
     assert protection.marks() != before
-    assert {str(tmp_path / "libs/late/.git/config"), str(tmp_path / "libs/.ENVRC")} <= {*protection.appeared(before)}
+    appeared = {each.path for each in protection.appeared(before)}
+    assert {str(tmp_path / "libs/late/.git/config"), str(tmp_path / "libs/.ENVRC")} <= appeared
     assert str(tmp_path / "libs/late/.git/config") in protection.current_places()
 
 

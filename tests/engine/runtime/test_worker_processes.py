@@ -180,8 +180,8 @@ LOADED = {
     "core": "clock diff domain encodings errors execution ids links mcp_servers plain_data text toolbox",
     "core.tokens": "counter ranks",
     "files": (
-        "buffers changes disk document filling git_configuration globs group group_summary looks manifest node "
-        "outlines overview paging protected rendered revision safe_open sources tails ticks view"
+        "buffers changes disk document filling git_configuration globs group group_summary installation looks "
+        "manifest node outlines overview paging protected rendered revision safe_open sources tails ticks view"
     ),
     "files.detail": "diff raw scene summary symbols",
     "files.outline": "fallbacks languages model parser_messages",

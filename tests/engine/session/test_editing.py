@@ -196,7 +196,7 @@ async def test_stopped_and_omitted_statements_do_not_rerun_after_an_edit(opened:
         report = await session.edit(3, "y = 7")
         assert report.not_run == (
             "statement 4 of main is left out, as the user asked",
-            "statement 6 of main was stopped (timeout) and is not run again; nothing is set of what it left",
+            "statement 6 of main was stopped (timeout) and is not run again; its values are not restored",
         )
         assert [each.status for each in report.executions] == ["ok", "ok", "ok"]
         # By their numbers on the branch that is active now.
@@ -208,7 +208,7 @@ async def test_unknown_edit_mode_is_answered_with_the_known_ones(opened: Opened)
     async with opened() as session:
         await session.accept("/edit 1 --dry\nx = 3").end()
         said = [event.text for event in session.path if isinstance(event, AgentText)][-1]
-        assert said == "'--dry' is no option of it; there are `--recorded`, `--live`."
+        assert said == "'--dry' is not an option here; the options are `--recorded`, `--live`."
 
 
 async def test_an_edited_statement_runs_also_if_it_was_stopped(opened: Opened) -> None:

@@ -59,7 +59,7 @@ async def test_name_is_one_session_across_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "..", "é", "a" * 65, "a\n", "a\0"])
 async def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
     async with sessions_of(tmp_path) as sessions:
-        with pytest.raises(InvalidRequestError, match="no name of a session"):
+        with pytest.raises(InvalidRequestError, match="is not a session name"):
             await sessions.open(name, str(tmp_path))
         assert not await sessions.rows()
 

@@ -121,7 +121,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     def the_prompt_is_true(self) -> None:
         if not self.life.has_environment:
             return
-        projection = self.life.wait(lambda: self.life.session.projection())
+        projection = self.life.wait(self.life.session.projection)
         nodes = literal_eval(self.life.wait(self._probe))
         found = problems(projection.prompt, self.life.session.events, nodes, self.contents)
         assert not found, "\n".join([*found, projection.prompt.tail])

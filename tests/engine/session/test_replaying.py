@@ -12,8 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from engine import Environment, Model, Progress, Session, Store, Subscription, with_progress
-from engine.core.clock import SystemClock
 from engine.context.tail.section_parts import NEW
+from engine.core.clock import SystemClock
 from engine.core.errors import InvalidRequestError
 from engine.core.execution import ReplayMode
 from engine.log.cycles import cycles_of
