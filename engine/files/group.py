@@ -26,7 +26,7 @@ from .manifest import ManifestChange
 from .node import Aspect, NodeBase, NodeContext, mutating
 from .rendered import All, Budget, RenderedView, ShownRevisions, checked_budget, limit_of
 from .revision import Revision, without_content
-from .ticks import UNCHANGED, Frequency, TickResult, bottom_up
+from .ticks import UNCHANGED, FileDiff, Frequency, TickResult, bottom_up
 
 Member = NodeBase | Glob
 
@@ -450,12 +450,12 @@ class GroupHandle(NodeBase):
         self._notify_holders()
         files = "; ".join(descriptions.values())
         summary = "; ".join(filter(None, (*self._said(moved), files)))
-        diffs = "".join(f"\n{diff}" for diff in self._diffs(changes, before))
-        return TickResult(summary=summary, delta=summary + diffs, members=changed, files=files)
+        diffs = tuple(self._diffs(changes, before))
+        return TickResult(summary=summary, delta=summary, members=changed, files=files, file_diffs=diffs)
 
     def _diffs(
         self, changes: Sequence[tuple[Glob, ManifestChange]], before: Mapping[str, Mapping[str, tuple[str, Revision]]]
-    ) -> Iterator[str]:
+    ) -> Iterator[FileDiff]:
         """Yield the changes of files that the group shows one by one, within a share of its budget."""
         count, room = self._context.count, min(limit_of(self._tokens) // _DELTA_PART, _DELTA_TOKENS)
         for glob, change in changes:
@@ -464,13 +464,14 @@ class GroupHandle(NodeBase):
                 if path not in old or path not in new:
                     continue
                 was, now = old[path][1], new[path][1]
-                text = report(path, glob.path_of(path), was, now, count, budget=room).delta
+                place = glob.path_of(path)
+                text = report(path, place, was, now, count, budget=room).delta
                 room -= count(f"{text}\n")
                 if room < 0:
                     return
-                yield text
+                yield FileDiff(place, now.digest, text)
 
-    def net_change(self, *, since_read: int, told: bool) -> str | None:
+    def net_change(self, *, since_read: int, told: bool, paths: set[str]) -> str | None:
         """As `NodeBase.net_change`; only since the last reading, because each tail has the summary as it is now."""
         del told
         if not since_read:
@@ -480,9 +481,11 @@ class GroupHandle(NodeBase):
         changes = [(glob, glob.net_change()) for glob in self._globs()]
         moved = {key: node for key, node in self._members.items() if isinstance(node, NodeBase) and node.changed}
         files = [glob.describe(change) for glob, change in changes if change]
-        diffs = self._diffs(changes, {glob.key: glob.contents_read for glob, _ in changes})
+        before = {glob.key: glob.contents_read for glob, _ in changes}
+        diffs = [each for each in self._diffs(changes, before) if each.path not in paths]
+        paths.update(each.path for each in diffs)
         summary = "; ".join((*self._said(moved), *files))
-        return "\n".join((summary, *diffs)) if summary else ""
+        return "\n".join((summary, *(each.text for each in diffs))) if summary else ""
 
     def foresee(self) -> str:
         changes = [(glob, glob.foresee()) for glob in self._globs()]

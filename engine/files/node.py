@@ -406,16 +406,17 @@ class NodeBase(ABC):
         Called by the phases of a tick.
         """
 
-    def net_change(self, *, since_read: int, told: bool) -> str | None:
+    def net_change(self, *, since_read: int, told: bool, paths: set[str]) -> str | None:
         """Describe the change from the content that the conversation shows to the present one, with a diff.
 
         Args:
             since_read: number of ticks that changed the node since a model last read it.
             told: whether a model has read of a change since that content.
+            paths: absolute paths of files whose diffs stand elsewhere. A group leaves them out, and adds its own.
 
         Returns "" if there is nothing to tell, and None if the conversation shows nothing of the node.
         """
-        del since_read, told
+        del since_read, told, paths
         return None
 
     def foresee(self) -> str:

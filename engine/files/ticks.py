@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal, Protocol, TypeVar
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from ..core.ids import ObjId
 from ..core.text import more
@@ -53,18 +53,27 @@ class SourceChange:
     after_digest: str
 
 
+class FileDiff(NamedTuple):
+    """How the file at an absolute path became the content with this digest: a line, and a short diff."""
+
+    path: str
+    digest: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickResult:
     """The change of a node: `summary` is one line, `delta` adds a short diff if there is one. Empty: no change.
 
     `members` are the changed members of a group: node ids, and paths of globs. `files` is the part of `summary` about
-    the files of globs.
+    the files of globs, and `file_diffs` are the diffs of these.
     """
 
     summary: str = ""
     delta: str = ""
     members: tuple[str, ...] = ()
     files: str = ""
+    file_diffs: tuple[FileDiff, ...] = ()
     source: SourceChange | None = None
 
 
@@ -350,8 +359,15 @@ class _Changes:
             self._waiting[node.obj_id] = summary
         else:
             self._sources[node.obj_id] = (node.obj_id,)
-            diff = result.delta.removeprefix(result.summary)
-            yield from self._reported(node.obj_id, summary, result.files, diff)
+            diffs = [f"\n{each.text}" for each in result.file_diffs if self._is_new(each)]
+            yield from self._reported(node.obj_id, summary, result.files, "".join(diffs))
+
+    def _is_new(self, diff: FileDiff) -> bool:
+        """Note the change of a file; return False if a view or another group has reported it."""
+        key = diff.path, diff.digest
+        is_new = key not in self._context.reported
+        self._context.reported.add(key)
+        return is_new
 
     def rest(self) -> Iterator[Event]:
         for obj_id, summary in self._waiting.items():

@@ -477,14 +477,16 @@ class ViewHandle(NodeBase):
             return f"{self._document.title} has changed"
         return report(self._document.title, self.path or "", before, found, self._context.count).summary
 
-    def net_change(self, *, since_read: int, told: bool) -> str | None:
-        del since_read
+    def net_change(self, *, since_read: int, told: bool, paths: set[str]) -> str | None:
+        del since_read, paths
         before, now = self.last_shown, self._revision
         if before is None:
             return None
         if now.same_as(before):
             return f"{self._document.title} has again the content that was shown" if told else ""
-        return report(self._document.title, self.path or "", before, now, self._context.count).delta
+        # A model that has read of another change since then must know what the lines are compared with.
+        note = f"compared with what statement {self.shown_in} shows" if told and self.shown_in else ""
+        return report(self._document.title, self.path or "", before, now, self._context.count, note).delta
 
     def _follow(self, revision: Revision) -> TickResult:
         before, old_position = self._revision, self._position

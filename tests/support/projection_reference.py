@@ -18,9 +18,10 @@ from engine.context.model import Prompt
 from engine.core.execution import Display
 from engine.log.branches import path_of
 from engine.log.events import Event
-from engine.log.events.conversation import ToolCall, ToolResult
+from engine.log.events.conversation import ResultRerendered, ToolCall, ToolResult
 from engine.log.events.execution import ExecutionFinished, StatementRecorded
-from engine.log.events.nodes import MethodCalled
+from engine.log.events.going_back import Diverged, ReplayBegun, ReplayEnded
+from engine.log.events.nodes import MethodCalled, NodeChanged
 from engine.log.facts import Readings
 
 PROBE: Final = """
@@ -60,29 +61,66 @@ class Conversation:
     asked: dict[str, list[Display]] = field(default_factory=dict[str, list[Display]])
     failed: set[int] = field(default_factory=set[int])
     touched: set[str] = field(default_factory=set[str])
+    changed: set[str] = field(default_factory=set[str])
+    displays: dict[str, Sequence[Display]] = field(default_factory=dict[str, Sequence[Display]])
+    differing: list[tuple[int, Diverged]] = field(default_factory=list[tuple[int, Diverged]])
+
+
+class Replay:
+    """The differences that count: those of edits, and of live replays that completed."""
+
+    def __init__(self) -> None:
+        self._mode: str | None = None
+        self._found: list[tuple[int, Diverged]] = []
+
+    def apply(self, event: Event) -> list[tuple[int, Diverged]]:
+        """Return the differences that count from this event on, with their positions."""
+        match event:
+            case ReplayBegun(mode=mode):
+                self._mode, self._found = mode, []
+            case ReplayEnded(outcome=outcome):
+                counts, self._mode = self._mode == "live" and outcome == "completed", None
+                return self._found if counts else []
+            case Diverged() if self._mode is None:
+                return [(event.seq, event)]
+            case Diverged():
+                self._found.append((event.seq, event))
+            case _:
+                pass
+        return []
 
 
 def conversation(events: Sequence[Event]) -> Conversation:
     """Go through the active path once, slowly."""
     found, readings = Conversation(), Readings()
-    calls, numbers = set[str](), dict[str, tuple[int, bool]]()
+    calls, called, numbers = set[str](), dict[str, str](), dict[str, tuple[int, bool]]()
     unread = list[tuple[int, ExecutionFinished]]()
+    changes, replay = list[tuple[int, str]](), Replay()
     for event in path_of(events):
         readings.apply(event)
+        found.differing += replay.apply(event)
         match event:
             case ToolCall(parent_id=None, tool_call_id=call):
                 calls.add(call)
             case StatementRecorded(statement_id=statement, index=index, tool_call_id=call):
                 numbers[statement] = index, call in calls
+                called[statement] = call
             case MethodCalled(obj_id=obj_id):
                 found.touched.add(obj_id)
+            case NodeChanged(obj_id=obj_id, is_source=True):
+                changes.append((event.seq, obj_id))
             case ExecutionFinished() if event.counts and event.mode is None:
                 unread.append((event.seq, event))
+                found.displays[called.get(event.statement_id, "")] = event.displays
+            case ResultRerendered(tool_call_id=call, displays=displays):
+                found.displays[call] = displays
             case _:
                 pass
         for seq, finished in [each for each in unread if each[0] < readings.until]:
             found.read |= {each.obj_id: each for each in finished.displays}
             unread.remove((seq, finished))
+    found.changed = {obj_id for seq, obj_id in changes if seq < readings.until}
+    found.differing = [each for each in found.differing if each[0] >= readings.until]
     for _, finished in unread:
         index, is_asked = numbers[finished.statement_id]
         found.failed |= {index} if finished.status != "ok" and not is_asked else set()
@@ -153,9 +191,18 @@ def _of_surfaces(
                 found.append(f"{heading} {node['name']} is shown {shown + referred + is_listed} times: {prompt.tail}")
             elif not shown and text.strip() not in standing and key not in told.touched:
                 found.append(f"{heading} {node['name']}: no result shows {text!r}")
+            elif shown and "came out differently" not in prompt.tail and _stands(prompt, told, key, text):
+                found.append(f"{heading} {node['name']} is shown here and in a result: {text!r}")
         if left.strip():
             found.append(f"{heading} has more: {left!r}")
     return found
+
+
+def _stands(prompt: Prompt, told: Conversation, key: str, text: str) -> bool:
+    """Return whether the last result that shows the handle shows this text at its own policy."""
+    calls = [each.tool_call_id for each in prompt.messages if isinstance(each, ToolResult)]
+    shown = [each for call in calls for each in told.displays.get(call, ()) if each.obj_id == key]
+    return bool(shown) and not shown[-1].given and shown[-1].text == text
 
 
 def _most_detailed(node: Mapping[str, Any], asked: Sequence[Display], *, own: bool) -> str:
@@ -188,18 +235,36 @@ def _of_feed(
     of_names = [entry[0] for entry in entries if entry[0].startswith("namespace: ")]
     found += [f"said twice: {line}" for line, number in Counter(of_names).items() if number > 1]
     found += ["rebuilt twice"] * (sum("rebuilt in a new worker" in line for line in of_names) > 1)
+    said = {line.partition(": ")[2] for line in of_names if "ran again and came out differently" in line}
+    expected = _net_differences(told.differing)
+    found += [f"differences: {said} instead of {expected}"] * (said != expected)
     for line in of_names:
         if (match := re.match(r"namespace: statement (\d+), ", line)) and int(match[1]) not in told.failed:
             found.append(f"no failure: {line}")
     for first, *diff in entries:
         key = names.get(first.partition(": ")[0])
         base = _base(told, key, contents) if key else None
+        if "has again the content" in first and key not in told.changed:
+            found.append(f"nobody was told otherwise: {first}")
         if key is None or base is None or nodes[key]["type"] == "group" or not diff:
             continue
         changed = _applied(base.splitlines(), diff)
         if changed != list(nodes[key]["lines"]):
             found.append(f"{first} {diff} makes {changed} of {base!r}, not {nodes[key]['lines']}")
     return found
+
+
+def _net_differences(differing: Sequence[tuple[int, Diverged]]) -> set[str]:
+    net = dict[tuple[int, str], tuple[str, str]]()
+    for _, each in differing:
+        before, _ = net.get((each.statement, each.aspect), (each.before, ""))
+        net[each.statement, each.aspect] = before, each.after
+    return {
+        f"statement {statement} ran again and came out differently: {aspect}: {after or 'nothing'} instead of "
+        f"{before or 'nothing'}"
+        for (statement, aspect), (before, after) in net.items()
+        if before != after
+    }
 
 
 def _base(told: Conversation, key: str, contents: Mapping[str, str]) -> str | None:

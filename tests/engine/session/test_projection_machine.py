@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from engine.core.execution import ReplayMode
 from tests.support.examples import examples
 from tests.support.projection_reference import PROBE, digest, problems
 from tests.support.timeline_life import Life, WatchedInProcess
@@ -21,33 +20,50 @@ _name, _file = st.sampled_from(["va", "vb", "vc"]), st.sampled_from(_FILES)
 _lod, _tokens = st.integers(0, 3), st.sampled_from([40, 400, 2_000])
 
 
+_lines = st.none() | st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=5)
+_WAYS = st.sampled_from(
+    [
+        *("/replay {k}", "/replay {k} --live", "/replay {k} {k} --live", "/replay {k} --dry"),
+        *("/rewind {k}", "/edit {k}\n{source}", "/compact", "load"),
+    ]
+)
+
+
 def _of(template: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
     return st.builds(template.format, *parts)
 
 
-_SOURCES = st.one_of(
+_SHOWN = st.one_of(
+    _of("show({})", _name),
+    _of("show({}, lod={})", _name, _lod),
+    _of("show({}, lod={}, tokens={})", _name, _lod, st.sampled_from([40, 400])),
+    st.just("show(g)"),
+)
+_HANDLED = st.one_of(
     _of("{} = view('{}')", _name, _file),
     _of("{} = view('{}', freq='Sync')", _name, _file),
     _of("{} = view('{}', lod={}, tokens={})", _name, _file, _lod, _tokens),
     _of("{} = {}", _name, _name),
-    _of("del {}", _name),
-    _of("held = [{}]; del {}", _name, _name),
-    _of("{}.{}(); None", _name, st.sampled_from(["Run", "Pause", "Refresh"])),
+    _of("{}.{}(); None", _name, st.sampled_from(["Run", "Run", "Pause", "Refresh"])),
     _of("{}.SetLod({}); None", _name, _lod),
     _of("{}.SetTokens({}); None", _name, _tokens),
-    _of("show({})", _name),
-    _of("show({}, lod={})", _name, _lod),
-    _of("show({}, lod={}, tokens={})", _name, _lod, st.sampled_from([40, 400])),
     _of("pin({}, 'why'); None", _name),
     _of("unpin({}); None", _name),
     _of("g = group({}, {}); None", _name, _name),
-    _of("h = group('*.txt', tokens={}); None", st.sampled_from([400, 2_000])),
     _of("g.{}; None", st.sampled_from(["Add(va)", "SetLod(0)", "SetLod(2)", "Pause()", "Run()", "Refresh()"])),
-    st.just("tick(); None"),
-    st.just("r = __import__('os').urandom(4).hex()"),
-    st.just("1 / 0"),
-    st.just("__import__('pathlib').Path('a.txt').read_text()"),
 )
+_OTHER = st.sampled_from(
+    [
+        "h = group('*.txt'); None",
+        "tick(); None",
+        "r = __import__('os').urandom(4).hex()",
+        "1 / 0",
+        "__import__('pathlib').Path('a.txt').read_text()",
+        "held = [va]; del va",
+        "va = vb = vc = None",
+    ]
+)
+_SOURCES = st.one_of(_SHOWN, _HANDLED, _HANDLED, _OTHER)
 
 
 class ProjectionMachine(RuleBasedStateMachine):
@@ -61,10 +77,12 @@ class ProjectionMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         for name in _FILES:
-            self.change_a_file(name, ["one", "two"])
+            self.put(name, ["one", "two"])
         self.life.open()
         self.life.session.set_option("ask_about", "acts")
-        self.life.say_as_model("va = view('a.txt', freq='Sync'); vb = view('b.txt'); vc = va")
+        self.life.say_as_model(
+            "va = view('a.txt', freq='Sync'); vb = view('b.txt').Run(); vc = va; g = group(vb); None"
+        )
 
     def teardown(self) -> None:
         self.life.close()
@@ -78,44 +96,33 @@ class ProjectionMachine(RuleBasedStateMachine):
     def run_as_model(self, source: str) -> None:
         self.life.say_as_model(source)
 
-    @rule(name=_file, lines=st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=5))
-    def change_a_file(self, name: str, lines: list[str]) -> None:
+    @rule(changes=st.lists(st.tuples(_file, _lines), min_size=1, max_size=3), tick=st.booleans())
+    def change_files(self, changes: list[tuple[str, list[str] | None]], tick: bool) -> None:
+        """Change or remove files, with a tick after each or none."""
+        for name, lines in changes:
+            self.put(name, lines)
+            if tick:
+                self.life.say("/tick")
+
+    def put(self, name: str, lines: list[str] | None) -> None:
+        path = self.life.project / name
+        if lines is None:
+            path.unlink(missing_ok=True)
+            return
         text = "".join(f"{line}\n" for line in lines)
         self.contents[digest(text)] = text
-        (self.life.project / name).write_text(text)
-
-    @rule(name=_file)
-    def remove_a_file(self, name: str) -> None:
-        (self.life.project / name).unlink(missing_ok=True)
-
-    @rule()
-    def tick(self) -> None:
-        self.life.say("/tick")
+        path.write_text(text)
 
     @rule()
     def ask(self) -> None:
         self.life.say("Go on.")
 
-    @rule(k=st.integers(1, 40), mode=st.sampled_from(["recorded", "live", "dry"]))
-    def replay(self, k: int, mode: ReplayMode) -> None:
-        count = len(self.life.session.cells)
-        self.life.say(f"/replay {1 + k % count} --{mode}")
-
-    @rule(k=st.integers(0, 40))
-    def rewind(self, k: int) -> None:
-        self.life.say(f"/rewind {1 + k % len(self.life.session.cells)}")
-
-    @rule(k=st.integers(0, 40), source=_SOURCES)
-    def edit(self, k: int, source: str) -> None:
-        self.life.say(f"/edit {1 + k % len(self.life.session.cells)}\n{source}")
-
-    @rule()
-    def condense(self) -> None:
-        self.life.say("/compact")
-
-    @rule()
-    def open_again(self) -> None:
-        self.life.open_again()
+    @rule(k=st.integers(0, 40), way=_WAYS, source=_SOURCES)
+    def go_back(self, k: int, way: str, source: str) -> None:
+        if way == "load":
+            self.life.open_again()
+        else:
+            self.life.say(way.format(k=1 + k % len(self.life.session.cells), source=source))
 
     @invariant()
     def the_prompt_is_true(self) -> None:

@@ -294,10 +294,13 @@ def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
 
     A diff for each change would show lines of versions that are gone. The net change takes the place of the last. What
     is as it was shown is no change, unless the model has read of another content in between. Left out are handles that
-    are gone, and what the model has read before of those that a surface shows.
+    are gone, and what the model has read before of those that a surface shows. Of two views of one file, the second
+    refers to the first.
     """
     told = {item.obj_id for item in news.earlier}
     number = Counter(item.obj_id for item in news.items if item.is_source)
+    places = (nodes[obj_id].path for obj_id in (*number, *told) if obj_id in nodes)
+    paths = {path for path in places if path is not None}
     written: set[str] = set()
 
     def kept(items: Sequence[FeedItem], *, new: bool) -> tuple[FeedItem, ...]:
@@ -310,15 +313,30 @@ def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
                 continue
             else:
                 written.add(item.obj_id)
-                text = node.net_change(since_read=number[item.obj_id], told=item.obj_id in told and new)
+                is_told = item.obj_id in told and new
+                text = node.net_change(since_read=number[item.obj_id], told=is_told, paths=paths)
                 text = item.text if text is None and new else text
                 if text:
                     found.append(structs.replace(item, text=text))
         return tuple(reversed(found))
 
     items = kept(news.items, new=True)
-    earlier = [item for item in news.earlier if item.obj_id not in surfaces.shown]
-    return structs.replace(news, items=items, earlier=kept(earlier, new=False))
+    earlier = kept([item for item in news.earlier if item.obj_id not in surfaces.shown], new=False)
+    first: dict[str, str] = {}
+    for item in (*items, *earlier):
+        first.setdefault(item.text, item.obj_id)
+
+    def short(item: FeedItem) -> FeedItem:
+        line, _, diff = item.text.partition("\n")
+        obj_id = first[item.text]
+        is_first = not diff or obj_id == item.obj_id
+        return (
+            item
+            if is_first
+            else structs.replace(item, text=f"{line}; the lines are those of {surfaces.name(nodes[obj_id])}")
+        )
+
+    return structs.replace(news, items=tuple(map(short, items)), earlier=tuple(map(short, earlier)))
 
 
 # --- surfaces in the tail ---------------------------------------------------------------------------------------------
@@ -397,7 +415,7 @@ class Surfaces:
             node = waiting.pop()
             if node.obj_id not in found:
                 numbers = diverged.get(node.obj_id, ())
-                said = f"{self._name(node)} of statement {', '.join(map(str, numbers))}"
+                said = f"{self.name(node)} of statement {', '.join(map(str, numbers))}"
                 found[node.obj_id] = said if numbers else ""
                 waiting += reversed(node.children())
         named = [text for text in found.values() if text]
@@ -410,8 +428,8 @@ class Surfaces:
         reason = "" if node.pinned is None else f"; pinned: {node.pinned}" if node.pinned else "; pinned"
         return Surface(
             obj_id=node.obj_id,
-            name=self._name(node),
-            heading=f"{self._name(node)} ({what}{node.title}{reason})",
+            name=self.name(node),
+            heading=f"{self.name(node)} ({what}{node.title}{reason})",
             text=render.text,
             render=self._smaller.within(shown, render),
             shown_in=_shown_in(render, self._standing.get(node.obj_id)),
@@ -419,12 +437,13 @@ class Surfaces:
 
     def _block(self, node: NodeBase) -> Block:
         render = _most_detailed(self._asked[node.obj_id]).render
-        name, heading = self._name(node), f"{self._name(node)}: {node.title}"
+        name, heading = self.name(node), f"{self.name(node)}: {node.title}"
         statement = _shown_in(render, self._standing.get(node.obj_id))
         text = f"{heading}, {as_shown_by(statement)}\n" if statement else f"{heading}\n{render.text}"
         return Block(node.obj_id, name, text)
 
-    def _name(self, node: NodeBase) -> str:
+    def name(self, node: NodeBase) -> str:
+        """Return the node's name in the namespace, or its id."""
         return self._names.get(id(node), node.obj_id)
 
 
