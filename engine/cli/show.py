@@ -23,7 +23,8 @@ from ..context.tail.rights import entered_sentence
 from ..context.tail.sent_prompts import SentProjections, prompt_of
 from ..context.view.entries import Summary
 from ..core.errors import InvalidRequestError, StoreError
-from ..core.ids import BlobDigest, ExecutionId, ToolCallId
+from ..core.ids import BlobDigest, ExecutionId, StatementId, ToolCallId
+from ..core.tags import TAG_CHARS
 from ..core.text import more, plural, visible
 from ..core.toolbox import ROUTED, call_title
 from ..log.branches import branches_of, path_of
@@ -48,6 +49,7 @@ from ..log.events.nodes import FileChanged
 from ..log.events.session import DomainEntered, EnvironmentRestored
 from ..log.redaction import redact_event, write_json
 from ..log.timeline import Timeline
+from ..session.commands.timeline import no_tagged_statement
 from ..session.model_calls.context_text import breakdown_text
 from ..session.model_calls.replies import breakdown_of
 from .output import find, redactor, shown, shown_line, store, visible_json
@@ -61,6 +63,7 @@ def show(
     projection: int | None = typer.Option(
         None, "--projection", metavar="N", help="Print what model call N was sent (counted from 1), and what it cost."
     ),
+    tag: str | None = typer.Option(None, "--tag", metavar="NAME", help="Show only the statements with this tag."),
     as_json: bool = typer.Option(False, "--json", help="With --cycles or --projection: print one JSON object."),
 ) -> None:
     """Show the timeline of a session, oldest first. It is that of the active branch."""
@@ -68,6 +71,8 @@ def show(
         raise typer.BadParameter("--json goes with --cycles or --projection; the log as JSON is --events")
     if events + cycles + (projection is not None) > 1:
         raise typer.BadParameter("--events, --cycles and --projection are different views; give one")
+    if tag is not None and (events or cycles or projection is not None):
+        raise typer.BadParameter("--tag goes with none of --events, --cycles and --projection")
     with store() as opened:
         row = find(opened, session)
         hidden = redactor()
@@ -85,7 +90,7 @@ def show(
         _echo_json(to_json(cycles_of(path)))
         return
     typer.echo(f"{row.session_id}  {shown(row.cwd)}  {row.events:,} events\n")
-    for block in call.blocks(_width()) if call is not None else _timeline(path, row.cwd, cycles=cycles):
+    for block in call.blocks(_width()) if call is not None else _timeline(path, row.cwd, tag, cycles=cycles):
         typer.echo(visible(block) + "\n")
 
 
@@ -98,8 +103,31 @@ def _echo_json(data: bytes) -> None:
     write_json(sys.stdout, visible_json(data.decode()).encode() + b"\n")
 
 
-def _timeline(log: Sequence[Event], cwd: str, *, cycles: bool) -> Iterable[str]:
-    return cycles_text(cycles_of(log)) if cycles else _blocks(log, cwd)
+def _timeline(log: Sequence[Event], cwd: str, tag: str | None, *, cycles: bool) -> Iterable[str]:
+    if cycles:
+        return cycles_text(cycles_of(log))
+    return _blocks(log, cwd) if tag is None else _tagged(log, cwd, tag) or [no_tagged_statement(tag)]
+
+
+def _tagged(log: Sequence[Event], cwd: str, tag: str) -> list[str]:
+    """The executions of the statements with this tag, and their differences."""
+    timeline, actions = Timeline(lookup_in(log)), Actions(log, cwd)
+    found: set[StatementId] = set()
+    indexes: set[int] = set()
+    blocks: list[str] = []
+    for event in log:
+        timeline.apply(event)
+        match event:
+            case StatementRecorded(statement_id=statement, index=index, tag_names=tags) if tag in tags:
+                found.add(statement)
+                indexes.add(index)
+            case ExecutionFinished(statement_id=statement) if statement in found:
+                blocks.append(_execution(event, timeline, actions))
+            case Diverged(statement=index) if index in indexes:
+                blocks.append(_of_replay(event) or "")
+            case _:
+                pass
+    return blocks
 
 
 def _blocks(log: Sequence[Event], cwd: str) -> list[str]:
@@ -168,7 +196,8 @@ def _execution(event: ExecutionFinished, timeline: Timeline, actions: Actions) -
     cell = timeline.cell(event.statement_id)
     again = "" if event.mode is None else f" again, {event.mode}"
     head = "?>" if cell is None else _indented(f"{cell.statement.index}{again}> ", cell.statement.source)
-    parts = [actions.of(event.execution_id), result_text(event)]
+    tags = "" if cell is None else ", ".join(shown_line(tag, TAG_CHARS) for tag in cell.statement.tag_names)
+    parts = [tags and f"[tags: {tags}]", actions.of(event.execution_id), result_text(event)]
     return "\n".join([head, *(_indented("    ", part) for part in parts if part)])
 
 

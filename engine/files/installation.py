@@ -89,7 +89,7 @@ def _elsewhere(roots: tuple[str, ...]) -> Iterator[str]:
     """Modules and packages that were loaded from these directories, but are none of the others: editable ones."""
     inside = tuple(os.path.join(each, "") for each in roots)
     known = tuple(os.path.join(each.real, "") for each in (*_prefixes(), *_pieces()))
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # because other threads import
         if "." in name:
             continue
         place: object = getattr(module, "__file__", None)

@@ -211,32 +211,35 @@ class Protection:
         Makes the directory of this program's settings if a root contains it, because only what is there can be mounted.
         """
         found: dict[str, None] = {}
-        self._folders, self._led_to, self._named_anywhere = {}, set(), set()
+        # Other threads ask meanwhile, so what was found before stands until all is found.
+        folders: dict[str, int] = {}
+        led_to: set[str] = set()
+        named: set[str] = set()
         linked: list[str] = []
         for root in self._roots:
             git = os.path.join(root, _GIT)
             repositories: list[str] = []
             rows = list(_rows_below(root, os.path.dirname(root), (os.path.basename(root),)))
-            for folder, names in _folders(root, _is_git, times=self._folders):
+            for folder, names in _folders(root, _is_git, times=folders):
                 repositories += (each for each in _repositories_at(folder, names) if each != git)
                 rows += _rows_at(folder, names)
                 linked += _rows_behind_links(folder, names)
             for repository in (git, *repositories[:_MOST]):
                 found.update(dict.fromkeys(_held_places(repository)))
                 if os.path.isfile(repository):
-                    led_to = map(os.path.realpath, configured(repository, _top_of(repository)))
-                    inside = (each for each in led_to if is_inside(each, (root,)))
+                    targets = map(os.path.realpath, configured(repository, _top_of(repository)))
+                    inside = (each for each in targets if is_inside(each, (root,)))
                     found.update(dict.fromkeys(place for each in inside for place in _held_places(each)))
             for repository in _repositories_above(root):
                 linked += (name for place in _held_places(repository) for name in _names_below(place))
             linked += (os.path.join(folder, row.name) for folder in map(str, PurePath(root).parents) for row in ROWS)
             for repository in (git, *repositories[:_MOST], *_repositories_above(root)):
-                self._named_anywhere.update(named_by(repository, _top_of(repository), self._roots))
+                named.update(named_by(repository, _top_of(repository), self._roots))
             if is_inside(own := _own_configuration(), (root,)):
                 with suppress(OSError):
                     os.makedirs(own, mode=0o700, exist_ok=True)
                     rows.append(own)
-            found.update(dict.fromkeys((*sorted(self._named_anywhere), *rows[:_MOST_ROWS])))
+            found.update(dict.fromkeys((*sorted(named), *rows[:_MOST_ROWS])))
         # Not forgotten while it is there: whoever makes many others could have it left out.
         own = self.installation.parts
         found.update(dict.fromkeys(each for each in self._found if each not in own and os.path.lexists(each)))
@@ -245,10 +248,11 @@ class Protection:
             *(name for each in _of_user() for name in _names_below(each)),
             *(name for each in found for name in _names_below(each)),
         ):
-            self._led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
-        self._led_to.difference_update(self._roots, found)
+            led_to.update(each for each in _ways(place) if is_inside(each, self._roots))
+        led_to.difference_update(self._roots, found)
         own = tuple(filter(os.path.lexists, own))  # whose many names are not looked through for links
-        self._found = (*dict.fromkeys((*found, *own)), *filter(os.path.lexists, sorted(self._led_to)))
+        self._found = (*dict.fromkeys((*found, *own)), *filter(os.path.lexists, sorted(led_to)))
+        self._led_to, self._named_anywhere, self._folders = led_to, named, folders
         self._found_marks = self._marks()
         return self._found
 

@@ -17,7 +17,18 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from ..core.execution import LOOKED, REPLAY_EFFECT, Aspect, Captured, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
+from ..core.execution import (
+    LOOKED,
+    REPLAY_EFFECT,
+    STATEMENT_CANCELLED,
+    STATEMENT_TIMEOUT,
+    Aspect,
+    Captured,
+    Ending,
+    ExceptionInfo,
+    NamespaceDiff,
+    TypeInfo,
+)
 from ..core.text import ELLIPSIS, cut_line, cut_line_from
 from .events.execution import ExecutionFinished
 from .past import Differences, Divergence, PastExecution
@@ -32,6 +43,8 @@ _SHOWN_NAMES: Final = 8
 """How many names, files or effects a list shows."""
 _OTHER_CONTENT: Final = "(of another content)"
 _MODULE: Final = "module"
+_STOPPED: Final = (STATEMENT_TIMEOUT, STATEMENT_CANCELLED)
+_INTERRUPT: Final = ("KeyboardInterrupt", "")
 _HANDLES: Final = ("ViewHandle", "GroupHandle")
 _SCHEDULE: Final = re.compile(r"(?<= running) (?:Sync|Async|Periodic \S+)(?= lod=)|(?<=[a-z\d]) lod=[0-3](?= tokens=)")
 """What the repr of a handle has and earlier versions left out: its frequency and level of detail."""
@@ -119,7 +132,10 @@ def bound_names(diff: NamespaceDiff) -> Collection[str]:
 
 def _exception(finished: Ending) -> tuple[str, str] | None:
     error = finished.exception
-    return None if error is None else (error.type, without_addresses(error.message))
+    if error is None:
+        return None
+    # Earlier versions raised the builtin exception without a message. The status has the reason.
+    return _INTERRUPT if error.type in _STOPPED else (error.type, without_addresses(error.message))
 
 
 def _ending(before: Ending, after: Ending) -> Divergence:

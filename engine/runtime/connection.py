@@ -58,6 +58,7 @@ from .worker.protocol import (
     Noted,
     OutputTaken,
     Snapshot,
+    Stopping,
     Touching,
     ToWorker,
 )
@@ -102,6 +103,10 @@ class Connection(ABC):
     @abstractmethod
     def send(self, message: ToWorker) -> None:
         """Queue the message. Raises FrameTooLargeError with nothing queued."""
+
+    def announce_stop(self, stopping: Stopping) -> None:
+        """Tell the worker why the next interrupt stops its statement."""
+        self.send(stopping)
 
     @abstractmethod
     def interrupt(self) -> None:

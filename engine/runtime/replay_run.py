@@ -146,7 +146,7 @@ class ReplayRun(StatementRun):
         self._begins(step)
         self._request = step.request
         limit = self._limits.statement_seconds if step.request.time_limit is None else step.request.time_limit
-        self._left = LOADING_SECONDS if loading else limit
+        self._limit = self._left = LOADING_SECONDS if loading else limit
 
 
 class ReplayPrefetch:

@@ -9,6 +9,8 @@ handles them.
 Three events keep no turns: the time limit, an interrupt, and the worker's death. After each of them the worker must be
 idle, without any message of this statement under way, or dead. The next statement relies on that.
 
+Before its first interrupt the host sends Stopping, so the worker can raise an exception that names the reason.
+
 An interrupt is a signal, so it has no place in the order of messages. It may arrive before the statement begins (the
 worker remembers it), in a system call that it does not end (so the host repeats it every tenth of a second), while the
 worker waits for an answer (the host cancels the answer and says so), or after the statement has ended. The last case is
@@ -63,6 +65,7 @@ from .worker.protocol import (
     Ran,
     Replay,
     Run,
+    Stopping,
     ToWorker,
 )
 
@@ -104,7 +107,7 @@ class StatementRun:
         self._stderr = Capture(redactor, lambda text: output("stderr", text))
         self._stop: Stop | None = None
         self._kill_at = math.inf
-        self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
+        self._limit = self._left = limits.statement_seconds if request.time_limit is None else request.time_limit
         self._scope: anyio.CancelScope | None = None
         """The scope of the wait for the next message."""
         self._answering: anyio.CancelScope | None = None
@@ -150,6 +153,7 @@ class StatementRun:
             return
         self._stop = stop
         self._kill_at = anyio.current_time() + self._grace_seconds
+        self._worker.announce_stop(Stopping(self._limit if stop == "timeout" else None))
         self._send_interrupt()
         if self._scope is not None:
             self._scope.deadline = anyio.current_time() + self._left

@@ -252,6 +252,7 @@ class Ticket:
         cell: it is one statement from outside a turn, so no model is called.
         seconds: the time limit of the statement; None for the limit of the settings.
         by_client: a client wrote the statement, not the user.
+        tags: tags of the statement, beside those in its source.
         request: the request about the past that the text spells; None for typed text.
     """
 
@@ -264,6 +265,7 @@ class Ticket:
         cell: bool = False,
         seconds: float | None = None,
         by_client: bool = False,
+        tags: Sequence[str] = (),
         request: PastRequest | None = None,
     ) -> None:
         self.message_id = message_id
@@ -273,6 +275,7 @@ class Ticket:
         self.cell = cell
         self.seconds = seconds
         self.by_client = by_client
+        self.tags = tuple(tags)
         self.request = request
         self._ended = asyncio.Event()
         self._end: TurnEnd | None = None

@@ -132,6 +132,7 @@ class RequestServer:
                 None,
                 self._active.cancellation,
                 seconds=ticket.seconds,
+                tags=ticket.tags,
                 opening=(ticket.message(ticket.prompt_kind, aside=True), opened),
             )
             self.runtime.ticker.notify_change()

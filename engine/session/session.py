@@ -17,6 +17,8 @@ from ..core.errors import InvalidRequestError, SessionBusyError, StatementWithdr
 from ..core.execution import ReplayMode
 from ..core.ids import Seq, SessionId, StatementId
 from ..core.mcp_servers import McpServer
+from ..core.tags import MOST_TAGS, TAG_CHARS, TAG_RULE, is_tag
+from ..core.text import cut_line
 from ..files.sources import Editor
 from ..files.tails import Looked
 from ..log.branches import BranchRow, branch_rows
@@ -218,7 +220,11 @@ class Session:
         return ticket
 
     async def cell(
-        self, source: str, seconds: float | None = None, author: Literal["user", "client"] = "user"
+        self,
+        source: str,
+        seconds: float | None = None,
+        author: Literal["user", "client"] = "user",
+        tags: Sequence[str] = (),
     ) -> ExecutionFinished:
         """Run one statement from outside of a turn, when the queue reaches it.
 
@@ -229,17 +235,26 @@ class Session:
             source: Python.
             seconds: the time limit; None for the limit of the settings.
             author: who wrote it. A `client` statement is sandboxed like a model's, and so is the session from then on.
+            tags: its tags, beside those of comment lines `# tag: NAME`; each at most 40 visible characters, without
+                spaces at its ends.
 
         Raises:
+            InvalidRequestError: a tag is invalid, or there are more than 16.
             SessionBusyError, SessionReadOnlyError: as from `accept`.
             StatementWithdrawnError: it was cancelled before it began.
             EnvironmentUnavailableError: no worker can run it.
         """
+        wrong = next((tag for tag in tags if not is_tag(tag)), None)
+        if wrong is not None:
+            raise InvalidRequestError(f"{cut_line(wrong, TAG_CHARS)!r} cannot be a tag: {TAG_RULE}.")
+        if len(tags) > MOST_TAGS:
+            raise InvalidRequestError(f"A statement has at most {MOST_TAGS} tags.")
         ticket = Ticket(
             self._parts.minter.message(),
             Composed(source),
             self._kind(),
             cell=True,
+            tags=tags,
             seconds=seconds,
             by_client=author == "client",
         )

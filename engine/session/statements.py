@@ -26,6 +26,7 @@ from ..core.domain import is_inside
 from ..core.errors import EnvironmentUnavailableError
 from ..core.execution import NOT_RUN, WORKER_DIED, Artifact, ExceptionInfo, ExecutionStatus, StatementKind
 from ..core.ids import ExecutionId, ToolCallId
+from ..core.tags import distinct, tags_in
 from ..core.text import cut_middle, valid_text
 from ..log.event_log import EventLog
 from ..log.events import Event
@@ -146,6 +147,7 @@ class StatementRunner:
         approved: bool = True,
         opening: Sequence[Event] = (),
         replaced: Replacement | None = None,
+        tags: Sequence[str] = (),
     ) -> ExecutionFinished:
         """Run a statement to its end, and record it.
 
@@ -161,6 +163,7 @@ class StatementRunner:
             approved: the user allowed it with everything that it does, so its tool calls do not ask.
             opening: events to append ahead of the statement.
             replaced: the execution that it replaces.
+            tags: its tags, beside those that comments of the source set. A model's statement has only those.
 
         Raises:
             EnvironmentUnavailableError: no worker can run it. The execution and the call's result are recorded.
@@ -168,7 +171,7 @@ class StatementRunner:
         pending = deque(opening)
         statement, self._announced = self._announced, None
         if statement is None or statement.tool_call_id != call:
-            statement = self._statement(source, call or self._minter.tool_call(), kind)
+            statement = self._statement(source, call or self._minter.tool_call(), kind, tags)
             pending.append(statement)
         limit = self._seconds if seconds is None else seconds
         environment = None if self._open_files or valid_text(source) != source else self._environment.ready_now()
@@ -200,7 +203,9 @@ class StatementRunner:
             self._log.append(pending[0])
             pending.popleft()
 
-    def _statement(self, source: str, call: ToolCallId, kind: StatementKind) -> StatementRecorded:
+    def _statement(
+        self, source: str, call: ToolCallId, kind: StatementKind, tags: Sequence[str] = ()
+    ) -> StatementRecorded:
         return StatementRecorded(
             statement_id=self._minter.statement(),
             index=self._timeline.next_index,
@@ -209,6 +214,7 @@ class StatementRunner:
             statement_kind=kind,
             parent=self._timeline.last_statement,
             fingerprint=self._environment.fingerprint(source),
+            tag_names=distinct((*tags_in(source), *tags)),
         )
 
     async def _execute(

@@ -40,9 +40,9 @@ from engine.runtime.worker.channel import Inbox
 from engine.runtime.worker.framing import FrameBuffer, frame
 from engine.runtime.worker.guarding.guard import OutsideGuard
 from engine.runtime.worker.interpreter import Interpreter, Request, serve
-from engine.runtime.worker.interrupts import Interrupts
+from engine.runtime.worker.interrupts import Interrupts, interruption
 from engine.runtime.worker.processes import system
-from engine.runtime.worker.protocol import Failed, FromWorker, Kept, Replay, Run, ToWorker
+from engine.runtime.worker.protocol import Failed, FromWorker, Kept, Replay, Run, Stopping, ToWorker
 from engine.runtime.worker.statements.executor import OwnPython
 from engine.runtime.worker.statements.output import no_input
 from engine.runtime.worker_environment import WorkerEnvironment
@@ -121,6 +121,9 @@ class ThreadChannel:
     def receive(self) -> ToWorker:
         return self.inbox.receive()
 
+    def take(self) -> ToWorker | None:
+        return self.receive()
+
     def _bodies(self, seconds: float | None) -> Iterable[bytes]:
         if seconds == 0 and self.to_thread.empty():
             return
@@ -174,6 +177,12 @@ class ThreadInterrupts:
         self._armed = False
         self._pending = False
         self._raised = False
+        self._stopping: Stopping | None = None
+
+    def announce(self, stopping: Stopping) -> None:
+        """The next interrupt is for this reason."""
+        with self._lock:
+            self._stopping = stopping
 
     def interrupt(self) -> None:
         """Called by any other thread. A second one must not hit what cleans up after the first."""
@@ -185,7 +194,7 @@ class ThreadInterrupts:
             self._pending = not self._armed
             if self._armed:
                 self._raised = True
-                _raise_in(self._thread, KeyboardInterrupt)
+                _raise_in(self._thread, _raisable(self._stopping))
 
     def install(self) -> None:
         with self._lock:
@@ -203,6 +212,7 @@ class ThreadInterrupts:
             self._armed = False
             self._pending = False
             self._raised = False
+            self._stopping = None
 
     @contextmanager
     def armed(self) -> Generator[None]:
@@ -229,7 +239,7 @@ class ThreadInterrupts:
             self._armed = not due
             self._raised = self._raised or due
         if due:
-            raise KeyboardInterrupt
+            raise interruption(self._stopping)
 
     def _disarm(self) -> None:
         with self._lock:
@@ -245,6 +255,22 @@ class ThreadInterrupts:
             self._armed = False
         _raise_in(self._thread, None)
         _take_mark_down()
+
+
+def _raisable(stopping: Stopping | None) -> type[BaseException]:
+    """A class for `_raise_in`, which takes no instances: its instances are the exception for this reason."""
+    error = interruption(stopping)
+    kind = type(error)
+    if kind is KeyboardInterrupt:
+        return kind
+
+    class Raisable(kind):  # pyright: ignore[reportGeneralTypeIssues, reportUntypedBaseClass]
+        def __init__(self) -> None:
+            super().__init__(*error.args)
+
+    Raisable.__name__ = Raisable.__qualname__ = kind.__name__
+    Raisable.__module__ = kind.__module__
+    return Raisable
 
 
 def _look_for_exceptions() -> None:
@@ -532,6 +558,9 @@ class ThreadConnection(Connection):
 
     def send(self, message: ToWorker) -> None:
         self._channel.to_thread.put(body_of(message))
+
+    def announce_stop(self, stopping: Stopping) -> None:
+        self._interrupts.announce(stopping)
 
     def interrupt(self) -> None:
         self._interrupts.interrupt()

@@ -225,8 +225,8 @@ _ARGUMENT: Final = re.compile(r"\A/(\w+) +((?:\S+ +)*)(\S*)\Z")
 _SOURCE: Final = re.compile(r"\A/(\w+)\s+(.*)\Z", re.DOTALL)
 _EDITED: Final = re.compile(r"\A/(\w+)[^\n]*\n(.*)\Z", re.DOTALL)
 _OPTION: Final = re.compile(r"--[a-z-]+")
-_PLACE: Final = re.compile(r"\b[A-Z]+\b")
-"""An argument in a command's usage."""
+_PLACE: Final = re.compile(r"\b[A-Z]+(?:\.[A-Z]+)?\b")
+"""An argument in a command's usage; `N.M` is one."""
 _QUOTED: Final = re.compile(r"""["']([^"'\n]*)\Z""")
 _MENTIONED: Final = re.compile(r"(?:\A|\s)@(\S*)\Z")
 
@@ -304,7 +304,8 @@ def _arguments(command: str, given: Sequence[str], start: str, facts: Facts) -> 
     options = _OPTION.findall(usage)
     if start.startswith("-"):
         return [Completion(each, len(start)) for each in options if each.startswith(start) and each not in given]
-    if len([each for each in given if each not in options]) >= len(_PLACE.findall(usage)):
+    places = max(len(_PLACE.findall(alternative)) for alternative in usage.split("|"))
+    if len([each for each in given if each not in options]) >= places:
         return []
     return [Completion(text, len(start), about) for text, about in _offered(command, facts) if text.startswith(start)]
 

@@ -30,7 +30,8 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
 
     `parent` is the statement before it on its branch; `fingerprint` is xxh3 hex over source and environment facts;
     `label` is the file name in tracebacks. If the source contained a secret, `source` is redacted, `withheld` is the
-    digest of the original, and the statement cannot run again.
+    digest of the original, and the statement cannot run again. `tag_names` are the tags that comments of the source
+    set, and those that the caller gave. Older logs have an empty object `tags` instead.
     """
 
     kind: ClassVar[str] = "statement_recorded"
@@ -43,6 +44,7 @@ class StatementRecorded(Event, frozen=True, kw_only=True):
     parent: StatementId | None = None
     fingerprint: Exact = ""
     withheld: Exact = ""
+    tag_names: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:

@@ -4,7 +4,8 @@ Threads of a statement send too, and so may a signal handler or a finalizer that
 Frames must not mix. So a thread waits for another one that sends, and a frame from within a frame follows it.
 
 Several threads may wait for the host: one for the answer to its question, others until the host has read files that
-they are about to write. The one that reads the socket puts each message where it belongs (`Inbox`).
+they are about to write. The one that reads the socket puts each message where it belongs (`Inbox`). A handler of
+signals reads too, for the reason of an interrupt.
 
 A checkpoint has the worker's objects without its socket, and a worker that is restored from it gets another one
 (`reopen`). Must not know what messages mean. Used by the interpreter, its effects, and `writes.touching`. The host
@@ -24,7 +25,7 @@ from typing import Final
 
 from .framing import FrameBuffer, frame, to_worker
 from .processes import system
-from .protocol import FromWorker, Noted, ToWorker
+from .protocol import FromWorker, Noted, Stopping, ToWorker
 
 _CHUNK = 65536
 EXIT_HOST_GONE = 0
@@ -34,18 +35,22 @@ _TURN: Final = 0.02
 _PAUSE: Final = 0.0005
 """Seconds between tries while another thread reads the socket."""
 _WAIT_MS: Final = 20
+_TRIES: Final = 40
+_sleep: Final = time.sleep
+"""Bound here, because a handler of signals needs it while a statement may have replaced the original."""
 
 Bodies = Callable[[float | None], Iterable[bytes]]
 """Waits so many seconds, or without limit, and returns the messages that have arrived."""
 
 
 class Inbox:
-    """Messages of the host: each `Noted` for the thread that waits for it, all others for `receive`."""
+    """Messages of the host: `Noted` for the thread that waits, `Stopping` for `stopping`, others for `receive`."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._messages: deque[ToWorker] = deque()
         self._noted: set[int] = set()
+        self._stopping: Stopping | None = None
         # Reentrant, because a signal handler may raise between acquiring and releasing it.
         self._lock = threading.RLock()
         self._reader = 0
@@ -87,6 +92,21 @@ class Inbox:
         self._noted.discard(number)
         return True
 
+    def stopping(self) -> Stopping | None:
+        """Take the reason of an interrupt that has come; None if there is none.
+
+        The host sent it before the signal, so it was read, waits on the socket, or another thread is reading it.
+        """
+        for _ in range(_TRIES):
+            if self._stopping is not None or self.is_reading:
+                break
+            if self._lock.acquire(blocking=False):
+                self._read(0)
+                break
+            _sleep(_PAUSE)
+        taken, self._stopping = self._stopping, None
+        return taken
+
     def _read(self, seconds: float | None) -> None:
         """Read with the lock held, and release it. Does not wait if another thread has added a message meanwhile."""
         try:
@@ -96,6 +116,8 @@ class Inbox:
                     message = to_worker(body)
                     if isinstance(message, Noted):
                         self._noted.add(message.number)
+                    elif isinstance(message, Stopping):
+                        self._stopping = message
                     else:
                         self._messages.append(message)
         finally:
@@ -159,6 +181,10 @@ class Channel:
         """Whether there is nothing to receive."""
         return self.inbox.is_empty and not self._buffer.begun
 
+    def stopping(self) -> Stopping | None:
+        """See `Inbox.stopping`. None in a forked process, which has no socket."""
+        return self.inbox.stopping() if self.ours else None
+
     def wait(self) -> None:
         """Wait until there is something to receive. An interrupt may end that safely."""
         # In short turns, because a thread that waits for `Noted` may read the message meanwhile.
@@ -168,6 +194,10 @@ class Channel:
     def receive(self) -> ToWorker:
         """Return the next message. Ends the process if the host or a statement closed the socket."""
         return self.inbox.receive()
+
+    def take(self) -> ToWorker | None:
+        """Return the next message, after `wait`; None if only others arrived than those for `receive`."""
+        return None if self.idle else self.receive()
 
     def _bodies(self, seconds: float | None) -> Iterable[bytes]:
         if seconds is not None and not self._poll.poll(seconds * 1000):

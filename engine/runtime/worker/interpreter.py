@@ -62,6 +62,7 @@ from .protocol import (
     SetValues,
     Snapshot,
     Started,
+    Stopping,
     Tick,
     Ticked,
     ValuesSet,
@@ -499,7 +500,7 @@ def serve(
         if isinstance(request, Snapshot):
             if (started := snapshot()) is not None:
                 transport.send(started)
-        elif not isinstance(request, Answer | BufferTexts | Noted | OutputTaken):
+        elif not isinstance(request, Answer | BufferTexts | Noted | Stopping | OutputTaken):
             _reply(transport, request, answer)
         if isinstance(request, Run) and request.keeps:
             # After the reply, which the host records meanwhile.

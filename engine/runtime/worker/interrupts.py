@@ -1,4 +1,8 @@
-"""Interrupts of statements: KeyboardInterrupt, raised once, and only while a flag says that user code runs.
+"""Interrupts of statements: an exception, raised once, and only while a flag says that user code runs.
+
+The host sends `Stopping` ahead of the signal, so the reason has arrived when the signal comes. A timeout raises
+`StatementTimeout`, a cancel `StatementCancelled`. A signal without a reason raises a bare KeyboardInterrupt: another
+process sent it, or the host stops something that is not a statement.
 
 An interrupt outside user code is remembered, and raised when user code begins. So one between the receipt of a request
 and its first bytecode is not lost. The host repeats an interrupt that seems to have no effect, because one just before
@@ -11,10 +15,37 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Protocol
+
+from .protocol import Stopping
+
+
+class StatementTimeout(KeyboardInterrupt):
+    """Raised in a statement when its time limit is over. `except Exception` does not catch it."""
+
+
+class StatementCancelled(KeyboardInterrupt):
+    """Raised in a statement when the user or client cancels it. `except Exception` does not catch it."""
+
+
+# A traceback names them without a module, like the builtins.
+StatementTimeout.__module__ = StatementCancelled.__module__ = "builtins"
+
+
+def interruption(stopping: Stopping | None) -> KeyboardInterrupt:
+    """Return the exception for this reason."""
+    if stopping is None:
+        return KeyboardInterrupt()
+    if stopping.seconds is None:
+        return StatementCancelled("the statement was cancelled")
+    return StatementTimeout(f"the statement was stopped after its time limit of {stopping.seconds:g} s")
+
+
+def _no_reason() -> Stopping | None:
+    return None
 
 
 class Interrupts(Protocol):
@@ -63,9 +94,11 @@ class _Arming(AbstractContextManager[None]):
 class SignalInterrupts:
     """Interrupts by SIGINT. Main thread only, apart from `held`, which lets other threads pass."""
 
-    __slots__ = ("_armed", "_arming", "_pending", "_raised")
+    __slots__ = ("_armed", "_arming", "_pending", "_raised", "_reason")
 
-    def __init__(self) -> None:
+    def __init__(self, reason: Callable[[], Stopping | None] = _no_reason) -> None:
+        """`reason` takes the latest `Stopping` that has arrived. Called when an interrupt is raised or forgotten."""
+        self._reason = reason
         self._arming = _Arming(self)
         self._armed = False
         self._pending = False
@@ -89,6 +122,7 @@ class SignalInterrupts:
         return self._raised or self._pending
 
     def forget(self) -> None:
+        self._reason()
         self._pending = False
         # Because an interrupt for the next statement may come before that begins, and must be remembered.
         self._raised = False
@@ -122,4 +156,4 @@ class SignalInterrupts:
             self._pending = False
             self._armed = False
             self._raised = True
-            raise KeyboardInterrupt
+            raise interruption(self._reason())

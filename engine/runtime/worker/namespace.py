@@ -70,7 +70,8 @@ class NamespaceWatch:
         self._apart: set[str] = set()  # names whose copies may have other parts than `_shares` says
         self._unknowable: set[str] = set()
         self._neighbours = Neighbours()
-        self._interrupted = False
+        self._interrupted: KeyboardInterrupt | None = None
+        """What has ended the examination of a value."""
         self._is_open = False
         """Whether a statement has begun whose difference is not known yet."""
         self.diff = NamespaceDiff()
@@ -136,21 +137,23 @@ class NamespaceWatch:
         found = Found()
         try:
             self._finish(found)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             # There is only one interrupt, so nothing ends the rest, which runs no user code.
-            self._interrupted = True
+            self._interrupted = error.with_traceback(None)  # whose frames would keep values alive
             self._finish(found)
-        if not self._interrupted:
+        if self._interrupted is None:
             return self.diff
-        self._interrupted = False
-        raise KeyboardInterrupt
+        try:
+            raise self._interrupted
+        finally:
+            self._interrupted = None
 
     def ended(self) -> NamespaceDiff:
         """The difference, even if an interrupt came before `after` began. Must not be interrupted itself."""
         if self._is_open:
-            self._interrupted = True
+            self._interrupted = KeyboardInterrupt()
             self._finish(Found())
-            self._interrupted = False
+            self._interrupted = None
         return self.diff
 
     def _finish(self, found: Found) -> None:
@@ -235,7 +238,7 @@ class NamespaceWatch:
         found.examined.add(name)
 
     def _note_change(self, name: str, before: Known, found: Found, *, spreads: bool) -> None:
-        if self._interrupted or name in self._unknowable:
+        if self._interrupted is not None or name in self._unknowable:
             self._leave_unknown(name, before, found)
             return
         after = self._look_again(name, before, found)
@@ -313,10 +316,10 @@ class NamespaceWatch:
         known = unexamined(value)
         self._keep(name, known)
         try:
-            known = learned(value, found.allowance) if not self._interrupted else left_open(known)
+            known = learned(value, found.allowance) if self._interrupted is None else left_open(known)
             self._unknowable.discard(name)
-        except KeyboardInterrupt:
-            self._interrupted = True
+        except KeyboardInterrupt as error:
+            self._interrupted = error.with_traceback(None)  # whose frames would keep values alive
             known = left_open(known)
         self._keep(name, known)
         return known
@@ -325,8 +328,8 @@ class NamespaceWatch:
         self._unknowable.add(name)
         try:
             after = looked_again(before, found.allowance)
-        except KeyboardInterrupt:
-            self._interrupted = True
+        except KeyboardInterrupt as error:
+            self._interrupted = error.with_traceback(None)  # whose frames would keep values alive
             after = left_open(before)
         else:
             self._unknowable.discard(name)

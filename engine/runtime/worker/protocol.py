@@ -206,6 +206,12 @@ class Noted(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
+class Stopping(msgspec.Struct, frozen=True, tag=True):
+    """An interrupt follows, which stops the running statement: by its time limit of `seconds`, or by a cancel."""
+
+    seconds: float | None = None
+
+
 class Content(msgspec.Struct, frozen=True, tag=True):
     """The content of a revision, by its xxh3 hex: to the worker in a replay, otherwise to the host. Has no answer."""
 
@@ -368,6 +374,7 @@ ToWorker = (
     | BuffersMoved
     | BufferTexts
     | Noted
+    | Stopping
     | CleanUp
     | Snapshot
     | Preserve

@@ -91,9 +91,10 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command(
             "timeline",
-            "[N]",
-            "number of a statement",
-            "List the statements that ran; with N, show statement N and its result",
+            "[N | N.M | --tag NAME]",
+            "number of a statement, or --tag and a tag",
+            "List the statements that ran; with N, show statement N and its result; with N.M, its execution M and the "
+            "differences from the one before; with --tag, list those with this tag",
             glancing(timeline_glance),
             timeline_glance,
             "statement",

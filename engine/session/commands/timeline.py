@@ -6,12 +6,16 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
+from ...context.tail.feed import divergence_phrase
 from ...context.tail.results import result_text
 from ...core.errors import InvalidRequestError
 from ...core.execution import ReplayMode
+from ...core.tags import TAG_CHARS, TAG_RULE, is_tag, without_leading_tags
 from ...core.text import ELLIPSIS, as_printed, code_span, cut_line, fenced, more, plural, printable, visible
 from ...log.branches import SHOWN_BRANCHES, BranchRow, in_common
-from ...log.timeline import Cell
+from ...log.comparison import differences, ending_of
+from ...log.events.execution import ExecutionFinished
+from ...log.timeline import Cell, Execution
 from ..past.branch_diff import BranchDiff, Differing
 from ..requests import (
     EDIT_MODES,
@@ -151,12 +155,17 @@ def _place(statement: int) -> str:
 SHOWN_STATEMENTS: Final = 20
 _BRANCHES_OF_STATEMENT: Final = 3
 """The most branches that are named at one statement."""
+SHOWN_EXECUTIONS: Final = 20
+TAG_OPTION: Final = "--tag"
 _BACK: Final = "`/rewind K` goes back to where statement K had ended, `/rewind 0` to the beginning"
 _OVER: Final = "`/branch NAME` over to another branch"
 
 
 def timeline_glance(context: CommandContext, argument: str) -> str:
     cells = context.cells
+    option, _, name = argument.partition(" ")
+    if option == TAG_OPTION:
+        return _tagged(cells, name.strip())
     if argument:
         return _one_statement(cells, argument)
     if not cells:
@@ -180,6 +189,28 @@ def _line_among(cell: Cell, others: Sequence[tuple[BranchRow, int]]) -> str:
     return cell_line(cell) + (f"; {' and '.join(names)} {verb} off here" if ended else "")
 
 
+def _tagged(cells: Sequence[Cell], name: str) -> str:
+    if not is_tag(name):
+        return f"`/timeline {TAG_OPTION} NAME` lists the statements with this tag; {TAG_RULE}."
+    found = [cell for cell in cells if name in cell.statement.tag_names]
+    if not found:
+        return no_tagged_statement(name)
+    lines = [cell_line(cell) for cell in found[-SHOWN_STATEMENTS:]]
+    if len(found) > SHOWN_STATEMENTS:
+        lines.insert(0, more(len(found) - SHOWN_STATEMENTS, "statement", "before these"))
+    return "\n".join(lines)
+
+
+def no_tagged_statement(name: str) -> str:
+    """The answer to a filter that leaves no statement."""
+    return f"No statement has the tag {tag_span(name)}."
+
+
+def tag_span(tag: str) -> str:
+    """A tag as it is shown: imported ones may be longer than our own, or have control characters."""
+    return code_span(cut_line(printable(tag), TAG_CHARS))
+
+
 async def omit(context: CommandContext, argument: str) -> str:
     cells = context.cells
     if not argument:
@@ -194,16 +225,78 @@ async def omit(context: CommandContext, argument: str) -> str:
 
 
 def _one_statement(cells: Sequence[Cell], argument: str) -> str:
-    cell = cell_numbered(cells, argument)
+    number, point, execution = argument.partition(".")
+    cell = cell_numbered(cells, number)
     if cell is None:
         return no_such_statement(cells, argument)
-    output = result_text(cell.finished) or "(no output)" if cell.finished is not None else "[running]"
-    return f"{cell_line(cell)}\n\n{fenced(visible(cell.statement.source), 'python')}\n\n{fenced(as_printed(output))}"
+    if point:
+        return _one_execution(cell, execution)
+    parts = [cell_line(cell), fenced(visible(cell.statement.source), "python"), _result(cell.finished)]
+    if len(cell.executions) > 1:
+        parts += ["\n".join(_execution_lines(cell)), f"`/timeline {cell.index}.1` shows the first execution."]
+    return "\n\n".join(parts)
+
+
+def _result(finished: ExecutionFinished | None) -> str:
+    return fenced(as_printed(result_text(finished) or "(no output)" if finished is not None else "[running]"))
+
+
+# Executions are numbered from 1 in the order in which they began: `3.2` is the second one of statement 3. Replays that
+# have changed no variable count too.
+
+
+def _one_execution(cell: Cell, text: str) -> str:
+    executions, number = cell.executions, statement_number(text)
+    if number is None or not 1 <= number <= len(executions):
+        count = len(executions)
+        there = f"it ran {count} {plural(count, 'time')}" if count else "it has not run"
+        which = printable(cut_line(text, _SHOWN_CHARS)) or "of that name"
+        return f"Statement {cell.index} has no execution {which}; {there}."
+    execution = executions[number - 1]
+    parts = [_execution_line(cell, number), _result(execution.finished)]
+    if number > 1:
+        before = executions[number - 2]
+        found = [f"- {printable(each)}" for each in _differences(before, execution)]
+        heading = f"Differences from {cell.index}.{number - 1}"
+        parts.append("\n".join([f"{heading}:", "", *found]) if found else f"{heading}: none.")
+    return "\n\n".join(parts)
+
+
+def _execution_lines(cell: Cell) -> Sequence[str]:
+    count = len(cell.executions)
+    first = max(1, count - SHOWN_EXECUTIONS + 1)
+    lines = [f"- {_execution_line(cell, number)}" for number in range(first, count + 1)]
+    return [f"- {more(first - 1, 'execution', 'before these')}", *lines] if first > 1 else lines
+
+
+def _execution_line(cell: Cell, number: int) -> str:
+    execution = cell.executions[number - 1]
+    how = [] if execution.started.mode is None else [f"{execution.started.mode} replay"]
+    finished = execution.finished
+    how += ["running"] if finished is None else [finished.status, f"{finished.time_ms:.0f} ms"]
+    differed = dict.fromkeys(each.aspect for each in execution.divergences)
+    how += [f"differed in {', '.join(differed)}"] if differed else []
+    how += ["current"] if execution == cell.current else []
+    return f"{cell.index}.{number} ({', '.join(how)})"
+
+
+def _differences(before: Execution, after: Execution) -> Sequence[str]:
+    """How an execution differs from the one before it, in phrases.
+
+    The log has the differences from the execution that a replay was compared with, files included. If that is another
+    one, the records are compared.
+    """
+    was, now = before.finished, after.finished
+    if was is None or now is None:
+        return ()
+    if after.started.against == before.started.execution_id:
+        return [divergence_phrase(each) for each in after.divergences]
+    return differences(ending_of(was), ending_of(now)).phrases
 
 
 def cell_line(cell: Cell) -> str:
     """The line of a statement in a list: number, beginning of the source, and result."""
-    first, _, rest = cell.statement.source.strip().partition("\n")
+    first, _, rest = without_leading_tags(cell.statement.source).strip().partition("\n")
     status = f"{cell.finished.status}, {cell.finished.time_ms:.0f} ms" if cell.finished else "running"
     files = len({each.path for each in cell.finished.artifacts}) if cell.finished else 0
     status += f", changed {files} {plural(files, 'file')}" if files else ""
@@ -211,6 +304,8 @@ def cell_line(cell: Cell) -> str:
     differed = list(dict.fromkeys(each.aspect for run in cell.executions[-1:] for each in run.divergences))
     status += f", last differed in {', '.join(differed)}" if differed else ""
     status += ", left out" if cell.omitted else ""
+    tags = cell.statement.tag_names
+    status += f", {plural(len(tags), 'tag')} {', '.join(map(tag_span, tags))}" if tags else ""
     return f"{cell.statement.index}. {code_span(printable(first) + (f' {ELLIPSIS}' if rest else ''))} ({status})"
 
 

@@ -24,6 +24,7 @@ import anyio
 from ...context.tail.results import STATEMENT_TOOL
 from ...core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ...core.ids import BranchId, ToolCallId
+from ...core.tags import tags_in
 from ...log.branches import end_before
 from ...log.events.conversation import ToolCall, ToolResult
 from ...log.events.execution import ExecutionFinished
@@ -176,6 +177,7 @@ class _Edit:
             kind=step.cell.statement.statement_kind,
             approved=approved,
             replaced=None if before is None else self._replacement(step, before, number),
+            tags=_given_tags(step.cell),
         )
         self.executions.append(finished)
         self._runs.ticker.notify_change()
@@ -204,3 +206,9 @@ class _Edit:
             answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store, acts)
         compare = partial(self._comparison.compare, number, before, len(self._runs.log))
         return Replacement(before.started.execution_id, answers, compare)
+
+
+def _given_tags(cell: Cell) -> Sequence[str]:
+    """The tags that the caller gave a statement, which its replacement keeps: all that its source does not set."""
+    in_source = tags_in(cell.statement.source)
+    return [tag for tag in cell.statement.tag_names if tag not in in_source]

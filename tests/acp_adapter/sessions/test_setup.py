@@ -75,7 +75,7 @@ async def test_unusable_model_only_fails_prompts(
             assert error["code"] == -32000
             assert said in error["message"]
         assert await agent.prompt(session, "/help") == "end_turn"
-        assert "`/timeline [N]`" in agent.text()
+        assert "`/timeline [N | N.M | --tag NAME]`" in agent.text()
     kept = [event.get("text") or event.get("detail") for event in logged(store, session)]
     assert kept.count("hello") == 2
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

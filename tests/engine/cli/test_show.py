@@ -32,6 +32,7 @@ from engine.log.events.execution import (
 from engine.log.events.going_back import BranchCreated, HeadMoved
 from engine.log.events.nodes import NodeMade
 from engine.log.events.session import ModelCallEnded, ProjectionSent, PromptQueued, PromptWithdrawn
+from engine.session.commands.timeline import no_tagged_statement
 from tests.support.commands import SECONDS, Home
 from tests.support.fixed import FixedClock
 from tests.support.foreign import DATA, sample
@@ -396,3 +397,16 @@ def test_options_that_do_not_go_together_are_wrong_usage(home: Home, options: li
 @pytest.mark.parametrize("command", ["show", "import"])
 def test_the_help_has_examples(empty: Home, command: str) -> None:
     assert f"  rewindow {command} " in empty.run(command, "--help").stdout.split("Examples:")[1]
+
+
+def test_show_lists_the_statements_with_a_tag(empty: Home) -> None:
+    tagged = [
+        replace(each, tag_names=("data", "set up")) if isinstance(each, StatementRecorded) and each.index == 2 else each
+        for each in statements(3)
+    ]
+    keep(empty, tagged, "ses_a")
+    done = empty.run("show", "ses_a", "--tag", "set up")
+    assert done.stdout.split("\n\n")[1].splitlines() == ["2> 2", "    [tags: data, set up]", "    =2"]
+    assert "3>" not in done.stdout
+    assert no_tagged_statement("other") in empty.run("show", "ses_a", "--tag", "other").stdout
+    assert empty.run("show", "ses_a", "--tag", "data", "--cycles").returncode == 2

@@ -549,3 +549,21 @@ def test_program_is_found_however_it_is_named(tmp_path: Path, configuration: str
 def test_plain_urls_name_no_program(tmp_path: Path) -> None:
     urls = '[remote "o"]\n\turl = zz/t.sh\n\tpushurl = https://host/zz/t.sh\n[branch "main"]\n\tremote = o'
     assert named(tmp_path, urls) == set()
+
+
+def test_what_was_found_stands_while_places_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Because the host asks while a thread looks."""
+    lay(tmp_path, {".envrc": "-> real", "real": ""}, ".git")
+    protection = scanned(tmp_path)
+    reason = protection.why(str(tmp_path / "real"))
+    asked: list[str] = []
+
+    def ask(*_: object) -> list[str]:
+        monkeypatch.setattr("engine.files.protected.named_by", lambda *_: [])
+        asked.append(protection.why(str(tmp_path / "real")))
+        return []
+
+    monkeypatch.setattr("engine.files.protected.named_by", ask)
+    protection.places()
+    assert LINKED in reason
+    assert asked == [reason]

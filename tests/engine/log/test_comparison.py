@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.execution import Captured, ChangeInfo, Ending, ExceptionInfo, NamespaceDiff, TypeInfo
+from engine.core.execution import (
+    STATEMENT_CANCELLED,
+    STATEMENT_TIMEOUT,
+    Captured,
+    ChangeInfo,
+    Ending,
+    ExceptionInfo,
+    NamespaceDiff,
+    TypeInfo,
+)
 from engine.log.comparison import differences
 
 LONG = "Handles (name: type, document, mode, lod, tokens used/budget): " + "notes_md: view, " * 10
@@ -176,3 +185,14 @@ def test_rebinding_to_equal_content_is_no_difference() -> None:
     rebound, untouched = NamespaceDiff(changed={"x": same}, deep=True), NamespaceDiff(deep=True)
     for pair in ((rebound, untouched), (untouched, rebound)):
         assert not differences(*(finished(diff=diff) for diff in pair)).divergences
+
+
+@pytest.mark.parametrize("stopped", [("timeout", STATEMENT_TIMEOUT), ("cancelled", STATEMENT_CANCELLED)])
+def test_stop_recorded_by_an_earlier_version_is_no_difference(stopped: tuple[str, str]) -> None:
+    status, name = stopped
+    older = finished(status=status, exception=ExceptionInfo(type="KeyboardInterrupt", message=""))
+    newer = finished(status=status, exception=ExceptionInfo(type=name, message="the reason"))
+    assert not differences(older, newer).phrases
+    assert not differences(newer, older).phrases
+    own = finished(status=status, exception=ExceptionInfo(type="KeyboardInterrupt", message="by the user"))
+    assert differences(own, newer).phrases

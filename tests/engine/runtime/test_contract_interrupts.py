@@ -8,8 +8,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from engine.core.execution import STATEMENT_CANCELLED, STATEMENT_TIMEOUT
 from engine.log.past import RestorePlan
 from engine.log.statements import EffectAnswer, EffectRequest
+from engine.runtime.worker.interrupts import interruption
+from engine.runtime.worker.protocol import Stopping
 from tests.support.environments import PATIENCE, AnyBench, Make, contents, ended_otherwise, opened
 
 SPIN = "def spin():\n    while True: pass\n"
@@ -32,8 +35,9 @@ async def test_an_endless_loop_is_cancelled_and_the_namespace_stays(b: AnyBench)
     await b.run("kept = 1")
     outcome = await b.interrupted("n = 2\nprint('go')\nwhile True: pass")
     assert outcome.status == "cancelled"
-    assert outcome.exception.type == "KeyboardInterrupt"
-    assert outcome.exception.traceback.endswith("\nKeyboardInterrupt\n")
+    assert outcome.exception.type == STATEMENT_CANCELLED
+    assert outcome.exception.message == str(interruption(Stopping()))
+    assert outcome.exception.traceback.endswith(f"\n{STATEMENT_CANCELLED}: {outcome.exception.message}\n")
     assert "_handle" not in outcome.exception.traceback
     assert outcome.stdout.text.strip() == "go"
     assert await b.value("kept + n") == "3"
@@ -42,8 +46,33 @@ async def test_an_endless_loop_is_cancelled_and_the_namespace_stays(b: AnyBench)
 async def test_the_time_limit_is_a_timeout(b: AnyBench) -> None:
     outcome = await b.run("while True: pass", time_limit=0.1)
     assert outcome.status == "timeout"
+    assert outcome.exception.type == STATEMENT_TIMEOUT
+    assert outcome.exception.message == str(interruption(Stopping(0.1)))
     assert b.environment.alive
     assert await b.value("1") == "1"
+
+
+async def test_stopped_statement_does_not_swallow_the_stop_as_exception(b: AnyBench) -> None:
+    caught = "try: spin()\nexcept Exception: swallowed = True\nexcept KeyboardInterrupt as e: kept = str(e)"
+    assert (await b.run(SPIN + caught, time_limit=0.1)).status == "timeout"
+    assert await b.value("kept, 'swallowed' in globals()") == repr((str(interruption(Stopping(0.1))), False))
+
+
+async def test_interrupt_by_the_statement_itself_has_no_reason(b: AnyBench) -> None:
+    assert (await b.run("while True: pass", time_limit=0.1)).status == "timeout"
+    outcome = await b.run("raise KeyboardInterrupt")
+    assert (outcome.status, outcome.exception.type, outcome.exception.message) == ("error", "KeyboardInterrupt", "")
+
+
+async def test_stop_during_an_effect_names_its_reason(b: AnyBench) -> None:
+    async def stop(_: EffectRequest) -> EffectAnswer:
+        b.environment.interrupt()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    source = "try:\n    read('x')\nexcept InterruptedError:\n    while True: pass"
+    outcome = await b.run(source, effects=stop)
+    assert outcome.exception.type == STATEMENT_CANCELLED
 
 
 async def test_statement_that_ignores_the_grace_loses_its_namespace(make: Make, tmp_path: Path) -> None:
@@ -89,7 +118,19 @@ async def test_an_interrupt_without_a_statement_does_nothing(b: AnyBench) -> Non
 async def test_a_display_that_hangs_is_under_the_time_limit(b: AnyBench) -> None:
     outcome = await b.run("class H:\n    def __repr__(self):\n        while True: pass\nH()", time_limit=0.1)
     assert outcome.status == "timeout"
+    assert outcome.exception.type == STATEMENT_TIMEOUT
     assert b.environment.alive
+
+
+@pytest.mark.slow
+async def test_a_diff_that_hangs_is_under_the_time_limit(b: AnyBench) -> None:
+    # Apart, so that nothing but the diff takes long in the statement with the limit.
+    await b.run("class H:\n    def __repr__(self):\n        while True: pass")
+    outcome = await b.run("h = H()", time_limit=0.5)
+    assert outcome.status == "timeout"
+    assert outcome.exception.type == STATEMENT_TIMEOUT
+    assert b.environment.alive
+    assert await b.value("type(h).__name__") == "'H'"
 
 
 async def test_cancelling_the_awaiting_task_stops_the_statement(b: AnyBench) -> None:
@@ -154,7 +195,7 @@ async def test_asking_again_after_an_interrupt_is_refused_by_the_host(b: AnyBenc
 
     outcome = await b.run("try: read('x')\nexcept BaseException: pass\nread('y')", effects=interrupt)
     assert outcome.status == "cancelled"
-    assert outcome.exception.type in ("InterruptedError", "KeyboardInterrupt")
+    assert outcome.exception.type in ("InterruptedError", STATEMENT_CANCELLED)
     assert await b.value("6") == "6"
 
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from engine.core.execution import STATEMENT_CANCELLED
 from engine.log.statements import EffectAnswer, EffectRequest
 from tests.support.environments import PATIENCE, until
 from tests.support.stretches import lived, restored
@@ -95,7 +96,7 @@ time.sleep(20)
 """
     outcome = await b.interrupted(lose_the_first)
     assert outcome.status == "cancelled"
-    assert outcome.exception.type == "KeyboardInterrupt"
+    assert outcome.exception.type == STATEMENT_CANCELLED
     assert b.environment.alive
 
 

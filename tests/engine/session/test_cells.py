@@ -11,8 +11,15 @@ import pytest
 from engine import OutputStreamed, Session
 from engine.context.model import ModelSignal, Prompt, TextDelta
 from engine.core.clock import SystemClock
-from engine.core.errors import InvalidEventError, SessionBusyError, SessionReadOnlyError, StatementWithdrawnError
+from engine.core.errors import (
+    InvalidEventError,
+    InvalidRequestError,
+    SessionBusyError,
+    SessionReadOnlyError,
+    StatementWithdrawnError,
+)
 from engine.core.ids import MessageId, Seq, SessionId, StatementId, ToolCallId
+from engine.core.tags import MOST_TAGS
 from engine.log.cycles import cycles_of
 from engine.log.events import Event
 from engine.log.events.conversation import RunStop, ToolCall, UserMessage
@@ -267,3 +274,13 @@ async def test_statement_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
         assert (environment.ran, environment.look()) == (["first"], [])
         await session.cell("second")
         assert environment.ran == ["first", "second"]
+
+
+async def test_tags_of_a_cell_are_checked_and_recorded(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        for wrong in ([" a"], ["a"] * (MOST_TAGS + 1)):
+            with pytest.raises(InvalidRequestError):
+                await session.cell("x = 1", tags=wrong)
+        await session.cell("# tag: b\nx = 1", tags=("a", "b"))
+        assert [cell.statement.tag_names for cell in session.cells] == [("b", "a")]

@@ -8,10 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engine.core.tags import TAG_RULE
 from engine.log.events.conversation import ToolCall, UserMessage
 from engine.log.events.execution import ExecutionStarted
 from engine.log.store.memory import MemoryStore
 from engine.session.commands.table import COMMANDS
+from engine.session.commands.timeline import no_tagged_statement
 from engine.session.policy import MODES, OPTIONS
 from engine.session.session import Session
 from tests.support.fixed import FixedClock
@@ -170,3 +172,69 @@ async def test_the_timeline_says_where_branches_are_and_what_differed(tmp_path: 
     assert on_another[4].endswith("; `main` branches off here")
     assert lines[3].endswith(", ran 2 times, last differed in value)")
     assert lines[4].endswith(", ran 2 times)")
+
+
+async def test_timeline_lists_statements_by_tag(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("x = 1  # tag: trailing")
+        await session.cell("# tag: set up\n# tag: data\ny = 2")
+        await session.cell("z = 3", tags=("set up",))
+        listed = (await answer_to(session, "/timeline --tag set up")).splitlines()
+        assert [line.partition(".")[0] for line in listed] == ["2", "3"]
+        assert listed[0].startswith("2. `y = 2` (ok, ")
+        assert listed[0].endswith(", tags `set up`, `data`)")
+        assert listed[1].endswith(", tag `set up`)")
+        assert await answer_to(session, "/timeline --tag trailing") == no_tagged_statement("trailing")
+        assert TAG_RULE in await answer_to(session, "/timeline --tag")
+
+
+DIFFERS = "import os; n = os.urandom(4).hex(); print('run', n); n"
+"""Has another value and output each time."""
+
+
+async def test_timeline_shows_one_execution(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell(DIFFERS)
+        alone = await answer_to(session, "/timeline 1")
+        await session.replay(1, mode="live")
+        await session.replay(1, mode="recorded")
+        all_of_it = await answer_to(session, "/timeline 1")
+        first, second, _, fourth = [await answer_to(session, f"/timeline 1.{number}") for number in (1, 2, 3, 4)]
+        one, two, _ = [each.finished.value for each in session.cells[0].executions if each.finished is not None]
+    assert "1.1" not in alone
+    listed = [line for line in all_of_it.splitlines() if line.startswith("- 1.")]
+    assert [line.split()[1] for line in listed] == ["1.1", "1.2", "1.3"]
+    assert "(live replay, ok, " in listed[1]
+    assert listed[1].endswith(", differed in stdout, value, diff, current)")
+    assert "(recorded replay, ok, " in listed[2]
+    assert "current" not in listed[0] + listed[2]
+    assert first.startswith("1.1 (ok, ")
+    assert first.endswith(f"\n```\nrun {str(one)[1:-1]}\n{one}\n```")
+    assert f"\nrun {str(two)[1:-1]}\n{two}\n" in second
+    assert "Differences from 1.1:\n\n- stdout: " in second
+    assert f"{two} instead of {one}" in second
+    assert fourth == "Statement 1 has no execution 4; it ran 3 times."
+
+
+async def test_execution_is_compared_with_the_one_before(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell(DIFFERS)
+        for mode in ("recorded", "live"):
+            await session.replay(1, mode=mode)
+        first, second, third = session.cells[0].executions
+        shown = await answer_to(session, "/timeline 1.3")
+    assert third.started.against == first.started.execution_id
+    assert second.finished is not None
+    assert third.finished is not None
+    assert f"{third.finished.value} instead of {second.finished.value}" in shown
+
+
+async def test_equal_execution_has_no_differences(tmp_path: Path) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("1")
+        await session.replay(1)
+        assert (await answer_to(session, "/timeline 1.2")).endswith("\n\nDifferences from 1.1: none.")

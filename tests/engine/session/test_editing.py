@@ -20,9 +20,10 @@ from engine.log.events.execution import EffectAnswered, ExecutionStarted, FileWr
 from engine.log.events.session import EnvironmentRestored
 from engine.log.permissions import StatementSubject
 from engine.log.store.memory import MemoryStore
+from engine.session.requests import EditMode
 from tests.support.fixed import CountingEntropy
 from tests.support.hollow import HollowEnvironment, Moment
-from tests.support.models import AnsweringModel, runs
+from tests.support.models import AnsweringModel, runs, says
 from tests.support.permissions import FixedPermissions
 from tests.support.sessions import events_of, in_process, session_in, sessions_of, value_of
 
@@ -366,3 +367,25 @@ async def test_unavailable_worker_ends_an_edit_with_every_call_answered(tmp_path
         )
         assert results == calls
         assert not cycles_of(session.path).anomalies
+
+
+@pytest.mark.parametrize("mode", ["recorded", "live"])
+async def test_edit_and_rewind_keep_given_tags(tmp_path: Path, mode: EditMode) -> None:
+    async with sessions_of(tmp_path) as sessions:
+        session = await sessions.create(str(tmp_path))
+        await session.cell("# tag: old\nx = 1", tags=("given",))
+        await session.cell("y = x", tags=("later",))
+        await session.edit(1, "# tag: new\nx = 2", mode=mode)
+        assert [cell.statement.tag_names for cell in session.cells] == [("new", "given"), ("later",)]
+        await session.rewind(1)
+        assert [cell.statement.tag_names for cell in session.cells] == [("new", "given")]
+
+
+async def test_live_edit_of_a_call_sets_the_new_tags(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("# tag: call\nx = 1"), says("done"))
+    async with sessions_of(tmp_path, model=model) as sessions:
+        session = await sessions.create(str(tmp_path))
+        session.set_mode("auto")
+        await session.accept("go?").end()
+        await session.edit(1, "x = 2\n# tag: edited", mode="live")
+        assert [cell.statement.tag_names for cell in session.cells] == [("edited",)]

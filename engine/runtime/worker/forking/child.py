@@ -163,10 +163,10 @@ def serve(
         layers: enforce the domain of `fork`.
     """
     output.install()
-    interrupts = SignalInterrupts()
-    # Because an interrupt may come before the first statement, and Python's own handler would raise anywhere.
-    interrupts.install()
     channel = Channel(connection)
+    interrupts = SignalInterrupts(channel.stopping)
+    # An interrupt may come before the first statement; Python's own handler would raise it anywhere.
+    interrupts.install()
     if fork.confined and fork.kept_out:
         keep_out(fork.kept_out)
     # Before the code that takes Python's present functions as the original ones.

@@ -226,9 +226,12 @@ class Effects:
                 return message
 
     def _next(self) -> ToWorker:
-        self._transport.wait()
-        with self._interrupts.held():
-            return self._transport.receive()
+        while True:
+            self._transport.wait()
+            with self._interrupts.held():
+                message = self._transport.take()
+            if message is not None:
+                return message
 
 
 class Transport(Protocol):
@@ -259,6 +262,10 @@ class Transport(Protocol):
 
     def receive(self) -> ToWorker:
         """Receive the next message. Does not return if the host is gone."""
+        ...
+
+    def take(self) -> ToWorker | None:
+        """The next message, after `wait`; None where what has come is not for `receive`."""
         ...
 
 

@@ -147,6 +147,7 @@ def test_commands_and_their_arguments() -> None:
     assert [(each.text, each.about) for each in found] == [("2", "b = 2"), ("1", "a = 1")]
     assert offered("/replay 1 ", Facts(cells=cells)) == ["2", "1"]
     assert offered("/replay 1 2 ", Facts(cells=cells)) == offered("/timeline 1 ", Facts(cells=cells)) == []
+    assert offered("/timeline --") == ["--tag"]
     assert offered("/replay 1 --") == ["--live", "--dry"]
     assert offered("/replay --live ", Facts(cells=cells)) == ["2", "1"]
     assert offered("/rewind 1 --keep-files --") == ["--keep-conversation"]

@@ -401,7 +401,14 @@ def test_import_trusts_neither_statements_nor_decisions() -> None:
         PermissionAnswered(
             seq=Seq(2), tool_call_id=ToolCallId("c"), scope=STATEMENTS, outcome="allowed", remembered=True
         ),
-        StatementRecorded(seq=Seq(3), statement_id=StatementId("s"), index=1, source="1", tool_call_id=ToolCallId("c")),
+        StatementRecorded(
+            seq=Seq(3),
+            statement_id=StatementId("s"),
+            index=1,
+            source="1",
+            tool_call_id=ToolCallId("c"),
+            tag_names=("a",),
+        ),
     )
     source.add(SessionRow(session_id=A, cwd="/"), decisions)
     import_lines(other, io.BytesIO(exported(source)), "it")

@@ -37,7 +37,20 @@ from engine.runtime.worker.framing import (
 )
 from engine.runtime.worker.guarding.guard import KEPT_STOPS, ReplayEffect
 from engine.runtime.worker.interrupts import SignalInterrupts
-from engine.runtime.worker.protocol import Answer, Ask, CleanedUp, Died, Kill, Noted, Ran, Run, Started, Tick, Touching
+from engine.runtime.worker.protocol import (
+    Answer,
+    Ask,
+    CleanedUp,
+    Died,
+    Kill,
+    Noted,
+    Ran,
+    Run,
+    Started,
+    Stopping,
+    Tick,
+    Touching,
+)
 from engine.runtime.worker.statements.effects import Effects, exception_named
 
 PATIENCE = 10.0
@@ -70,6 +83,32 @@ def test_message_that_another_thread_has_read_ends_the_wait() -> None:
         assert not waiting.is_alive()
         assert not reading.is_alive()
         assert channel.receive() == Answer(ordinal=0)
+
+
+def test_reason_of_an_interrupt_is_taken_ahead_of_other_messages() -> None:
+    host, worker = socket.socketpair()
+    with host, worker:
+        channel = Channel(worker)
+        host.sendall(frame(Answer(ordinal=0)) + frame(Stopping(2.0)))
+        assert channel.stopping() == Stopping(2.0)
+        assert channel.stopping() is None
+        assert channel.receive() == Answer(ordinal=0)
+
+
+def test_reason_alone_is_no_message() -> None:
+    host, worker = socket.socketpair()
+    with host, worker:
+        channel = Channel(worker)
+        host.sendall(frame(Stopping()))
+        channel.wait()
+        taken: list[object] = []
+        taking = threading.Thread(target=lambda: taken.append(channel.take()), daemon=True)
+        taking.start()
+        taking.join(1)
+        host.sendall(frame(Answer(ordinal=0)))  # which ends a wait that should not be
+        taking.join(PATIENCE)
+        assert taken == [None]
+        assert channel.stopping() == Stopping()
 
 
 @pytest.mark.parametrize(("end", "code"), [("close", 0), ("lose", 71)])

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from engine.runtime.worker.interrupts import Interrupts, SignalInterrupts
+from engine.runtime.worker.interrupts import Interrupts, SignalInterrupts, StatementCancelled, StatementTimeout
+from engine.runtime.worker.protocol import Stopping
 from tests.support.in_process import ThreadInterrupts
 
 Pair = tuple[Interrupts, Callable[[], None]]
@@ -117,3 +118,27 @@ def test_a_pause_in_another_thread_changes_nothing(pair: Pair) -> None:
 
     assert interrupted(interrupts, pause_elsewhere_and_send)
     assert paused == [True]
+
+
+def test_reason_is_for_one_interrupt() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    reasons = [Stopping(2.5), Stopping()]
+    interrupts = SignalInterrupts(lambda: reasons.pop() if reasons else None)
+    raised: list[KeyboardInterrupt] = []
+    try:
+        for _ in range(3):
+            interrupts.install()
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt) as caught, interrupts.armed():
+                raise AssertionError("the statement must not begin")
+            raised.append(caught.value)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [type(each) for each in raised] == [StatementCancelled, StatementTimeout, KeyboardInterrupt]
+    assert "2.5 s" in str(raised[1])
+
+
+def test_late_reason_is_forgotten() -> None:
+    reasons = [Stopping()]
+    SignalInterrupts(lambda: reasons.pop() if reasons else None).forget()
+    assert reasons == []
