@@ -34,15 +34,27 @@ class HandleRow(Struct, frozen=True, kw_only=True):
     children: tuple[Exact, ...] = ()
 
 
+class Policy(Struct, frozen=True):
+    """A handle now: its name, and the arguments that would make it, as Python; None for one that need not be written.
+
+    `members` are the positional arguments of a group; None if one cannot be written, and for views.
+    """
+
+    name: Exact
+    arguments: dict[str, str | None]
+    members: tuple[str, ...] | None = None
+
+
 class Looked(Struct, frozen=True, kw_only=True):
     """The handles: a row for each, in the order of creation, and the renders that were asked for.
 
-    `shown` is by the requested name or id; unknown ones are missing. `stale` are the ids of handles that a tick would
-    change.
+    `shown` and `policies` are by the requested name or id; unknown ones are missing. `stale` are the ids of handles
+    that a tick would change.
     """
 
     rows: tuple[HandleRow, ...] = ()
     shown: dict[str, Display] = field(default_factory=dict[str, Display])
+    policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
     stale: tuple[Exact, ...] = ()
 
 

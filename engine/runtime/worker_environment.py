@@ -298,8 +298,8 @@ class WorkerEnvironment:
         async with self._turn:
             worker = self._connected()
             match await self._exchange(worker, LookAt(tuple(names), tokens, at_sources)):
-                case LookedAt(rows=rows, shown=shown, stale=stale):
-                    return Looked(rows=rows, shown=shown, stale=stale)
+                case LookedAt(looked=looked):
+                    return looked
                 case other:
                     raise await self._failed(worker, "look at handles", other)
 

@@ -267,6 +267,7 @@ class SessionRuntime:
             log=self.parts.log,
             view=self.parts.view.view,
             standing=self._news.standing,
+            statements=self._news.past,
             sent=self.sent,
             projector=self.projector,
             rule=self.parts.settings.projection_rerender,

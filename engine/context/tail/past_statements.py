@@ -156,6 +156,11 @@ class PastStatements:
         """Statement numbers by the model's call."""
         return {call: ran.index for call, ran in self._by_call.items()}
 
+    def statement(self, index: int) -> PastStatement | None:
+        """Return a statement of a model's call by its number, in the View or not."""
+        ran = self._by_index.get(index)
+        return None if ran is None else self._told(ran)
+
     def newest(self) -> tuple[PastStatement, ...]:
         """The newest statements, oldest first, within SENT_CHARS."""
         room, found = SENT_CHARS, list[PastStatement]()

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...files.tails import HandleRow, News
+from ...files.tails import HandleRow, News, Policy
 from . import section_parts, timeline
 from .section_parts import EMPTY, Block, Count, Part, Surface, blocks, feed
-from .timeline import Policy
 
 _EXPANSIONS: Final = "Shown from outside your statements:\n"
 _HOW_TO_SHOW: Final = "; show(NAME) shows a handle"

@@ -51,7 +51,8 @@ _FOLLOWED: Final = frozenset(
 class StandingResult:
     """A result of the View with renders, and the position on the log at which they were made.
 
-    `finished` is its execution with the current renders; `statement` is the index of the statement.
+    `finished` is its execution with the current renders; `statement` is the index of the statement. `calls` are the
+    calls at its beginning, if it was rendered again.
     """
 
     call: ToolCallId
@@ -59,15 +60,16 @@ class StandingResult:
     statement: int
     at: int
     finished: ExecutionFinished
+    calls: str = ""
 
     @property
     def text(self) -> str:
-        """The result's text in the View, as far as its execution alone decides it."""
-        return result_text(self.finished)
+        """The result's text in the View, as far as its execution and its handles alone decide it."""
+        return self.calls + result_text(self.finished)
 
-    def with_displays(self, displays: Sequence[Display]) -> str:
-        """Return the result's text with these renders."""
-        return result_text(replace(self.finished, displays=tuple(displays)))
+    def with_displays(self, displays: Sequence[Display], calls: str) -> str:
+        """Return the result's text with these renders, below these calls."""
+        return calls + result_text(replace(self.finished, displays=tuple(displays)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,12 @@ class Standing:
         finished = replace(before.finished, displays=event.displays)
         self._hold(
             StandingResult(
-                call=before.call, entry=event.event_id, statement=before.statement, at=event.seq, finished=finished
+                call=before.call,
+                entry=event.event_id,
+                statement=before.statement,
+                at=event.seq,
+                finished=finished,
+                calls=event.calls,
             )
         )
 

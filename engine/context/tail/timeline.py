@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...core.text import DOTS, more, plural, printable
-from ...files.tails import MadeHandle, PastStatement
+from ...files.tails import MadeHandle, PastStatement, Policy
 from .section_parts import EMPTY, Count, Part
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {"view": ("path", "pos", "tokens", "lod", "mode", "freq"), "group": ()}
@@ -41,20 +41,6 @@ _BEFORE: Final = re.compile(rb"[ \t]*;[ \t]*\Z")
 _MOST_REMARKS: Final = 4
 """Largest number of comments on one statement."""
 _OTHERWISE: Final = "that are otherwise by now"
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """A handle now: its name, and the arguments that would make it, as Python.
-
-    Returns None for an unnecessary one.
-
-    `members` are the positional arguments of a group; None if one cannot be written.
-    """
-
-    name: str
-    arguments: Mapping[str, str | None]
-    members: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +78,21 @@ def as_it_is_now(statement: PastStatement, policies: Mapping[str, Policy]) -> st
     if len(others) > _MOST_REMARKS:
         edits.append(_Edit(0, 0, f"# {more(len(others) - _MOST_REMARKS, 'handle')} {_OTHERWISE}\n"))
     return source.edited(edits).strip("\r\n").rstrip()
+
+
+def calls_now(statement: PastStatement, policies: Mapping[str, Policy]) -> str:
+    """Return the superseded calls of handles in `policies`, commented, each above the call that has its effect now.
+
+    Ends with a newline unless it is empty. A call that is no plain assignment is described in a comment.
+    """
+    changed = [made for made in statement.made if made.changed_by and made.obj_id in policies]
+    tree = _parsed(statement.source) if changed else None
+    source = _Source(statement.source)
+    lines: list[str] = []
+    for made in changed[:_MOST_REMARKS]:
+        edit = None if tree is None else _replaced(statement.index, made, policies[made.obj_id], tree, source)
+        lines.append(f"# {_remark(made, policies)}" if edit is None else edit.text)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _parsed(source: str) -> ast.Module | None:

@@ -129,8 +129,9 @@ class ToolResult(Event, frozen=True, kw_only=True):
 class ResultRerendered(Event, frozen=True, kw_only=True):
     """The View renders a statement's result again, because handles that it shows have another policy now.
 
-    `tool_call_id` is the result's, `statement` the statement's index. From here on a model reads `text`; `displays` are
-    the renders in it, in order. The record of the execution does not change.
+    `tool_call_id` is the result's, `statement` the statement's index. From here on a model reads `text`, which begins
+    with `calls`: superseded calls, each with the one that has its effect now; older logs lack it. `displays` are the
+    renders in it, in order. The record of the execution does not change.
     """
 
     kind: ClassVar[str] = "result_rerendered"
@@ -139,6 +140,7 @@ class ResultRerendered(Event, frozen=True, kw_only=True):
     statement: StatementNumber
     text: str
     displays: tuple[Display, ...] = ()
+    calls: str = ""
 
 
 class RunStop(Event, frozen=True, kw_only=True):

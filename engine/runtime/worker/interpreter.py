@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec.structs import replace
+
 from ...core.domain import Domain, Layer
 from ...core.execution import ExceptionInfo
 from ...core.ids import ExecutionId
@@ -182,8 +184,8 @@ class Interpreter:
             case Project():
                 return self._project(request)
             case LookAt():
-                rows, shown = self._board.look(self._namespace, request.names, request.tokens)
-                return LookedAt(rows, shown, self._board.stale() if request.at_sources else ())
+                looked = self._board.look(self._namespace, request.names, request.tokens)
+                return LookedAt(replace(looked, stale=self._board.stale()) if request.at_sources else looked)
             case Foresee():
                 return Foreseen(self._board.foresee(request.round_id, request.now))
             case CleanUp():

@@ -14,7 +14,7 @@ import msgspec
 from ...core.domain import Domain, Layer
 from ...core.execution import Display, Ending, ExceptionInfo, ExecutionStatus, Location, NamespaceDiff
 from ...core.text import Exact, ExactData
-from ...files.tails import FeedItem, HandleRow, News
+from ...files.tails import FeedItem, HandleRow, Looked, News
 from ...log.events.nodes import OutlineTier, RevisionState
 from ...log.past import ValueGroup
 from ...log.statements import UpdatePayload, Want
@@ -536,11 +536,9 @@ class Projected(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class LookedAt(msgspec.Struct, frozen=True, tag=True):
-    """The answer to `LookAt`, as `files.tails.Looked`."""
+    """The answer to `LookAt`."""
 
-    rows: tuple[HandleRow, ...] = ()
-    shown: dict[str, Display] = msgspec.field(default_factory=dict[str, Display])
-    stale: tuple[Exact, ...] = ()
+    looked: Looked
 
 
 class Foreseen(msgspec.Struct, frozen=True, tag=True):

@@ -20,15 +20,17 @@ from msgspec.structs import replace
 
 from ...context.model import Prompt
 from ...context.tail.feed import LogNews
+from ...context.tail.past_statements import PastStatements
 from ...context.tail.prompt import MESSAGE_OVERHEAD, fair_limit, instructions, is_shrinkable, message_text, shortened
 from ...context.tail.sent_prompts import SentProjections, shared_length
 from ...context.tail.standing import Outdated, Rewrite, Standing, choose_rewrites, referring
+from ...context.tail.timeline import calls_now
 from ...context.view.view import Window
 from ...core.execution import Display
 from ...core.ids import EventId
 from ...core.settings import RerenderRule
 from ...files.detail import DIFFERENCES
-from ...files.tails import HandleRow, ProjectionPart
+from ...files.tails import HandleRow, Looked, ProjectionPart
 from ...log.event_log import EventLog
 from ...log.events import Event
 from ...log.events.conversation import ResultRerendered, ToolResult
@@ -331,6 +333,7 @@ class ResultRerenderer:
         log: EventLog,
         view: Window,
         standing: Standing,
+        statements: PastStatements,
         sent: SentProjections,
         projector: Projector,
         rule: RerenderRule,
@@ -338,6 +341,7 @@ class ResultRerenderer:
         self._log = log
         self._view = view
         self._standing = standing
+        self._statements = statements
         self._sent = sent
         self._projector = projector
         self._rule: RerenderRule = rule
@@ -387,18 +391,20 @@ class ResultRerenderer:
         """The results whose new text would differ, by position."""
         outdated = self._standing.outdated()
         ids = {each.result.finished.displays[place].obj_id for each in outdated for place in each.places}
-        shown = (await environment.look(sorted(ids))).shown
+        looked = await environment.look(sorted(ids))
         places = {message.event_id: place for place, message in enumerate(messages)}
         found = (
-            _rendered(each, shown, messages[places[each.result.entry]], places[each.result.entry])
+            _rendered(each, looked, self._statements, messages[places[each.result.entry]], places[each.result.entry])
             for each in outdated
             if each.result.entry in places
         )
         return sorted((each for each in found if each is not None), key=lambda each: each.place)
 
 
-def _rendered(outdated: Outdated, shown: Mapping[str, Display], message: Event, place: int) -> _Planned | None:
-    """The result with its current renders; None if its text would stay the same.
+def _rendered(
+    outdated: Outdated, looked: Looked, statements: PastStatements, message: Event, place: int
+) -> _Planned | None:
+    """The result with its current renders, below the calls that have their effect now; None if nothing would change.
 
     A result whose text does not agree with its execution, as in an imported log, stays unchanged.
     """
@@ -406,13 +412,24 @@ def _rendered(outdated: Outdated, shown: Mapping[str, Display], message: Event, 
     if not isinstance(message, ToolResult) or message.text != result.text:
         return None
     displays = [
-        _display(display, outdated.places.get(position), shown)
+        _display(display, outdated.places.get(position), looked.shown)
         for position, display in enumerate(result.finished.displays)
     ]
-    text = result.with_displays(displays)
+    if tuple(displays) == result.finished.displays:
+        return None
+    statement = statements.statement(result.statement)
+    now = {
+        display.obj_id: policy
+        for position, display in enumerate(result.finished.displays)
+        if outdated.places.get(position) == 0 and (policy := looked.policies.get(display.obj_id)) is not None
+    }
+    calls = "" if statement is None else calls_now(statement, now)
+    text = result.with_displays(displays, calls)
     if text == message.text:
         return None
-    event = ResultRerendered(tool_call_id=result.call, statement=result.statement, text=text, displays=tuple(displays))
+    event = ResultRerendered(
+        tool_call_id=result.call, statement=result.statement, text=text, displays=tuple(displays), calls=calls
+    )
     # Counts are cached by event id. This message has no event yet, so its id is made from its text.
     name = EventId(f"{message.event_id}-{xxhash.xxh3_64_hexdigest(text.encode('utf-8', 'surrogatepass'))}")
     return _Planned(place, event, replace(message, event_id=name, text=text))

@@ -66,7 +66,8 @@ async def test_smaller_view_takes_less_of_the_next_call(tmp_path: Path) -> None:
         _, shown, less, _ = await played.play(session, PAGE, "a.SetTokens(40)", "1")
     assert "line 100 of" in results(shown)[0]
     assert "line 100 of" not in results(less)[0]
-    assert results(less)[0].startswith("[lines]\n1\tline 0 of the text\n")
+    effective = f"# {PAGE}  # statement 1, until statement 2\n{PAGE.replace('1500', '40')}\n"
+    assert results(less)[0].startswith(f"{effective}[lines]\n1\tline 0 of the text\n")
     (event,) = rerendered(session)
     assert event.text == results(less)[0]
     assert (event.statement, [each.tokens <= 40 for each in event.displays]) == (1, [True])
@@ -188,7 +189,8 @@ async def test_what_a_statement_gave_besides_stays_and_other_handles_too(tmp_pat
         source = f"print('printed'); {PAGE}; b = view(text='of b', title='b'); 6 * 7"
         *_, last = await played.play(session, source, "a.SetTokens(40)", "1")
         text = results(last)[0]
-    assert text.startswith("printed\n[lines]\n1\tline 0")
+        effective = f"# {PAGE}  # statement 1, until statement 2\n{PAGE.replace('1500', '40')}\n"
+    assert text.startswith(f"{effective}printed\n[lines]\n1\tline 0")
     assert text.endswith("[b]\n1\tof b\n42")
     assert len(text) < 250
 

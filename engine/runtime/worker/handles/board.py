@@ -15,9 +15,7 @@ from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
 from ....context.tail.sections import Tail, TailState, assemble
-from ....context.tail.timeline import Policy
 from ....core.domain import is_inside
-from ....core.execution import Display
 from ....core.ids import ExecutionId, ObjId
 from ....core.text import cut_line, printable
 from ....core.toolbox import STALE
@@ -36,7 +34,7 @@ from ....files.outlines import Outlines
 from ....files.rendered import All, Budget, DefaultTokens, checked_budget
 from ....files.revision import Revision
 from ....files.sources import Files
-from ....files.tails import FeedItem, HandleRow, News
+from ....files.tails import FeedItem, HandleRow, Looked, News, Policy
 from ....files.ticks import Frequency, foreseen
 from ....files.view import ViewHandle
 from ....log.events import Event
@@ -240,16 +238,18 @@ class Board:
             )
             return assemble(state, budget, self._count), rows
 
-    def look(
-        self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None
-    ) -> tuple[tuple[HandleRow, ...], dict[str, Display]]:
-        """Return all rows of the handle table, and renders of these names or ids. Changes nothing."""
+    def look(self, namespace: Mapping[str, object], names: Collection[str], tokens: int | None) -> Looked:
+        """Return all rows of the handle table, and renders and policies of these names or ids. Changes nothing."""
         self._nodes.namespace = namespace
         with self._nodes.named() as known:
             rows = self._listed(known)
         wanted = {name: row.obj_id for row in rows for name in (row.name, row.obj_id) if name in names}
         nodes: dict[str, NodeBase] = {node.obj_id: node for node in self.handles()}
-        return rows, {name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()}
+        return Looked(
+            rows=rows,
+            shown={name: looked_at(nodes[obj_id], tokens) for name, obj_id in wanted.items()},
+            policies={name: _policy(nodes[obj_id], known) for name, obj_id in wanted.items()},
+        )
 
     def stale(self) -> tuple[ObjId, ...]:
         """Nodes that a tick would change. Reads the disk, and changes nothing."""

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from engine.context.tail.section_parts import HISTORY_TOKENS, Block, Surface, Table, blocks
 from engine.context.tail.sections import TailState, assemble
-from engine.context.tail.timeline import Policy
 from engine.core.tokens import count
 from engine.files.group import GroupHandle
 from engine.files.rendered import RenderedView
-from engine.files.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement
+from engine.files.tails import FeedItem, HandleRow, MadeHandle, News, PastStatement, Policy
 from tests.support.boards import Desk
 from tests.support.examples import examples
 

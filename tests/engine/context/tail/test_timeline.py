@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.context.tail.past_statements import SENT_CHARS, SOURCE_CHARS, PastStatements
-from engine.context.tail.timeline import HEADING, TIMELINE_TOKENS, Policy, as_it_is_now, past
+from engine.context.tail.timeline import HEADING, TIMELINE_TOKENS, as_it_is_now, past
 from engine.core.execution import ExceptionInfo, ExecutionStatus, Location
 from engine.core.ids import EventId, ExecutionId, MessageId, ObjId, Seq, StatementId, ToolCallId
 from engine.core.tokens import count
-from engine.files.tails import MadeHandle, PastStatement
+from engine.files.tails import MadeHandle, PastStatement, Policy
 from engine.log.events import Event
 from engine.log.events.conversation import Condensation, ToolCall, ToolResult, UserMessage
 from engine.log.events.execution import ExecutionFinished, ExecutionStarted, StatementOmitted, StatementRecorded
