@@ -78,7 +78,7 @@ async def review(session: ClientSession | None, since: str) -> str:
     if session is None:
         return _REVIEW.format(changes=NO_CHANGES)
     if since and (not since.isdecimal() or len(since) > _MAX_CURSOR_DIGITS or int(since) > session.cursor):
-        raise ArgumentError(f"`since` must be a cursor of `tick`, at most {session.cursor}.")
+        raise ArgumentError(f"`since` must be a cursor that `tick` returned, at most {session.cursor}.")
     items = session.changes(int(since or 0))
     return _REVIEW.format(changes=await changes_text(session, items, _TOKENS))
 

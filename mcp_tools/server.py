@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from engine import __version__
 from engine.core.errors import EngineError, EnvironmentUnavailableError
+from engine.core.execution import LEVELS_LINE
 from mcp_tools.access import Roots
 from mcp_tools.middleware import Redaction, contain_failures, refuse_cursors
 from mcp_tools.notifications import LogMessages, Subscriptions
@@ -35,11 +36,11 @@ if TYPE_CHECKING:  # loaded after the client has its first response
     from engine import Host, Sessions
     from engine.log.redaction import Redactor
 
-INSTRUCTIONS: Final = """\
+INSTRUCTIONS: Final = f"""\
 A view is a window on a file that stays open under a name, within a token budget. Open the files you work on with
 `view`, put several files under one budget with `group`, and call `tick` after files may have changed: it returns the
 changes in views that follow their file, as diffs, which costs less than viewing again. `lod` is the level of detail:
-0 text, 1 symbols, 2 summary, 3 diff. The first line of a reply says what is shown and what it costs."""
+{LEVELS_LINE}. The first line of a reply says what is shown and what it costs."""
 _PYTHON_INSTRUCTIONS: Final = " `run` runs Python, where each view is a variable; `rewind` goes back, with the files."
 _TERMINATED: Final = 128 + signal.SIGTERM
 

@@ -124,6 +124,11 @@ class Ending(Struct, frozen=True, kw_only=True):
     diff: NamespaceDiff = field(default_factory=NamespaceDiff)
 
 
+LEVELS_OF_DETAIL: Final = ("text", "outline", "summary", "changes")
+"""What a view shows at each `lod`, from 0 on."""
+LEVELS_LINE: Final = ", ".join(f"{level} {name}" for level, name in enumerate(LEVELS_OF_DETAIL))
+
+
 class Display(Struct, frozen=True, kw_only=True):
     """A node's render, in a statement's result because of `view` or `show`, or for a look from outside.
 

@@ -90,7 +90,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(".config/emacs", "Emacs runs it when it starts"),
     Row(".ssh", "ssh runs commands that its configuration names, and lets in whom its keys name"),
     Row(".local/bin", "shells find programs in it"),
-    Row(_OWN, "this program takes its rules from it"),
+    Row(_OWN, "Rewindow reads its rules from it"),
     Row(".mcp.json", "coding agents start the servers that it names when they open the directory"),
     Row(".claude", "Claude Code runs the hooks that its settings name"),
     Row(".claude.json", "Claude Code starts the servers that it names"),

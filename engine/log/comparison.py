@@ -46,7 +46,7 @@ _MODULE: Final = "module"
 _STOPPED: Final = (STATEMENT_TIMEOUT, STATEMENT_CANCELLED)
 _INTERRUPT: Final = ("KeyboardInterrupt", "")
 _HANDLES: Final = ("ViewHandle", "GroupHandle")
-_SCHEDULE: Final = re.compile(r"(?<= running) (?:Sync|Async|Periodic \S+)(?= lod=)|(?<=[a-z\d]) lod=[0-3](?= tokens=)")
+_SCHEDULE: Final = re.compile(r"(?<= running) (?:Sync|Async|Periodic \S+)(?= lod=)|(?<=[a-z\d]) lod=\d+(?= tokens=)")
 """What the repr of a handle has and earlier versions left out: its frequency and level of detail."""
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _OWN_FRAME: Final = re.compile(

@@ -234,6 +234,7 @@ class ExecutionStep(Struct):
                 time_limit=time_limit,
                 plan=bool(started.plan),
                 answered=started.answered,
+                unread=started.mode is not None,
             ),
             status=finished.status,
             again=is_allowed and finished.status in ("ok", "error") and not self.statement.withheld,

@@ -127,7 +127,7 @@ def _start(text: str, lines: Lines | None, room: int) -> int:
 
 def _fenced(heading: str, text: str, start: int, piece: str) -> str:
     fence = "`" * (max((len(run) for run in _TICKS.findall(piece)), default=2) + 1)
-    before = [more(start, "character", "before these, in its view")] if start else []
+    before = [more(start, "character", "before this part; its view has them")] if start else []
     after = len(text) - start - len(piece)
     behind = [more(after, "character", "in its view")] if after else []
     return "\n".join([heading, fence, *before, piece.removesuffix("\n"), *behind, fence])

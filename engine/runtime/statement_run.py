@@ -388,6 +388,7 @@ def run_message(request: RunRequest, recording: Recording | None, *, after_readi
         after_reading=after_reading,
         ticks=() if recording is None else recording.ticks,
         keeps=request.keeps,
+        unread=request.unread,
     )
 
 

@@ -149,7 +149,7 @@ class Zygote:
             EnvironmentUnavailableError: the zygote cannot take them.
         """
         if self._forks is None:
-            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+            raise EnvironmentUnavailableError("the process that starts workers has been closed")
         try:
             socket.send_fds(self._forks, [b"F"], descriptors)
         except OSError as error:
@@ -164,7 +164,7 @@ class Zygote:
         """
         self.ensure()
         if self._forks is None:
-            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+            raise EnvironmentUnavailableError("the process that starts workers has been closed")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
@@ -181,7 +181,7 @@ class Zygote:
             EnvironmentUnavailableError: the zygote cannot take it.
         """
         if self._forks is None:
-            raise EnvironmentUnavailableError("the worker processes' parent is closed")
+            raise EnvironmentUnavailableError("the process that starts workers has been closed")
         try:
             socket.send_fds(self._forks, [b"N"], [forks])
         except OSError as error:

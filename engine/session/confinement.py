@@ -245,7 +245,7 @@ class Confinement:
         is_in = domain is not None and is_held(layers, domain)
         if domain is not None and not is_in and self._rule == "required":
             raise EnvironmentUnavailableError(
-                f"the setting sandbox is required, but this session has no sandbox: {_why(layers, domain)}"
+                f"the setting `sandbox` is `required`, but this session has no sandbox: {_why(layers, domain)}"
             )
         self._rights = rights_in(domain, layers) if is_in and domain is not None else UNHELD
         if self._is_news(domain):

@@ -275,6 +275,7 @@ class StatementRunner:
             plan=step.answers is None and self._policy.mode == "plan",
             answered=step.answers is not None,
             keeps=True,
+            unread=step.mode is not None,
         )
 
     def _started(self, step: _Step, request: RunRequest) -> ExecutionStarted:

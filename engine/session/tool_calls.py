@@ -244,7 +244,7 @@ class ToolCalls:
                 f"no answer to this is recorded, and an edit without --live changes nothing; {consequence}"
             )
         if self._context.parts.policy.mode == "plan":
-            raise PermissionError(f"plan mode changes nothing; {consequence}")
+            raise PermissionError(f"plan mode does not allow changes; {consequence}")
 
     # --- files --------------------------------------------------------------------------------------------------------
 

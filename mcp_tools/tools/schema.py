@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 
+from engine.core.execution import LEVELS_OF_DETAIL
 from engine.core.text import cut_line
 from mcp_tools.replies import ArgumentError, Reply
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # loaded after the client has its first response
 Schema = Mapping[str, Any]
 TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 20_000}
 """A token budget."""
-LOD: Final = {"type": "integer", "minimum": 0, "maximum": 3}
+LOD: Final = {"type": "integer", "minimum": 0, "maximum": len(LEVELS_OF_DETAIL) - 1}
 NAME: Final = {"type": "string", "pattern": "[A-Za-z0-9]"}
 MAX_PATH_CHARS: Final = 4096
 ProgressReporter = Callable[["Progress"], Awaitable[None]]

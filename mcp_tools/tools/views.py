@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.core.execution import LEVELS_LINE
 from engine.core.text import cut_line, legible_line, plural
 from mcp_tools import statements
 from mcp_tools.replies import HANDLE, ArgumentError, CallError, Reply, handle_reply, row_line
@@ -159,7 +160,7 @@ VIEW: Final = ToolRow(
             ),
             "scroll": described("lines to move by; negative is up", {"type": "integer"}),
             "tokens": described("budget, initially 2000", TOKENS),
-            "lod": described("level of detail: 0 text, 1 symbols, 2 summary, 3 diff since last shown", LOD),
+            "lod": described(f"level of detail: {LEVELS_LINE}", LOD),
             "follow": described("whether `tick` updates it", {"type": "boolean"}),
             "refresh": described("read the file again first", {"type": "boolean"}),
             "close": described("close it", {"type": "boolean"}),

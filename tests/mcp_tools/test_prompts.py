@@ -129,7 +129,7 @@ async def test_prompts(project: Path) -> None:
         (project / "a.txt").write_text("three\n")
         await caller.text("tick")
         assert "+three" in await prompt(caller, "review-changes")
-        with pytest.raises(MCPError, match="`since` must be a cursor of `tick`, at most"):
+        with pytest.raises(MCPError, match="`since` must be a cursor that `tick` returned, at most"):
             await prompt(caller, "review-changes", since="999999")
         with pytest.raises(MCPError, match="Unknown prompt: other; there are orient, review-changes"):
             await prompt(caller, "other")

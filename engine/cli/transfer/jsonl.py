@@ -364,7 +364,7 @@ class _Reader:
                 return BlobDigest(fields["blob"]), None
             data = b64decode(fields["data"].encode(), validate=True)
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            self._refuse("this is no content in base64")
+            self._refuse("this is not valid base64")
         digest = digest_of(data)
         if fields["blob"] != digest:
             self._refuse(f"content {cut_line(str(fields['blob']), _SHOWN_CHARS)} is damaged: its digest is {digest}")

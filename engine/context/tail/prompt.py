@@ -61,7 +61,8 @@ EXAMPLES: Final = (
 
 _CALLED: Final = f"Call the tool `{STATEMENT_TOOL}` with one cell of source at a time"
 _WRITTEN: Final = (
-    f"End a reply with one cell of source: a line `{OPENING}`, the cell, and a line `{CLOSING}`, in no code fence"
+    f"End a reply with one cell of source: a line `{OPENING}`, the cell, and a line `{CLOSING}`; put them in no code"
+    " fence"
 )
 _HEAD: Final = """\
 You work in the user's project by running Python. {asked}; it runs in a

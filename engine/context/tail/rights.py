@@ -19,8 +19,8 @@ _SHOWN: Final = 50
 _BEFORE: Final = 3
 """Number of different rights that a sentence about earlier runs lists."""
 _IN_ASK: Final = (
-    "Each other file that their Python code changes, and each command, asks in the mode ask and is refused in plan;"
-    " databases, C code and programs that they start do not write elsewhere."
+    "Any other file change by their Python code, and any command, asks in the mode ask and is refused in plan;"
+    " databases, C code and programs that they start cannot write elsewhere."
 )
 _IN_AUTO: Final = "Commands run in there too; bash(command, outside=True) asks to run one without."
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from ...core.execution import LEVELS_LINE
 from ..filling import Ladder, single
 from ..outline.model import Outline
 from ..paging import PageLostError
@@ -29,7 +30,6 @@ SUMMARY: Final = 2
 """The level that a model's summary replaces."""
 _TINY: Final = 256
 """Bytes of a text whose lines are as short as its outline."""
-_MEANINGS: Final = {0: "raw excerpt", 1: "symbols", 2: "summary", 3: "diff since it was last shown"}
 
 
 def checked_lod(lod: object) -> int:
@@ -40,8 +40,7 @@ def checked_lod(lod: object) -> int:
     """
     if isinstance(lod, int) and not isinstance(lod, bool) and lod in LEVELS:
         return int(lod)
-    known = ", ".join(f"{level} ({_MEANINGS[level]})" for level in LEVELS)
-    raise ValueError(f"lod={lod!r}: there are lod {known}")
+    raise ValueError(f"lod={lod!r}: no such level of detail; there are {LEVELS_LINE}")
 
 
 def ladder_at(scene: Scene, lod: int, outline: Callable[[Revision], Outline]) -> Ladder:

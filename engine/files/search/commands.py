@@ -41,7 +41,7 @@ LONGEST_LINE: Final = 4_096
 """Bytes of a line that are printed; then as many characters, and a note about the rest."""
 LINE_CHARS: Final = 400
 """Characters of a line that are kept, few enough to exclude that note."""
-ALL_LEFT_OUT: Final = "ignore files leave out all files of this place"
+ALL_LEFT_OUT: Final = "all files here are left out by ignore files, such as .gitignore"
 """Printed on stderr if a search below the top found nothing for this reason, which a user would not guess."""
 ALL_FOUND_LEFT_OUT: Final = "ignore files leave out all files that were found; name one of them, or use bash()"
 INSTALL: Final = (

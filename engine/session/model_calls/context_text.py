@@ -14,6 +14,7 @@ from unicodedata import east_asian_width
 from msgspec import Struct
 
 from ...context.tail.prompt import INSTRUCTIONS, MESSAGES
+from ...core.execution import LEVELS_LINE
 from ...core.text import ELLIPSIS, fenced, more, printable
 from ...files.tails import HandleRow
 
@@ -276,7 +277,7 @@ ALL: Final = "all"
 SHOWN_HANDLES: Final = 40
 _DEEPEST: Final = 6
 """Deeper handles are not indented further, so that their names have room."""
-_LEVELS: Final = {0: "0 text", 1: "1 outline", 2: "2 summary", 3: "3 changes"}
+_LEVELS: Final = LEVELS_LINE.split(", ")
 _FOLLOWS: Final = {"": "no", "Sync": "each call", "Async": "when prepared"}
 _IDLE: Final = "nothing, until a member runs"
 _NONE: Final = 'There are no handles. `/run readme = view("README.md")` opens a view of a file.'
@@ -341,7 +342,7 @@ def _line(row: HandleRow, depth: int) -> list[str]:
         f"{'  ' * (min(depth, _DEEPEST) - 1)}└ {row.name}" if depth else row.name,
         row.title,
         _IDLE if row.idle else _FOLLOWS.get(row.freq, row.freq.replace("Periodic", "every")),
-        _LEVELS.get(row.lod, str(row.lod)),
+        _LEVELS[row.lod],
         f"{row.used_tokens:,} of {budget_of(row)}",
         "pinned" if row.pinned else "",
     ]

@@ -124,7 +124,7 @@ def test_a_model_reads_an_embedded_text_once_and_within_bounds() -> None:
     read = user_text(message("see ", long, " and ", long, " and ", NOTES))
     assert read.startswith("see [a.py](file:///w/a.py#L4000:4003) and [a.py](file:///w/a.py#L4000:4003) and [notes.md]")
     assert read.count("line 4000\n") == 1
-    assert "... 38883 more characters before these, in its view\nline 4000\nline 4001\n" in read
+    assert "... 38883 more characters before this part; its view has them\nline 4000\nline 4001\n" in read
     assert "# Notes" in read
     assert len(read) < EMBEDDED_CHARS + 1_000
     whole = user_text(message(Attachment(uri="file:///w/a.py", name="a.py", text=text)))

@@ -153,7 +153,9 @@ async def test_plan_mode_calls_no_tool_and_shows_what_there_is(tmp_path: Path) -
     record = tmp_path / "record"
     async with session_in(tmp_path, servers=[server(record=record)]) as session:
         session.set_mode("plan")
-        assert "plan mode changes nothing; test.add_one() was not called" in await failed(session, "test.add_one(n=1)")
+        assert "plan mode does not allow changes; test.add_one() was not called" in await failed(
+            session, "test.add_one(n=1)"
+        )
         assert "Adds one." in (await ran(session, "help(test)")).stdout.text
         assert requests(record, "tools/call") == []
 

@@ -103,6 +103,8 @@ class Board:
         self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
         self._shown: dict[str, Shown] = {}
         self._smaller = Smaller()
+        self._is_unread = False
+        """Whether no conversation has the result of the running statement."""
         self._names = NodeNames(self._nodes, self._documents, self._show, self._ticks, cwd, directories)
 
     def _followed(self) -> Iterable[str]:
@@ -165,6 +167,7 @@ class Board:
         execution_id: str = "",
         round_id: int = 0,
         times: Sequence[float] = (),
+        unread: bool = False,
     ) -> None:
         """Start the statement `index` in `namespace`; its nodes are numbered from 1.
 
@@ -173,6 +176,7 @@ class Board:
         self._ticks.begin(ExecutionId(execution_id), round_id, times)
         self._shown.clear()
         self._nodes.begin(index, namespace)
+        self._is_unread = unread
         self.looks.begin()
 
     def finish(self) -> BoardReport:
@@ -180,8 +184,8 @@ class Board:
         self._ticks.end()
         shown, events = tuple(self._shown.values()), self._nodes.take_events()
         self._shown.clear()
-        is_as_then = self.looks.are_as_then
-        reports = [reported(entry, self._nodes.statement, is_as_then=is_as_then) for entry in shown]
+        is_read = self.looks.are_as_then and not self._is_unread
+        reports = [reported(entry, self._nodes.statement, is_read=is_read) for entry in shown]
         return BoardReport(
             displays=tuple(display for display, _ in reports),
             locations=tuple(location for _, location in reports if location is not None),

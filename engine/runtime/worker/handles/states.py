@@ -242,14 +242,14 @@ class Shown:
         return self.node.measure() if self.is_own else self.node.Render(self.lod, self.tokens)
 
 
-def reported(entry: Shown, statement: int, *, is_as_then: bool) -> tuple[Display, Location | None]:
+def reported(entry: Shown, statement: int, *, is_read: bool) -> tuple[Display, Location | None]:
     """The render for the result of that statement, and the place in a file that it shows, if any.
 
-    `is_as_then` is False in a re-run that may see other contents than the original, which no reader has seen.
+    `is_read` is False in a re-run that may see other contents than the original, and in one whose result nobody reads.
     """
     node = entry.node
     render = node.rendered if entry.is_own else node.Render(entry.lod, entry.tokens)
-    if is_as_then:
+    if is_read:
         node.mark_displayed(statement, render, entry.lod)
     lod, budget = entry.policy
     display = _display(node, render, budget, lod, is_own=entry.is_own)
@@ -315,7 +315,9 @@ def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
                 written.add(item.obj_id)
                 is_told = item.obj_id in told and new
                 text = node.net_change(since_read=number[item.obj_id], told=is_told, paths=paths)
-                text = item.text if text is None and new else text
+                if text is None and new:
+                    # Lines of a content that nobody was shown would tell nothing.
+                    text = item.text if isinstance(node, GroupHandle) else item.text.partition("\n")[0]
                 if text:
                     found.append(structs.replace(item, text=text))
         return tuple(reversed(found))

@@ -312,8 +312,8 @@ def _count() -> int:
 
 def _reason(who: str, held: int, limit: int) -> str:
     return (
-        f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB that "
-        "they may; they were ended"
+        f"{who} and its processes held {held / 1e9:.2f} GB of memory, more than the {limit / 1e9:.2f} GB "
+        "allowed; they were ended"
     )
 
 

@@ -35,7 +35,7 @@ from ....core.text import DOTS, cut_middle
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_NO_KEYBOARD = "nobody is at the keyboard of a statement; ask the user in your reply instead of calling input()"
+_NO_KEYBOARD = "a statement cannot read from the keyboard; ask the user in your reply instead of calling input()"
 MOST_ITEMS: Final = 1_000
 """The most items of one container that are shown, as in IPython."""
 _DEEPEST: Final = 20

@@ -290,7 +290,7 @@ def test_a_place_that_ignore_files_leave_out_whole_says_so(tmp_path: Path) -> No
     files(tmp_path, {".venv/.gitignore": "*\n", ".venv/lib/a.py": "x", "src/b.py": "x", "src/c.log": "x"})
     files(tmp_path, {".gitignore": "*.log\n"})
     here = workspace(tmp_path)
-    said = ("ignore files leave out all files of this place; name one of them, or use bash()",)
+    said = ("all files here are left out by ignore files, such as .gitignore; name one of them, or use bash()",)
     assert answer(here, "grep", pattern="x", path=".venv/lib")["notes"] == said
     assert answer(here, "find", glob="*.py", path=".venv/lib")["notes"] == said
     assert lines(answer(here, "grep", pattern="x", path=".venv/lib/a.py")) == [".venv/lib/a.py:1: x"]
