@@ -325,7 +325,7 @@ def _seen(step: PastStep) -> Sequence[PastRevision]:
 
 
 def surplus(taken: Sequence[int]) -> Sequence[int]:
-    """Return the checkpoints to drop, of those taken, by their ascending numbers.
+    """Return the numbers of the checkpoints to drop. `taken` are the numbers of all, ascending.
 
     The newest stay. Distances from the newest are divided into ranges, each twice as long as the one before, and each
     range keeps its oldest checkpoint, which thereby grows old enough for the next range.

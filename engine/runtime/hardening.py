@@ -16,7 +16,7 @@ from .worker.processes.brands import read
 from .worker.processes.system import become_unreadable
 
 _ENV_START: Final = 47
-"""Of the fields of /proc/self/stat after the command, with the end right behind it: field 50 of proc(5)."""
+"""The index of field 50 of proc(5) among the fields of /proc/self/stat after the command. The next one is the end."""
 
 
 def harden_process() -> None:

@@ -423,7 +423,6 @@ def _limited(
 # --- environment variables --------------------------------------------------------------------------------------------
 
 
-# --- environment variables --------------------------------------------------------------------------------------------
 def worker_variables(spec: EnvironmentSpec) -> dict[str, str]:
     """A worker's environment variables. In a domain, caches and temporary files are in its scratch directory."""
     return {**spec.variables, **_in_scratch(spec.domain, spec.variables)}

@@ -221,10 +221,10 @@ async def hold(pid: int, domain: Domain, places: Sequence[str]) -> None:
         with anyio.fail_after(_HOLD_SECONDS):
             done = await anyio.run_process(command, input=json.dumps(wanted).encode(), check=False)
     except (OSError, TimeoutError) as error:
-        raise EnvironmentUnavailableError(f"what other programs run could not be protected: {error}") from None
+        raise EnvironmentUnavailableError(f"the protected paths could not be made read-only: {error}") from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise EnvironmentUnavailableError(f"what other programs run could not be protected: {reason}")
+        raise EnvironmentUnavailableError(f"the protected paths could not be made read-only: {reason}")
 
 
 class Turns:

@@ -389,7 +389,7 @@ class ValueRestorer:
         self._taken = 0
         self.sentences: list[str] = []
         self.healed: list[str] = []
-        """Those of statements whose names are all as they were."""
+        """The sentences of statements whose names all have their earlier values."""
         self.without: set[str] = set()
         """Names that needed a copy, had none, and were not set since."""
         self.has_set = False

@@ -20,7 +20,7 @@ from ..core.mcp_servers import called, explained
 from ..core.text import cut_line, cut_middle, more, plural, printable, visible
 
 SHOWN_CHARS: Final = 4_000
-"""The output in the repr: half from the beginning, half from the end."""
+"""The most characters of output in the repr: half from the beginning, half from the end."""
 MATCHES_CHARS: Final = 4_000
 LINE_CHARS: Final = 200
 PATHS_CHARS: Final = 2_000
@@ -30,7 +30,7 @@ WARNING: Final = (
 
 
 def value_of(tool: str, answer: object) -> object:
-    """The value of an answer for a statement."""
+    """The value that a statement gets for an answer."""
     make = VALUES.get(tool)
     if make is not None:
         return make(answer)
@@ -48,7 +48,7 @@ def shown_value(tool: str, answer: object) -> str:
 
 
 def places_of(tool: str, answer: object, limit: int) -> Sequence[tuple[str, int | None]]:
-    """The first places that an answer names; one for each file, because it is opened once."""
+    """The first `limit` places that an answer names; one for each file, because a file is opened once."""
     value = value_of(tool, answer)
     if not isinstance(value, Placed):
         return []
@@ -110,7 +110,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A matching line: number, counted from 1, text, cut if it is long, and context lines."""
+    """A matching line: its number, counted from 1, its text, which is cut if it is long, and its context lines."""
 
     path: str
     line: int
@@ -144,7 +144,7 @@ class Matches(list[Match]):
 
     @property
     def places(self) -> list[tuple[str, int | None]]:
-        """Where to look, for whoever shows places in files."""
+        """The path and line of each match, as in `Placed`."""
         return [(match.path, match.line) for match in self]
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class Matches(list[Match]):
 
 
 class Paths(list[str]):
-    """Paths, sorted as text, as `read` accepts them.
+    """Paths that `read` accepts, sorted as text.
 
     `more` counts paths that are not in the list. `notes` say what was not searched.
     """
@@ -203,7 +203,7 @@ class Paths(list[str]):
 
     @property
     def places(self) -> list[tuple[str, int | None]]:
-        """Where to look, for whoever shows places in files."""
+        """The paths, without lines, as in `Placed`."""
         return [(path, None) for path in self]
 
     def __repr__(self) -> str:
@@ -302,7 +302,7 @@ class ResourceHelp(Struct, frozen=True):
 
 
 class ServerHelp(Struct, frozen=True, kw_only=True):
-    """The tools and resources of the server `server`, which statements call `module`.
+    """The tools and resources of the server `server`. Statements use it under the name `module`.
 
     `notes` are our own sentences; `instructions` is the server's text.
     """
@@ -359,7 +359,7 @@ VALUES: Final[dict[str, Callable[[Any], object]]] = {
     "edit": lambda data: Written(**data),
     "bash": lambda data: Completed(**data),
 }
-"""The functions that make values of plain data, by tool; the answers of other tools stay plain."""
+"""The functions that make values from plain data, by tool; the answers of other tools stay plain."""
 
 
 def _text_of(block: dict[str, Any]) -> str:

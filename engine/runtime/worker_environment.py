@@ -180,7 +180,9 @@ class WorkerEnvironment:
         if domain is None or "mounts" not in self.layers or not self.alive:
             return
         if self.pid is None:
-            raise EnvironmentUnavailableError("the worker cannot be found, so nothing more can be protected from it")
+            raise EnvironmentUnavailableError(
+                "the worker's process is unknown, so no more paths can be made read-only for it"
+            )
         await realm.hold(self.pid, domain, places)
 
     def stopped(self) -> AbstractAsyncContextManager[bool]:

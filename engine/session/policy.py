@@ -102,7 +102,7 @@ OPTIONS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     ),
     "network": (
         "Network",
-        "Whether statements in the sandbox, and what they start, may use TCP",
+        "Whether statements in the sandbox, and what they start, may use TCP and UDP",
         {"off": "Off", "on": "On"},
     ),
 }

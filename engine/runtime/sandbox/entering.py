@@ -27,7 +27,7 @@ SYS_PTRACE: Final = 19
 SYS_ADMIN: Final = 21
 PERFMON: Final = 38
 _LAST: Final = 63
-"""The size of the kernel's capability sets."""
+"""The highest number that fits into the kernel's capability sets."""
 _VERSION: Final = 0x20080522
 _HEADER: Final = Struct("=Ii")
 """The version, and the process: 0 for the caller."""
@@ -48,7 +48,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
     Returns the active layers and their parts. Raises OSError if the process cannot be used any more.
 
     Args:
-        shared_bytes: the limit of `/dev/shm`, if its processes get their own.
+        shared_bytes: the size limit of `/dev/shm`, if the domain gets its own.
     """
     writable = (domain.scratch, *domain.writable)
     entered = set[Layer]()
@@ -65,7 +65,7 @@ def enter(domain: Domain, shared_bytes: int) -> tuple[Layer, ...]:
         with suppress(OSError):
             seccomp.enter(network=domain.network)
             entered.add("seccomp")
-    # Its memory is counted from outside, like that of all workers.
+    # Readable again, because its memory is counted from outside, like that of all workers.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     return tuple(layer for layer in (*LAYERS, *PARTS) if layer in entered)
 
@@ -86,9 +86,10 @@ def keep_only(kept: Collection[int]) -> None:
 
 
 def drop(dropped: Sequence[int]) -> None:
-    """Drop these, in ascending order, also for programs that it starts: a program of root gets the whole bounding set.
+    """Drop these capabilities for this process and all programs that it starts. The numbers must be ascending.
 
-    Without CAP_SETPCAP the bounding set stays; then only programs that gain privileges could get them back.
+    They leave the bounding set too, because a program of root gets all of that set again. Without CAP_SETPCAP the set
+    stays; then only programs that gain privileges could get them back.
     """
     with suppress(OSError):  # because higher numbers do not exist yet
         for number in dropped:

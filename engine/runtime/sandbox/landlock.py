@@ -1,4 +1,4 @@
-"""The Landlock layer: files can be changed only below writable paths; it also restricts acts without a path.
+"""The Landlock layer: files can be changed only below writable paths. Some acts without a path are restricted too.
 
 A ruleset handles rights, and allows some of them below paths; handled rights are otherwise denied. Reading is not
 handled, because rules only add: it is impossible to allow everything except one directory, and files that are created
@@ -68,11 +68,11 @@ RIGHTS: Final[tuple[tuple[int, int], ...]] = (
 _NETWORK_VERSION: Final = 4
 """The seccomp filter refuses TCP too, so nothing is open without it."""
 OLDEST: Final = 3
-"""The first version that protects all contents outside. Linux 6.2."""
+"""The first version that protects the contents of all files outside. Linux 6.2."""
 SINCE: Final[Mapping[Layer, int]] = {"devices": 5, "processes": 6, "sockets": 9}
-"""The versions of the parts without which something is open."""
+"""The versions that introduced the parts of this layer. Without a part, some kind of access stays open."""
 _PART_RIGHTS: Final[Mapping[Layer, int]] = {"devices": IOCTL_DEV, "processes": 0, "sockets": RESOLVE_UNIX}
-"""The rights on paths that belong to a part."""
+"""The rights on paths that each part handles."""
 
 _WRITABLE: Final = (
     WRITE_FILE
@@ -88,7 +88,7 @@ _WRITABLE: Final = (
     | RESOLVE_UNIX
 )
 _ON_FILES: Final = WRITE_FILE | TRUNCATE | IOCTL_DEV | RESOLVE_UNIX
-"""The handled rights that a rule on a file may have."""
+"""The handled rights that a rule on anything but a directory may have."""
 _DEVICE: Final = WRITE_FILE | TRUNCATE | IOCTL_DEV
 DEVICES: Final[Mapping[str, int]] = {
     **dict.fromkeys((f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "ptmx", "tty")), _DEVICE),
@@ -102,7 +102,7 @@ _RULESET: Final = Struct("=QQQ")
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 """The length of the prefix, by version."""
 _RULE: Final = Struct("=Qi")
-"""The allowed rights, and the directory that they apply to."""
+"""The allowed rights, and a descriptor of the path to which, and below which, they apply."""
 
 
 @cache
@@ -120,7 +120,7 @@ def missing() -> str:
     if found >= OLDEST:
         return ""
     what = f"version {found} of Landlock, which lets files be emptied" if found else "no Landlock"
-    return f"this kernel has {what} (Linux 6.2 or later)"
+    return f"this kernel has {what} (needs Linux 6.2 or later)"
 
 
 def enter(writable: Iterable[str], *, network: bool, without: Collection[Layer] = ()) -> tuple[Layer, ...]:
@@ -143,7 +143,7 @@ def enter(writable: Iterable[str], *, network: bool, without: Collection[Layer] 
 
 
 def enter_unrestricted() -> None:
-    """Enter a domain that only hides other processes. Raises OSError.
+    """Enter a domain whose only effect is that other processes cannot be read or traced. Raises OSError.
 
     A ruleset must handle a right. Every ruleset over files denies moving files between directories unless it is
     allowed, so this right is handled, and allowed everywhere. All other access is not handled, and unchanged. The cost:

@@ -97,7 +97,7 @@ def enter(writable: Iterable[str], read_only: Iterable[str], hidden: Iterable[st
     covers = [path for path in hidden if _leads_there(path)]
     _set("/", _RECURSIVE, attributes=_ATTR_RDONLY)
     for path in sorted({*clones, *covers}, key=_depth):
-        # A path that is both writable and hidden is writable, because fewer paths are.
+        # A path that is both writable and hidden is writable, because fewer paths are writable: that is more specific.
         if path in clones:
             _attach(clones[path], path)
         else:
@@ -144,9 +144,9 @@ def follow_outside() -> None:
 
 
 def leave(more: int = 0) -> None:
-    """Enter a private copy of the file tree and the namespaces `more`, in a user namespace if necessary.
+    """Enter a new mount namespace and the namespaces `more`, in a new user namespace if necessary.
 
-    Raises OSError.
+    At first, the file tree is a copy of the old one. Raises OSError.
     """
     try:
         kernel.unshare(_NEWNS | more)

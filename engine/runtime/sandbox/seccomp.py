@@ -1,10 +1,10 @@
-"""The seccomp layer: a filter of system calls, for what has no path and so no Landlock right.
+"""The seccomp layer: a filter of system calls, for acts that have no path, and so no Landlock right.
 
 A filter sees the number of a call and its arguments as numbers, never the memory behind them. So it can distinguish
-kinds of sockets, and calls on the own process (id 0) from calls on others, but no address, file or process. Beside the
+kinds of sockets, and calls on the own process (id 0) from calls on others, but no address, file or process. Besides the
 network it refuses ways around the other layers (io_uring, which has calls of its own; mounts and namespaces, in which
 one is root; files by handle instead of by path), and what a program may do to other processes of its user without a
-file (limits, priorities, keys, queues and shared memory by number, bytes put into a terminal).
+file (limits, priorities, keys, queues and shared memory by number, input for a terminal).
 
 It is a program for the kernel's machine: load a word of the call's description, compare it, jump, return. Each row of
 `_rules` becomes the comparison of one number and the few steps that decide about it, so a reader needs one row at a
@@ -150,7 +150,7 @@ _NEW_NAMESPACES: Final = 0x7E020000
 _NEW_TIME: Final = 0x80
 """For `unshare` alone; `clone` has a signal in these bits."""
 _OTHER_TYPES: Final = 0xC
-"""Bits of a socket's type that streams, datagrams and raw sockets lack; privileges refuse the last."""
+"""Bits of a socket's type that streams, datagrams and raw sockets do not have. Raw ones need a capability."""
 _NETLINK_ROUTE: Final = 0
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
@@ -258,9 +258,9 @@ def _rules(*, network: bool) -> Iterator[tuple[str, list[Step]]]:
 
 
 def _of_network() -> list[Step]:
-    """TCP, UDP, which looks up names, and of netlink what lists the machine's addresses, for the same.
+    """Allow TCP, UDP, and the netlink protocol that lists the machine's addresses; name lookups need the last two.
 
-    The error for other protocols is the kernel's own for those that it lacks, because programs then do without.
+    Other protocols fail like those that the kernel lacks, because programs have a fallback for that.
     """
     of_type = [_load(1), (_ANY_BIT, 0, 1, _OTHER_TYPES), _refuse(errno.EACCES)]
     protocol = _if_argument(2, 0, socket.IPPROTO_TCP, socket.IPPROTO_UDP, otherwise=errno.EPROTONOSUPPORT)

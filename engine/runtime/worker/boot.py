@@ -30,7 +30,7 @@ def load_package(directory: Path) -> None:
 
 
 def main() -> None:
-    """Become the zygote. Arguments: fork socket, both values of the brand, 1 if the host's thread outlives this."""
+    """Become the zygote. Arguments: fork socket, both values of the brand, 1 if the host's thread outlives it."""
     forks, soft, hard, with_thread = map(int, sys.argv[1:])
     # Wait for the host's first record, because the host needs the processors for its own start, or for its end.
     is_idle = not select.select([forks], [], [], IDLE_SECONDS)[0]

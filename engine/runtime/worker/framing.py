@@ -33,7 +33,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def frame(message: ToZygote | FromZygote | FromKeeper | FromCheckpoint | ToWorker | FromWorker) -> bytes:
-    """The message as bytes to send, with invalid text cleaned.
+    """The message as bytes to send, with text and numbers cleaned that cannot be encoded.
 
     Raises:
         FrameTooLargeError: its encoding exceeds `MAX_FRAME`.
@@ -138,7 +138,7 @@ def to_step(packed: msgspec.Raw) -> ReplayStep:
 
 
 def pack_events(events: tuple[Event, ...]) -> tuple[bytes, ...]:
-    """Events as JSON, with invalid text cleaned."""
+    """Events as JSON, with text and numbers cleaned that cannot be encoded."""
     packed: list[bytes] = []
     for event in events:
         try:

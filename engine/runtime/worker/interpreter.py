@@ -228,7 +228,7 @@ class Interpreter:
         if isinstance(request, Run):
             return self.ran(request, self.execute(request))
         if self._rerun is None:
-            # Imported here, as the Keeper.
+            # Imported here, like the Keeper.
             from .statements.executor import Rerun
 
             self._rerun = Rerun(self, self._transport, self._interrupts, self._output)
@@ -295,7 +295,7 @@ class Interpreter:
     def _disarm(self, request: Run) -> tuple[str, ...]:
         """End the guard of a statement, and return what it stopped. It stays armed between statements of a history.
 
-        A re-run in plan mode or of an edit reports nothing that it was also denied originally.
+        A re-run of a statement in plan mode, or of an edit, does not report acts that were denied in its first run too.
         """
         self._guard.end_watch()
         stops, turned_off = self._guard.ended()

@@ -36,12 +36,12 @@ _BY_NAME: Final = frozenset(("compile", "delattr", "eval", "exec", "globals", "l
 """Builtins that reach values by their names as text."""
 _LOOKED_UP: Final = _READERS | _COUNTERS | _TAKERS
 _LONGEST_CODE: Final = 4096
-"""The longest text that is searched for names."""
+"""The longest text that is searched for names, in characters."""
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 
 def uses_in(statements: Iterable[ast.stmt], names: frozenset[str], replaced: Container[object]) -> Uses:
-    """How the statements use their names: all that they bind, delete or read.
+    """How the statements use `names`, which must be all that they bind, delete or read.
 
     A builtin above that is in `replaced` counts as any other function.
     """
@@ -101,7 +101,7 @@ class _Reading:
         self.consumed: set[str] = set()
 
     def closed(self, names: set[str]) -> frozenset[str]:
-        """`names`, and the names of values that may contain them."""
+        """`names`, and all names whose values may contain the values of these."""
         found = set(names)
         waiting = list(found)
         while waiting:

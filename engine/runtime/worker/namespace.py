@@ -119,7 +119,7 @@ class NamespaceWatch:
         return known.contents.uses if known else ()
 
     def _look_at_handles(self) -> None:
-        """Examine nodes again, because a tick between statements may have changed them."""
+        """Examine nodes again: changes by a tick between the statements must not count as the statement's."""
         if not self.holding.names:
             return
         parts = frozenset[int]().union(*(self._shares[name] for name in self._touched if name in self._shares))

@@ -339,8 +339,8 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
 class Repeat(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A statement of a batch: it runs again, and the worker compares its result with `record`.
 
-    `copies` are the saved values of the names that it had bound, if an act of it is likely to be prevented: then the
-    worker binds them. None leaves that to the host.
+    `copies` are the saved values of the names that it had bound. They are sent if one of its acts is likely to be
+    prevented; when one is, the worker binds them. None leaves that to the host.
     """
 
     run: Run
@@ -363,7 +363,7 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
 
 
 class OutputTaken(msgspec.Struct, frozen=True, tag=True):
-    """The host is about to read the output during a `Replay`, so the worker cannot see it any more."""
+    """The host is about to read the output during a `Replay`, so the worker will not find it in the pipes any more."""
 
 
 ToWorker = (

@@ -36,7 +36,7 @@ _DEPTH: Final = 3
 _TITLE: Final = 32
 _INTEGER_BITS: Final = 256
 _WHOLE: Final = 1_000
-"""The largest container whose own repr is called, because that makes the whole text before it is cut."""
+"""The most elements of a container whose own repr is called, because that makes the whole text before it is cut."""
 _ADDRESS: Final = re.compile(r"\bat 0x[0-9A-Fa-f]+")
 ATOMS: Final = frozenset((int, float, complex, bool, str, bytes, type(None), range))
 """Immutable types whose equality compares their content."""
@@ -125,7 +125,7 @@ class Found:
         self.loose: set[int] = set()
         """Parts that cannot be compared, and may have changed."""
         self.spread: set[str] = set()
-        """Names with such a part."""
+        """The names that the parts in `dirty` belong to."""
         self.unbound: frozenset[int] = frozenset()
         """Functions and classes that names no longer bind, with their parts. Copies that contain them by name would get
         another object."""
@@ -189,7 +189,7 @@ def sharing_with(parts: frozenset[int], shares: Mapping[str, frozenset[int]]) ->
 
 
 class Neighbours:
-    """The names that may share parts with a value that is too large to walk.
+    """The names that may share parts with a value that is too large to be walked completely.
 
     Every part was added to it, or taken from it, by a statement that touched both names, or the large value and one of
     its neighbours. So a name that was never touched together with it shares nothing with it.
@@ -261,7 +261,7 @@ def _group(
 
 
 def _scanned(shares: Mapping[str, frozenset[int]]) -> Callable[[frozenset[int]], Iterable[str]]:
-    """A function that finds the names with some of these parts, by comparing all names. Quadratic for all groups."""
+    """A function that finds the names with any of some parts, by a check of all names: fast for one group only."""
     return lambda parts: sharing_with(parts, shares)
 
 

@@ -32,7 +32,7 @@ _HEAP: Final = 1 << 9
 _POINTER: Final = 8
 _PICKLING: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 _REDUCED: Final = 8 << 20
-"""The largest object, by its own size, that is pickled for its digest, because pickling copies it."""
+"""The largest object, in bytes by `_size`, that is pickled for its digest, because pickling copies it."""
 _CONTAINERS: Final = frozenset((list, tuple, dict, set, bytearray))
 
 
@@ -108,7 +108,7 @@ def pickling_of(kind: type) -> Literal["default", "library", "user"]:
 
 
 def named(walk: Walk, value: Any) -> None:
-    """Digest one of our objects, or an enumeration member, by its name."""
+    """Digest one of our objects by its class; an enumeration member also by its name and value."""
     walk.emit("N", name_of(cast("type[object]", type(value))))
     if isinstance(value, enum.Enum):
         note_class(walk, type(value))
@@ -156,7 +156,7 @@ def attributes_and_gap(walk: Walk, value: object) -> None:
 
 
 def thread(walk: Walk, value: threading.Thread) -> None:
-    """Digest a thread's attributes. Its progress depends on timing, and it drops its target at its end."""
+    """Digest a thread's public attributes. The others depend on its progress: it drops its target at its end."""
     note_class(walk, type(value))
     walk.number(value)
     walk.emit("T", name_of(type(value)), value.name, value.daemon)
@@ -239,7 +239,7 @@ def _reduction(value: Any) -> str | tuple[Any, ...]:
 
 
 def _size(value: Any) -> int:
-    """The object's own `__sizeof__`; not called for user classes, because that may run their code."""
+    """The size that the object reports; 0 for user classes, because asking them may run their code."""
     if any(each.__module__ == USERS for each in type(value).__mro__):
         return 0
     named = getattr(value, "nbytes", 0)

@@ -217,7 +217,7 @@ class Walk:
         self._stack += others[::-1]
 
     def unordered(self, tag: str, values: Collection[object]) -> None:
-        """A set."""
+        """Digest a set."""
         if len(values) * _LEAST > self._room:
             self.emit(tag, len(values))
             raise Full
@@ -263,7 +263,7 @@ class Walk:
         raise Full
 
     def _shape(self, value: object) -> bytes:
-        """The sort key of a set's members: the digest of a short walk."""
+        """The sort key of a set member or dict key: its marshalled bytes, else the digest of a short walk."""
         if (kind := type(value)) in MARSHALLED or (
             kind is tuple and set(map(type, cast("tuple[object, ...]", value))) <= MARSHALLED
         ):
@@ -274,15 +274,6 @@ class Walk:
 
 class Full(BaseException):
     """Ends a walk at its limit."""
-
-
-class Allowance:
-    """How many objects may still be walked, in all the values of one statement."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
 
 
 class Contents(Struct, frozen=True):
@@ -319,7 +310,7 @@ class Contents(Struct, frozen=True):
 
 
 class _ShapeWalk(Walk):
-    """A walk that sorts no sets, because sorting needs a walk of each member, without end."""
+    """A walk that never sorts by shape, because that takes a walk of each member, and so might never end."""
 
     def unordered(self, tag: str, values: Collection[object]) -> None:
         self.emit(tag, len(values))
@@ -340,7 +331,7 @@ def _article(noun: str) -> str:
 
 
 def behind(value: object, limit: int = _BEHIND_A_GAP) -> set[int]:
-    """The ids of about `limit` objects that `value` refers to, directly or not.
+    """The ids of objects that `value` refers to, directly or not; at most about `limit`.
 
     Functions, classes and modules are not followed.
     """

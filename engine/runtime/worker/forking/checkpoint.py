@@ -8,13 +8,13 @@ moment; then it is the zygote.
 
 But the zygote ends every child that it does not know, because orphans of dead workers become its children in the same
 way. So the copy reports on a socket that it exists, and the kernel tells the zygote which process reported. Until then
-the zygote spares processes that lead a session, as the copy does. Before it treats a child as an orphan, it checks
-whether the copy has reported. The worker continues at once, but runs nothing of a statement until the copy has reported
-and is out of reach (`PendingCheckpoint`), because a statement may end its whole session. If both share descriptors of a
-statement, it waits until the copy has its own. Whichever process is killed at whatever moment, no process stays: a copy
-that is no longer expected finds the socket closed, or is an orphan like others. The zygote ends a known one when the
-socket closes over which it was requested. From before the first fork no signal is handled: a statement's handler could
-raise in the middle.
+the copy is in its original's session, and the zygote spares children in the sessions of workers. Before it treats a
+child as an orphan, it checks whether the copy has reported. The worker continues at once, but runs nothing of a
+statement until the copy has reported and is out of reach (`PendingCheckpoint`), because a statement may end its whole
+session. If both share descriptors of a statement, it waits until the copy has its own. Whichever process is killed at
+whatever moment, no process stays: a copy that is no longer expected finds the socket closed, or is an orphan like
+others. The zygote ends a known one when the socket closes over which it was requested. From before the first fork no
+signal is handled: a statement's handler could raise in the middle.
 
 **Descriptors.** A fork copies memory, but not what descriptors refer to. Unchanged, the copy would read on where the
 worker has read, keep locks and ports that the worker has closed, and keep pipes open. So in the copy
@@ -215,7 +215,7 @@ def _become(copy: _Copy, middle: int | None) -> None:
     """Become the copy; returns when it is the zygote's child. `middle` pins its parent until then."""
     try:
         os.write(copy.known, _SAYS)
-        # Only now, because the zygote spares it as long as it is in this session.
+        # Only after the report, because until then the zygote spares it for being in the worker's session.
         os.setsid()
         if not copy.shares:
             os.eventfd_write(copy.ready, 1)
@@ -410,7 +410,7 @@ def take(handover: socket.socket, spares: tuple[int, int]) -> Restoring | Pendin
         passed = _received(handover, PASSED_TO_TAKE, socket.MSG_DONTWAIT)
     except (OSError, ValueError):
         return None
-    # Given, so that Python does not query them.
+    # Family and type are given, so that Python does not query them.
     life, known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=passed[0]), passed[1]
     started, children, hindrance = time.monotonic(), len(children_of("self") or ()), _hindrance()
     coming, found, blocked = None, None, block_signals()

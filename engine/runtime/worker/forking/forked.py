@@ -175,7 +175,7 @@ class ExpectedCopies:
         self._poll.register(known.fileno(), select.EPOLLIN)
 
     def take_in(self) -> None:
-        """Take copies that have reported as their processes. Does not wait."""
+        """Adopt the copies that have reported. Does not wait."""
         for descriptor in readable(self._copies):
             known, process = self._take(descriptor)
             process.adopt(known)

@@ -40,7 +40,7 @@ _DATA_BYTES: Final = 768 << 20
 _OPEN_FILES: Final = 64
 _EXIT_SETUP: Final = 70
 _NOTHING: Final = Domain(scratch="", without=("mounts",))
-"""The writable directories. No mounts below them matter."""
+"""The sandbox of parsers: no directory is writable. It does without the mount layer."""
 
 
 def become_parser(connection: int, parent: int) -> NoReturn:
@@ -111,7 +111,7 @@ class _Bound:
 
 
 def _by_grammar(request: Request) -> Reply:
-    from ....files.outline import grammars  # loads tree-sitter, which the zygote does not need
+    from ....files.outline import grammars  # loads tree-sitter, which the zygote must not load
 
     language = language_of(request.path, request.text)
     if language is None:
@@ -139,7 +139,7 @@ class Parsers:
 
     @property
     def pids(self) -> set[int]:
-        """The running parsers."""
+        """The process ids of the running parsers."""
         return set(self._served)
 
     def ask(self) -> socket.socket:
@@ -168,7 +168,7 @@ class Parsers:
         connection.close()
 
     def ended(self, pid: int, status: int) -> None:
-        """Note a reaped process; ignores other processes."""
+        """Note that a parser was reaped; ignores other processes."""
         connection = self._served.pop(pid, None)
         if connection is None:
             return
@@ -188,6 +188,4 @@ class Parsers:
 
 
 def _become_parser(connection: int, parent: int) -> NoReturn:
-    # the zygote loads its modules only when it is idle
-
     become_parser(connection, parent)

@@ -55,7 +55,7 @@ _RESERVED: Final = 300
 _PROC: Final = "/proc"
 _FAILED: Final = 70
 STAND_STILL: Final = b"S"
-"""The record of the request, which has the socket."""
+"""The record of the request to stop all processes; a socket comes with it."""
 STILL, NOT_STILL = b"1", b"0"
 _SECONDS: Final = 2.0
 """The longest wait. A thread may be in an uninterruptible system call, such as a wait for a disk."""
@@ -70,7 +70,7 @@ _ANY_THREAD: Final = 0x40000000
 
 
 class Begun(NamedTuple):
-    """The process id of a realm's zygote, or 0; and why there is no namespace, a phrase, empty if there is one."""
+    """The process id of a realm's zygote, or 0. `missing` says why there is no namespace; empty if there is one."""
 
     pid: int
     missing: str
@@ -109,8 +109,8 @@ def _split(socket: int, writer: int, become: Callable[[int, int], NoReturn], apa
         between = os.pidfd_open(os.getpid())
         pid = os.fork()
         if pid == 0:
-            # Wait for the end of the process: then its children belong to the zygote. Its descriptors close earlier,
-            # when a parent's death signal could still be that of this process.
+            # Wait for the end of the middle process, when its children get the zygote as parent. Its descriptors close
+            # earlier: then the signal for a parent's death could still be for the death of the middle process.
             select.select([between], [], [])
             _begin(socket, outside, writer, become)
         os.write(writer, b"%d\n" % pid)
@@ -141,7 +141,7 @@ def _set_apart() -> None:
     """Give the namespace its own /proc, and a limit of process ids. Raises OSError."""
     mounts.follow_outside()
     kernel.mount("proc", _PROC, "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC, "")
-    # The kernel counts processes for each user namespace by this limit, except for root.
+    # The kernel applies this limit to each user namespace separately, except for root.
     if os.geteuid() != 0:
         hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
         most = most_tasks() if hard == resource.RLIM_INFINITY else min(hard, most_tasks())
@@ -215,7 +215,7 @@ class Stillness:
             wanted.send(STILL if self._is_still else NOT_STILL)
 
     def end(self, descriptor: int) -> None:
-        """Release all, because the host has closed its end, unless another socket still stops them."""
+        """Note that the host has closed its end; release all, unless another socket still keeps them stopped."""
         self._poll.unregister(descriptor)
         self._wanted.pop(descriptor).close()
         if not self._wanted:
@@ -236,6 +236,8 @@ class Stillness:
 
     def _hold(self) -> bool:
         """Stop threads until a pass over all finds no running one, and none was created during the pass.
+
+        Returns False if that does not succeed in time.
 
         A process that forks and exits all the time is in no list: it is gone when its threads are listed, and its child
         came after the list of processes.

@@ -49,9 +49,9 @@ PASSED: Final = (4, 5)
 """The possible numbers of descriptors of a fork request: control channel, the process's socket, stdout and stderr
 pipes; and the hand-over socket of a worker, or the stdin pipe of a program."""
 ADOPTED: Final = 2
-"""The same for a copy of a worker: control channel, and the socket on which it reports."""
+"""The number for a copy of a worker: control channel, and the socket on which it reports."""
 ASKS: Final = 1
-"""The same for the requests to serve a socket for outlines, or a realm's fork socket: that socket."""
+"""The number for requests that pass one socket: for outlines, a realm's fork socket, or one that stops a realm."""
 REALM: Final = b"N"
 """The record of the request for a realm."""
 _CHUNK: Final = 65536
@@ -101,7 +101,7 @@ class ZygoteLoop:
                 self._start_queued()
             # One at a time, because the work for one may have served another already.
             ready = self._poll.poll(self._patience(), 1)
-            if not self._still:  # because ending processes would continue the stopped ones
+            if not self._still:  # because a look, or ending processes, would continue the stopped ones
                 self._look_at_memory()
             if not ready:
                 self._use_idle_time()

@@ -57,7 +57,7 @@ _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_
 _ON_THE_WAY: Final = frozenset(
     function.__code__.co_filename for function in (os.fsencode, os.path.join, threading.current_thread, contextmanager)
 )
-"""Modules of the standard library that a watch calls."""
+"""Files of the standard library whose functions a watch calls."""
 Watch = Callable[[str, tuple[Any, ...]], None]
 """Called before each act of unguarded work, with the name and arguments of its audit event."""
 _LISTED: Final = frozenset((*STOPPED, *TARGETS, _IMPORT))
@@ -140,7 +140,7 @@ class Guarded:
         )
 
     def _note(self, phrase: str) -> None:
-        # Two threads may count one act together, but a lock could hang a signal handler, and it is only for a report.
+        # Two threads may count two acts as one. The number is only for a report; a lock could hang a signal handler.
         self._count += 1
         if len(self._phrases) < KEPT_STOPS and phrase not in self._phrases:
             self._phrases.append(phrase)
@@ -162,7 +162,7 @@ class OutsideGuard:
     Args:
         own_process: the process runs only statements, so an armed guard covers all its threads, even those that C code
             started.
-        turn_off: turns off timers and signals that would call a statement's function later, and describes them.
+        turn_off: turns off alarms that would call a statement's function later, and describes them.
         scratch: the directory in which nothing is stopped; empty for none.
     """
 

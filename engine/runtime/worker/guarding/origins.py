@@ -5,8 +5,8 @@ A guarded statement may start threads, timers, executors and loops that act long
 statement has the origin None, and its work is free. No work gets a wrong origin, because:
 
 1. The origin is a context variable. In a thread it follows the caller, and `asyncio` saves a copy with every callback
-   and task: work that a live statement gives to a loop is free, earlier work in it is not. A task in a thread, and a
-   copied context, keep the origin of their creation, whoever runs them.
+   and task: work that a live statement gives to a loop is free, while work that already waited in it keeps its origin.
+   A task in a thread, and a copied context, keep the origin of their creation, whoever runs them.
 2. A new thread starts with an empty context. So `_thread.start_new_thread`, which every thread of Python code uses, is
    replaced: the thread starts with the origin of its starter.
 3. Code in a new empty context finds no variable. Then the thread's own origin applies, which is stored by thread. In
@@ -167,7 +167,7 @@ def _starting(start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carried(function: Any) -> Any:
-    """Wrap `function`, so that it has the caller's origin in any thread."""
+    """Wrap a function that the calling thread passes on, so that it keeps this thread's origin in any other."""
     if not callable(function):
         return function
     origin = present()

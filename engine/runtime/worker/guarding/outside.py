@@ -31,7 +31,7 @@ from .routes import Route, original
 
 Arguments = tuple[Any, ...]
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-"""Flags of files that are opened for changes."""
+"""Any of these flags means that a file is opened for changes."""
 _HARMLESS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr")
 _DESCRIPTORS: Final = "/proc/self/fd/"
 _MEMORY_FILE: Final = "/memfd:"
@@ -106,7 +106,7 @@ def _makes_directory(args: Arguments) -> bool:
 
 
 def _names_database(args: Arguments) -> bool:
-    # A name that the database computes is unknown beforehand.
+    # A name that the database computes is unknown here, and so counts as outside.
     return _text(args[0]) not in _IN_MEMORY
 
 
@@ -248,7 +248,7 @@ def install(audit: Audit) -> None:
 
 
 def load() -> None:
-    """Load their modules that have almost no dependencies, so that `install` finds them."""
+    """Load, in the zygote, those of their modules that need almost no others, so that `install` finds them loaded."""
     for name in ("_posixsubprocess", "_posixshmem"):
         _module(name)
 
@@ -327,7 +327,7 @@ class Databases:
             self._take_in(among=gc.get_objects)
 
     def importing(self, name: str) -> None:
-        """Call it before each import: it imports the module itself if that is the one, and watches it."""
+        """Call it before each import. If the name is SQLite's module, imports it here, and watches its connections."""
         if name == _SQLITE:
             self._take_in(among=tuple)
 

@@ -1,1 +1,1 @@
-"""Views and groups as statements hold them: the board they live on, their names, their ticks, how they are listed."""
+"""Views and groups in a worker: their board, names, ticks, states and lists, and the files that they read."""

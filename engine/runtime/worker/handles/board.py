@@ -97,7 +97,7 @@ class Board:
         self._ticks = Ticks(self.looks, now, self._followed)
         self.outlines = Outlines(outliner)
         self._edited: dict[str, int] = {}
-        """The last statement that wrote each file, by its real path."""
+        """The last statement that wrote each file, by the file's real path and its path as named."""
         globs = Globs(Globbing(self.looks, self.outlines.of, count, self._last_edit), (cwd, *directories))
         self._nodes = LiveNodes(count, self.outlines.of, globs.glob, self._ticks, self._last_edit)
         self._states = HandleStates(self._nodes, self._documents, self.looks, globs)
@@ -118,7 +118,7 @@ class Board:
         return self._documents.at(path, document.title_of(path, self.cwd), outside=False).current
 
     def note_edit(self, *paths: str) -> None:
-        """Note that the running statement wrote a file, at its absolute paths."""
+        """Note that the running statement wrote a file, which has these absolute paths."""
         self._edited |= dict.fromkeys(paths, self._nodes.statement)
 
     def _last_edit(self, path: str) -> int:
@@ -429,18 +429,18 @@ class NodeNames:
         mode: Mode | None = None,
         freq: Frequency | Literal["Periodic", "paused"] | None = None,
     ) -> GroupHandle:
-        """A summary of handles, and of files by path or glob, within one budget; it follows what it is made of.
+        """A summary of handles, and of files by path or glob, within one budget; it follows its members.
 
             group("src/*.py", tokens=2000)
             group(app, tests, lod=2)
 
-        `lod` is the finest level a member may get. Pause() freezes it, Add() and Remove() change what it holds.
+        `lod` is the finest level a member may get. Pause() freezes it, Add() and Remove() change its members.
         """
         follow = schedule(mode or ("running" if freq is None else None), freq)
         return self._made(GroupHandle(self._nodes.context, members, tokens=tokens, lod=lod, follow=follow))
 
     def _tick(self) -> list[NodeBase]:
-        """Has running handles catch up with their sources now; those that changed.
+        """Brings running handles up to date with their sources now, and returns those that changed.
 
         changed = tick()
         """
@@ -465,7 +465,7 @@ class NodeNames:
     def _pin(self, obj: _N, reason: str = "") -> _N:
         """Keeps a handle in the tail of every prompt, whatever else there is, until unpin(obj).
 
-        pin(app, "the file that is being mended")
+        pin(app, "the file to fix")
         """
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] - called by user code
             raise TypeError(f"reason= is a string, not {type(reason).__name__}")

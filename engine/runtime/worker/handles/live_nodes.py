@@ -128,7 +128,7 @@ class LiveNodes:
         node.favour(reason)
 
     def unpin(self, node: NodeBase) -> None:
-        """Ends that."""
+        """Undo `pin`."""
         self._pins.pop(node.obj_id, None)
         node.favour(None)
 

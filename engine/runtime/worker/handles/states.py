@@ -38,7 +38,7 @@ from .trees import Globs
 _TYPE: Final = "type"
 _MEMBERS: Final = "members"
 _SCHEDULE: Final = ("mode", "freq", "min_turn_interval", "pinned")
-"""Fields of a digest that do not change what the node shows."""
+"""Fields of a digest that do not change what the node shows. A node that becomes paused counts as changed anyway."""
 _LISTED: Final = 20
 _KEPT: Final = 4
 """Cached smaller renders of one node."""
@@ -290,12 +290,12 @@ def _display(node: NodeBase, render: RenderedView, budget: Budget, lod: int, *, 
 
 
 def net(news: News, nodes: Mapping[str, NodeBase], surfaces: Surfaces) -> News:
-    """Tell each handle's change once, from what the conversation shows of it to what it shows now.
+    """Replace the changes of each handle by one: from the content that the conversation shows to the present content.
 
-    A diff for each change would show lines of versions that are gone. The net change takes the place of the last. What
-    is as it was shown is no change, unless the model has read of another content in between. Left out are handles that
-    are gone, and what the model has read before of those that a surface shows. Of two views of one file, the second
-    refers to the first.
+    A diff for each change would show lines of versions that are gone. The net change takes the place of the last one. A
+    content that is again as it was shown is not a change, unless the model has read about another one in between.
+    Changes of handles that are gone are left out, and earlier changes of handles on a surface. Of two
+    views of one file, the second refers to the first.
     """
     told = {item.obj_id for item in news.earlier}
     number = Counter(item.obj_id for item in news.items if item.is_source)
@@ -375,10 +375,10 @@ class Smaller:
 
 
 class Surfaces:
-    """The surfaces of one tail, most important first. A handle is on one of them, once.
+    """The surfaces of one tail, most important first. Each handle is on at most one of them, once.
 
-    A handle that statements from outside showed in several ways is shown in the most detailed one: at the finest level,
-    then within the largest budget. If it is pinned or a group, its own policy is one of the ways.
+    Statements from outside the model's turns may have shown a handle with several policies. The most detailed one is
+    used: the finest level, then the largest budget. For a pinned handle or a group, its own policy is one of them.
     """
 
     def __init__(self, nodes: LiveNodes, names: Mapping[int, str], news: News, smaller: Smaller) -> None:

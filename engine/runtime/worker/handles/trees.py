@@ -3,14 +3,14 @@
 `Globs` finds the root of a glob in a statement. A text without a star or similar sign is a path: that file, or all
 files below that directory. No file is looked up for that, so it means the same when the statement runs again.
 
-`Tree` lists the files that match a glob, again and again for one stat per directory. A directory is read again only if
-its stamp has changed, or if a file of ignore rules has that applies to it. The results for its entries are cached with
-it. A young directory is always read again, because kernels count stamps in ticks. No link below the root is entered,
-and only regular files are listed. The root is pinned (`files.safe_open`), and opened files below it are asked for their
-place: a glob may name a link, and a directory may have become a link since it was listed, which O_NOFOLLOW detects in
-the last name of a path alone.
+`Tree` lists the files that match a glob, repeatedly. A directory is read again only if its stamp has changed, or that
+of a file of ignore rules that applies to it. The results for its entries are cached with it. A young directory is
+always read again, because kernels count stamps in ticks. No link below the root is entered, and only regular files are
+listed. The root is pinned (`files.safe_open`), and the kernel tells the real path of each directory that is opened
+below it: a glob may name a link, and a directory may have become a link since it was listed. O_NOFOLLOW detects a link
+only in the last name of a path.
 
-The worker walks and not the host, because lists are needed inside statements and ticks; 100,000 files take 0.25 s.
+The worker lists files, not the host, because statements and ticks need the lists; 100,000 files take 0.25 s.
 `DirectFiles` implements `files.sources.Files`. Errors are OSError. Used by the Board and the interpreter.
 """
 
@@ -40,20 +40,20 @@ from ....files.sources import FileStamp
 MOST_FILES: Final = 100_000
 _RACY_NS: Final = 50_000_000
 _WIDTH: Final = 4
-"""Numbers that stand for a file: times of modification and change, size, inode."""
+"""The number of integers that identify a file's version: times of modification and change, size, inode."""
 _KEPT: Final = 32
-"""Globs whose directories are remembered."""
+"""The most globs whose directories are cached."""
 _SIGNED: Final = 1 << 63
 _MAGIC: Final = re.compile(r"[*?\[{\\]")
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-# Bound here, because a statement may replace them in their module.
+# Bound here, because statements may replace them.
 _open, _close, _fstat, _stat, _scandir, _readlink = os.open, os.close, os.fstat, os.stat, os.scandir, os.readlink
 Stamp = tuple[int, int, int]
 _ESCAPED: Final = re.compile(r"([,}\]])")
 
 
 class Globs:
-    """Makes globs for one board. `roots` are the absolute directories of the workspace, the one for relative paths
+    """Makes globs for one board. `roots` are the absolute directories of the workspace; relative paths start from the
     first."""
 
     def __init__(self, globbing: Globbing, roots: tuple[str, ...]) -> None:
@@ -61,10 +61,10 @@ class Globs:
         self._roots = roots
 
     def glob(self, text: str) -> Glob:
-        """The glob that a statement has written.
+        """Make the glob of a text in a statement.
 
         Raises:
-            ValueError: it leads out of the workspace, or cannot be read; the sentence says which.
+            ValueError: it leads out of the workspace, or is not a glob; the message says which.
         """
         root, below = self._place(text)
         pattern = below if _MAGIC.search(below) else _of_path(below)
@@ -75,11 +75,11 @@ class Globs:
         return self.known(root, pattern, printable(text))
 
     def known(self, root: str, pattern: str, text: str) -> Glob:
-        """The glob that was made of such a text."""
+        """Make a glob from its parts."""
         return Glob(self._globbing, root, pattern, text)
 
     def _place(self, text: str) -> tuple[str, str]:
-        """The root, and the path or pattern from there."""
+        """The root, and the path or pattern relative to it."""
         expanded = os.path.expanduser(text)
         if "\0" in expanded or not expanded.strip() or ".." in expanded.split("/"):
             raise ValueError(f"group({text!r}): give a path or a glob of the workspace, without '..'")
@@ -95,7 +95,7 @@ class Globs:
 
 
 def _of_path(path: str) -> str:
-    """What matches a file of that path, and all files below a directory of that path."""
+    """A pattern for the file of that path, or all files below the directory of that path."""
     path = "/".join(segment for segment in path.split("/") if segment not in ("", "."))
     if not path:
         return "**"
@@ -112,7 +112,7 @@ class DirectTrees:
         self._trees: dict[tuple[str, str], Tree] = {}
 
     def listing(self, root: str, pattern: str) -> str:
-        """As `ports.files.Trees.listing`."""
+        """As `files.sources.Trees.listing`."""
         tree = self._trees.pop((root, pattern), None) or Tree(root, pattern, self._now)
         self._trees[root, pattern] = tree
         while len(self._trees) > _KEPT:
@@ -124,9 +124,9 @@ class Tree:
     """One glob below one root of the workspace.
 
     Args:
-        root: absolute; what the glob's paths are relative to.
-        pattern: as `find` takes it.
-        now: seconds since the epoch.
+        root: absolute; the glob's paths are relative to it.
+        pattern: as for `find`.
+        now: returns seconds since the epoch.
     """
 
     def __init__(self, root: str, pattern: str, now: Callable[[], float]) -> None:
@@ -144,7 +144,7 @@ class Tree:
         self._is_cut = False
 
     def listing(self) -> str:
-        """The manifest of what is there now; the same object where nothing has changed.
+        """The manifest of the present files; the same object as before if nothing changed.
 
         Raises:
             OSError: the root cannot be entered.
@@ -182,7 +182,7 @@ class Tree:
             try:
                 descriptor = _open(path or ".", _FLAGS, dir_fd=root)
             except OSError:
-                continue  # gone meanwhile, or not ours to read: its files are none of the group's
+                continue  # removed meanwhile, or unreadable: the group has none of its files
             try:
                 here = _readlink(f"/proc/self/fd/{descriptor}")
                 if not is_inside(here, (place,)) or is_own(here, place):
@@ -197,7 +197,7 @@ class Tree:
             waiting += [(f"{path}{name}/", directory.rules) for name in reversed(directory.directories)]
 
     def _rules_above(self) -> IgnoreFiles:
-        """The rules of the directories above the place where the walk begins, from where they begin to count."""
+        """The rules of the directories above the start of the walk that apply there."""
         base = os.path.join(self._root, self._base)
         place = place_of(base, (self._root,))
         if place != self._place or not self._above.is_current():
@@ -218,13 +218,13 @@ class Tree:
             names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_ours(entry))
         rules = self._rules(path, above, known, {name for name, _ in names})
         files, directories = self._judged(path, rules, names)
-        # One this young may change again without a new stamp.
+        # Because such a young directory may change again without a new stamp.
         is_young = abs(self._now() * 1e9 - max(stamp[:2])) < _RACY_NS
         return _Directory(None if is_young else stamp, above, rules, files, directories)
 
     def _rules(self, path: str, above: IgnoreFiles, known: _Directory | None, names: set[str]) -> IgnoreFiles:
-        """The rules that count in a directory: those known already as long as they are current, for those who have
-        them compare them by identity."""
+        """The rules that apply in a directory. Known ones that are current are reused, because cached directories are
+        valid only for the same object."""
         has_own = path == self._base or not names.isdisjoint((*IGNORE_FILES, REPOSITORY))
         if known is not None and (known.rules is not above) == has_own:
             return known.rules
@@ -253,7 +253,7 @@ class Tree:
 
 @dataclass(slots=True)
 class _Directory:
-    """A directory as it was read. `files` are names that the glob matches; `stats` and `text` are theirs."""
+    """A directory when it was read. `files` are the names that match the glob; `stats` and `text` are about these."""
 
     stamp: Stamp | None
     above: IgnoreFiles
@@ -265,7 +265,7 @@ class _Directory:
 
 
 def _update(directory: _Directory, descriptor: int, path: str) -> None:
-    """Stats the files, and writes their lines where anything has changed. One that is gone has the stat of nothing."""
+    """Stat the files, and make their lines again if anything changed. A file that is gone has only zeros."""
     numbers: list[int] = []
     append = numbers.append
     for name in directory.files:
@@ -306,7 +306,8 @@ def _shortened(directory: _Directory, path: str, left: int) -> _Directory:
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
-    """Regular files and directories whose names a line of a manifest can hold; of all else a reader could only wait."""
+    """Whether it is a regular file or directory, with a name that fits into a line of a manifest. Reading anything else
+    might block."""
     try:
         entry.name.encode()
     except UnicodeEncodeError:
@@ -316,14 +317,14 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """Where files may be that one alternative of a glob matches: below the directories that it names outright, as many
-    levels further as it has segments, or any number."""
+    """Where files that match one alternative of a glob may be: below the directory `literal`, which it names without
+    wildcards, and at most `levels` directories deeper; None for any number."""
 
     literal: str
     levels: int | None
 
     def enters(self, path: str) -> bool:
-        """Whether there may be any in a directory, or below it; its path ends in a slash."""
+        """Whether a directory, or one below it, may have such files. Its path ends with a slash."""
         if self.literal.startswith(path):
             return True
         return path.startswith(self.literal) and (
@@ -332,7 +333,7 @@ class _Reach:
 
 
 def _common(directories: Iterable[str]) -> str:
-    """The directory that all of these are below, or are."""
+    """The deepest directory that contains, or is, each of these."""
     first, *others = ([*each.split("/")[:-1]] for each in directories)
     while any(other[: len(first)] != first for other in others):
         first.pop()
@@ -353,7 +354,7 @@ def _reach(alternative: str) -> _Reach:
 
 
 class DirectFiles:
-    """Reads what is on disk, with all rights of the process; with `roots`, absolute directories, nothing outside."""
+    """Reads files, with all rights of the process; with `roots`, absolute directories, only files below them."""
 
     def __init__(self, roots: tuple[str, ...] | None = None) -> None:
         self._roots = roots
@@ -378,7 +379,7 @@ class DirectFiles:
 
 
 class _DirectFile:
-    """`files.sources_protocol.OpenFile` on a descriptor."""
+    """`files.sources.OpenFile` on a descriptor."""
 
     __slots__ = ("_descriptor",)
 

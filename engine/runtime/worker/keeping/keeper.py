@@ -67,16 +67,16 @@ AT_ONCE_SECONDS: Final = 0.05
 _CHILDREN: Final = 4
 """Statements whose large values are pickled at the same time."""
 _BY_THEMSELVES: Final = 32
-"""Number of groups of one statement that get a pickle each."""
+"""Up to this many groups of one statement get a pickle each."""
 _PACKED: Final = 100
-"""With more groups, so many share one pickle. If it fails, halving finds the group that cannot be pickled."""
+"""With more groups, this many share a pickle. If it fails, halving finds the group that cannot be pickled."""
 
 
 class Keeper:
     """Keeps one namespace.
 
     Args:
-        injected: what is injected, by name.
+        injected: the injected objects by name.
         forks: whether the process is the statements' own, so that it may be forked.
     """
 
@@ -393,7 +393,7 @@ class Loader:
         living = found_at(self._namespace, path)
         if type(living) is not FunctionType or living.__closure__ is not None or living.__code__ != code:
             return self._function(code, name, None)
-        # One that is bound twice may be the copy of two.
+        # A function with two names may have been loaded for two.
         if living.__globals__ is not self._namespace or self._bound.path_of(living) != path:
             return self._function(code, name, None)
         living.__dict__.clear()

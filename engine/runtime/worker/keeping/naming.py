@@ -113,7 +113,7 @@ def completed(kind: type, arguments: tuple[Any, ...], state: Any) -> tuple[tuple
 
 
 def mark_of(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The mark among the arguments of a class's constructor, and the other arguments."""
+    """The mark among the arguments of a class's constructor, and the arguments with None in its place."""
     # For classes and enums, it is the last argument but one. Without it nothing is looked up.
     *others, mark, extra = arguments
     return mark, (*others, None, extra)
@@ -125,7 +125,7 @@ def bases_of(make: object, arguments: tuple[Any, ...]) -> tuple[type, ...]:
 
 
 def fill_class(kind: Any, state: tuple[dict[str, object], Any]) -> object:
-    """Give a class the state of its copy. A living class that another run filled loses its other state."""
+    """Give a class the state of its copy. A living enumeration of another run loses attributes that the copy lacks."""
     members = dict(cast("Mapping[str, object]", vars(kind)))
     for name, value in members.items() if Enum not in kind.__mro__ else ():
         is_own = name[:2] != "__" and name[:5] != "_abc_" and type(value) not in _OF_SLOTS

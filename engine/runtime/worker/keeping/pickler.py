@@ -120,7 +120,7 @@ class GroupPickler(CloudPickler):
     Args:
         sink: receives the pickle.
         names: the names of the group.
-        known: shared by all groups that are pickled together, as `bound` and `foreign`.
+        known: shared by all groups that are pickled together, like `bound` and `foreign`.
         runs_code: whether user code may be called.
     """
 
@@ -239,7 +239,7 @@ def _is_found(value: Any) -> bool:
 
 def _array(array: Any) -> Any:
     """Reduce a numpy array over memory that other objects use too, so that the copies share memory as well."""
-    # A loaded array uses a `bytearray`, which all arrays that share it use.
+    # The memory of a loaded array is a `bytearray`, and so is that of all arrays that share it.
     if array.base is None or getrefcount(array.base) <= _ONLY_ITS_OWN or array.dtype.hasobject:
         return NotImplemented
     base = array.base

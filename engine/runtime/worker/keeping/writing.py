@@ -214,7 +214,7 @@ class Copies:
         self.leave()
 
     def leave(self) -> None:
-        """Release the descriptors, in a process that does not need the child's records."""
+        """Release the descriptors, if the child's records are not needed any more, or not in this process."""
         for descriptor in (self._memory, self._process):
             with suppress(OSError):
                 os.close(descriptor)

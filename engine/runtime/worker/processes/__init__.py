@@ -1,1 +1,1 @@
-"""The system's processes: limits, memory, brands, privileges, programs, and how a tree of them is ended."""
+"""The system's processes: limits, memory, brands, privileges, programs, and the ending of their trees."""

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 _ANY_KIND: Final = 0x40000000
 """`__WALL`: also children whose end sends no signal."""
 _STATE, _PARENT, _GROUP, _SESSION, _START = 0, 1, 2, 3, 19
-"""An index among the fields of /proc/PID/stat after the command."""
+"""Positions among the fields of /proc/PID/stat after the command."""
 
 
 class Stat(NamedTuple):

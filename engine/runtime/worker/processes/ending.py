@@ -164,7 +164,7 @@ def end_alone(root: int) -> bool:
 
 
 def _is_stopped(descriptor: int, root: int) -> bool:
-    """Whether the process has a single thread, which has stopped. Raises OSError."""
+    """Send SIGSTOP to the process; return whether it has stopped, and has a single thread. Raises OSError."""
     found = stat_of(root)
     if found is None or found.state in _ENDED:
         return False
@@ -207,7 +207,7 @@ class _RoundUp:
         self._ended: set[int] = set()
         self._stopped: list[int] = []
         self._groups: set[int] = set()
-        """The members that got SIGSTOP."""
+        """The process groups that got SIGSTOP."""
         self._session = os.getsid(0)
 
     def stop(self) -> bool:
@@ -235,7 +235,7 @@ class _RoundUp:
                 os.killpg(group, signal.SIGCONT)
 
     def stop_group(self, pid: int, stat: Stat) -> None:
-        """Stop the group of that member, unless its leader is not a member, or it is in this process's session."""
+        """Stop the group of that member, unless its leader lives and is not a member, or it is in our own session."""
         group = stat.group
         if group in self._groups or stat.session == self._session:
             return

@@ -56,9 +56,9 @@ _MANY: Final = 300
 _NEARLY: Final = 20
 """A realm counts as full this many tasks below its limit, because the zygote, copies and commands have some."""
 _SHARE: Final = 9
-"""The wait before the next look, as a multiple of the time of the last one."""
+"""The shortest wait before the next look, as a multiple of the time of the last one."""
 _GROWTH: Final = 64
-"""The part of its limit by which a scratch directory may always grow: caches, and files not yet on the disk."""
+"""A scratch directory may always grow by its bound divided by this: caches, and files not yet on the disk."""
 _EVERYTHING: Final = 1 << 62
 _MOST: Final = 2
 """A scratch directory is counted up to this multiple of its limit if a statement may have filled it."""
@@ -68,7 +68,7 @@ _EXACT: Final = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 _MEMFD: Final = "/memfd:"
 _LEFT: Final = "what statements left running"
 _HEADER_FIELDS: Final = 6
-"""The first line of a named mapping in smaps: addresses, rights, offset, device, inode, name."""
+"""In the first line of a named mapping in smaps: addresses, rights, offset, device, inode, name."""
 
 
 def set_limits(data_bytes: int, open_files: int) -> None:
@@ -91,7 +91,7 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
     """Count the bytes on the disk in a directory, without following links, until the count exceeds `enough`.
 
     Files that changed after `since`, in seconds since the epoch, are left out. The result also exceeds `enough` if a
-    path is longer than the kernel accepts.
+    path is longer than the kernel accepts, or a directory may not be read: a program can write into an open one.
     """
     total, waiting = 0, [directory]
     while waiting and total <= enough:
@@ -106,8 +106,8 @@ def held(directory: str, enough: int, since: float = math.inf) -> int:
                     if total > enough:
                         break
         except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return enough + 1  # because files in deeper directories could not be counted
+            if error.errno in (errno.ENAMETOOLONG, errno.EACCES):
+                return enough + 1  # because files in this directory, or deeper ones, could not be counted
             continue  # it was removed during the count
     return total
 
@@ -181,14 +181,14 @@ class Watch:
         self._idle: set[int] = set()
         """The processes whose statement has ended."""
         self._scratches: dict[int, tuple[Domain, int]] = {}
-        """The limit of each scratch directory: its bound, or a little more than its size before."""
+        """Each domain, and the limit of its scratch directory: its bound, or a little more than its size before."""
         self._next_look = 0.0
         self._have_stopped = False
 
     def begin(self, pid: int, limit: int, who: str, domain: Domain | None = None) -> None:
-        """Watch the tree of `pid` from now on, starting at once."""
+        """Watch the tree of `pid` from now on. A look is due at once, unless a statement is watched already."""
         if domain is not None:
-            # The first look comes after a while, and writes until then belong to the new statement.
+            # The watch begins when a statement has run for a while. Files that it wrote in this time are its own.
             since = math.inf if who == _LEFT else time.time() - LOOK_SECONDS
             self._scratches[pid] = domain, _allowed(domain, since)
         if not self.is_busy:

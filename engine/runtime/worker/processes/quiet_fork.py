@@ -36,7 +36,7 @@ _PR_GET_TID_ADDRESS: Final = 40
 _THREADS: Final = "/proc/self/task"
 _WAIT_FOR_ALL: Final = 0x40000000
 """Flag of waitpid that includes children without a signal."""
-# Of PyDLL, because these are to be called with the interpreter's lock.
+# PyDLL, because these functions must be called with the interpreter's lock.
 _C: Final = ctypes.PyDLL(None, use_errno=True)
 _C.syscall.restype = ctypes.c_long
 # Looked up now, because in a child each first time copies pages of memory.
@@ -72,12 +72,12 @@ def can_be_beside() -> bool:
 def fork_beside(first: Callable[[], None], *, amid: bool = False) -> int | None:
     """Fork a child of the parent. Returns None in it, and a pidfd of it in this process.
 
-    `first` is called in the child, ahead of what Python and a statement's modules do there after a fork: the import
+    `first` is called in the child, before the steps of Python and of a statement's modules after a fork: the import
     lock is held, and locks of modules may be. It must not raise, import, or start a thread. It may fork again, `amid`
-    this fork: for Python the two are one fork, whose child is whoever returns.
+    this fork: for Python the two are one fork, whose child is the process that returns.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no child.
     """
     pinned = ctypes.c_int()
     flags = _CLONE_PARENT | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
@@ -95,7 +95,7 @@ def fork_beside(first: Callable[[], None], *, amid: bool = False) -> int | None:
 
 
 def _call(arguments: Sequence[int]) -> int:
-    """The system call: 0 in the child, in this process the child's id, or less than 0 by the number of the error."""
+    """Make the system call; return 0 in the child, the child's id in this process, or a negative error number."""
     pid = _C.syscall(ctypes.c_long(_CLONE or 0), *map(ctypes.c_long, arguments))
     return pid if pid >= 0 else -ctypes.get_errno()
 
@@ -106,7 +106,7 @@ def _check(pid: int) -> None:
 
 
 def _thread_id() -> int | None:
-    """The address at which the C library keeps the id of this thread; None where the kernel does not say."""
+    """The address of this thread's id in the C library; None if the kernel does not tell it."""
     address = ctypes.c_void_p()
     is_said = _C.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) == 0
     return address.value if is_said else None

@@ -117,7 +117,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def die_with_parent(number: signal.Signals, parent: int) -> bool:
-    """Request the signal `number` at the end of the parent's thread; return False if `parent` is gone already."""
+    """Let the end of the thread that forked this process send it `number`; False if `parent` is gone already."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     return os.getppid() == parent
 

@@ -1,1 +1,1 @@
-"""Running one statement: its phases, what it asks of the host, what it printed and how it failed."""
+"""Running one statement: its phases, its requests to the host, its output and its failure."""

@@ -80,8 +80,8 @@ class Effects:
     def recalled_file(self, place: str, *, content: bool) -> RecalledFile | None:
         """The recorded content of the file at the real path `place`.
 
-        None if the host does not answer from a record, or the record does not have the file. Without `content` the
-        result has no bytes.
+        None if the host does not answer from a record, or the record does not have the file. Without `content`, the
+        content of a file is given as empty.
         """
         found = self._recalled(RECALL_FILE, {"path": place, "content": content})
         return None if found is None else RecalledFile(cast("dict[str, bytes | None]", found)["content"])
@@ -155,7 +155,7 @@ class Effects:
             self._ticking = False
 
     def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """The unsaved texts in the user's editor, by absolute path; empty if it cannot be asked now.
+        """The texts of these files in the user's editor, by absolute path; empty if it cannot be asked now.
 
         It cannot be asked outside of a step, in a replay, in a forked process, or during another question of the same
         thread.
@@ -210,7 +210,7 @@ class Effects:
         if self._recorded is not None:
             answer = self._recorded.take(question)
             if answer is None:
-                frame(question)  # raises the same error as sending a question that is too large
+                frame(question)  # if the question was too large to be sent, raises the same error again
                 self._stop(_unanswered(question, self._recorded.title_at(ordinal)))
                 raise ReplayEffect(f"{operation}() has no recorded answer")
             if answer.lost:
@@ -253,7 +253,7 @@ class Transport(Protocol):
 
     @property
     def inbox(self) -> Inbox:
-        """Received messages, for threads that do not wait for an answer."""
+        """Received messages, for threads that wait for something other than an answer."""
         ...
 
     def wait(self) -> None:

@@ -82,7 +82,7 @@ class Executor:
     Args:
         flush: called after Python's own streams are flushed.
         python: the parts of Python that our code needs and statements may replace.
-        settle: performs what a statement left to its end; returns the failures.
+        settle: finishes work that a statement deferred to its end; returns the failures.
         let_go: ends objects that the statement left unreachable.
         advise: called with a statement's exception, before it is formatted.
     """

@@ -49,7 +49,7 @@ _BRACKETS: Final[dict[type, tuple[str, str]]] = {
 }
 MESSAGE_LIMIT: Final = 4096
 TRACEBACK_LIMIT: Final = 16384
-"""The longest traceback. The middle of a longer one is left out, because its ends have the error and its place."""
+"""The most characters of a traceback. The middle is left out, because the ends have the error and its place."""
 _FRAMES: Final = 2000
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 """The package that the worker runs on."""
@@ -234,7 +234,7 @@ def _limit(error: BaseException) -> int | None:
 
 
 def _strip(report: traceback.TracebackException, done: set[int]) -> None:
-    """Remove our frames before the user's first, and those after the statement's last."""
+    """Remove our frames before the user's first, and from our first one after the statement's last, all others."""
     if id(report) in done:
         return
     done.add(id(report))

@@ -1,1 +1,1 @@
-"""Files that statements' own code changes: noticed and recorded, or led to the host where a sandbox holds them."""
+"""Files that a statement's own code changes: noticed and recorded, or, in a sandbox, redirected to the host."""

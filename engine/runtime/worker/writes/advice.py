@@ -64,7 +64,7 @@ class Advice:
         self._database = database
 
     def add_to(self, error: BaseException) -> None:
-        """Add a note to the error on what works instead of the refused act."""
+        """Add notes to the error on what works instead of the acts that were refused, in it or in its causes."""
         for each in _chained(error):
             note = self._note(each)
             if note and note not in getattr(error, "__notes__", ()):
@@ -98,7 +98,7 @@ class Advice:
         return ""
 
     def _of_call(self, error: OSError) -> str:
-        """The advice on an error of a system call. The host's own errors explain themselves and need none."""
+        """The advice on an OSError. The host's own errors need none, except for a path outside the project."""
         is_usual = error.strerror == os.strerror(error.errno or 0)
         path = error.filename2 or error.filename
         if isinstance(path, str | bytes):

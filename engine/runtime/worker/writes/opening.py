@@ -39,7 +39,7 @@ _open: Final = original(builtins.open)
 _routed_open, _close, _truncate = original(builtins.open), original(os.close), original(os.truncate)
 _Raw: Final = io.FileIO
 _SETTLED: Final = frozenset((str, bytes, int, bool, float, tuple, type(None)))
-"""Types whose values are the same each time they are asked."""
+"""Types whose values cannot be different at the next use."""
 _READING: Final = frozenset(("r", "rb", "rt", "br", "tr"))
 _OURS: Final = __name__.rsplit(".", 2)[0]
 _USUAL_MODE: Final = 0o666
@@ -47,8 +47,9 @@ REMOVE_TREE: Final = "shutil.rmtree"
 _SOUGHT: Final[dict[int, str]] = {id(_Raw): "io.FileIO", id(shutil.rmtree): REMOVE_TREE}
 """By identity: objects without a route, because they are classes, or do not exist when the routes are installed."""
 _searched: Final[set[str]] = set()
-"""The modules that were searched, and where they bind the objects that were sought."""
+"""The modules that were searched."""
 _bound: Final[list[tuple[dict[str, Any], str, str]]] = []
+"""Where they bind the objects of `_SOUGHT`: the module's names, the name there, and the name in `_SOUGHT`."""
 
 
 class Opening:
@@ -93,7 +94,7 @@ class Opening:
         return self.opened(file, mode, arguments, self._scratch)
 
     def settle(self) -> list[BaseException]:
-        """At the end of the statement: write open files too. Returns the failures, in order."""
+        """At the end of the statement, write the files that are still open. Returns the failures, in order."""
         return self.files.settle()
 
     def opened(self, file: Any, mode: Any, arguments: tuple[Any, ...], free: tuple[str, ...] | None = None) -> Any:
@@ -184,7 +185,7 @@ class Opening:
         if not self.files.routed or _BYTECODE not in f"{place}/":
             return False
         real = os.path.realpath(place)
-        # In what is mounted read-only, such as an environment with this program, the kernel refuses it.
+        # Read-only paths count too, such as an environment with this program, because the kernel refuses writes there.
         return _BYTECODE in f"{real}/" and (self.is_in_scratch(real) or not self._protection.why(real))
 
     def is_own(self, *places: str) -> bool:
@@ -232,7 +233,7 @@ class Opening:
             try:
                 real, held = self._found(place, file, flags)
             except OSError as error:
-                # The disk does not have the content that the statement found then, and a replay writes nothing.
+                # In a replay, the disk may not have what the statement found then, and nothing is written.
                 if self._looks:
                     if error.errno is not None:
                         error.filename = os.fspath(file)  # instead of the directory that was opened
@@ -267,7 +268,7 @@ class Opening:
 
     @property
     def _looks(self) -> bool:
-        """Whether to look at the disk: a replay uses its record; in plan mode the write is refused anyway."""
+        """Whether to look at the disk. A replay uses its record, but in plan mode the write is refused again."""
         return self._effects.planning or not self._effects.replaying
 
     def _found(self, place: str, file: Any, flags: int) -> tuple[str, bytes | None]:
@@ -337,7 +338,7 @@ class Opening:
 
 
 def _is_nameless(place: str, real: str) -> bool:
-    """Whether a path below /proc leads to a file without a directory, through a descriptor."""
+    """Whether a path below /proc leads to a file in no directory, by a descriptor; `/proc/self/cwd/x` does not."""
     return os.path.exists(place) and not os.path.exists(real)
 
 
@@ -365,9 +366,9 @@ def writes(flags: int) -> bool:
 
 
 def settled(value: Any) -> Any:
-    """A path, flags or a descriptor as Python's functions in C take it, so that it is the same each time.
+    """Convert a path, flags or a descriptor once, like Python's functions in C, so that it stays the same.
 
-    An object may answer otherwise when it is asked again (`__fspath__`, `__index__`, methods of a class below `str`).
+    An object may return something else the next time (`__fspath__`, `__index__`, methods of a subclass of `str`).
     """
     if _kind(value) in _SETTLED:
         return value
@@ -389,7 +390,7 @@ def _kind(value: object) -> type[object]:
 
 
 def settling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with all its arguments `settled`. Errors name the path as it was given."""
+    """Wrap a function, so that all its arguments are `settled`. Errors name the path as it was given."""
 
     def call(*arguments: Any, **more: Any) -> Any:
         held, named = tuple(map(settled, arguments)), {name: settled(each) for name, each in more.items()}
@@ -449,7 +450,7 @@ def lead(opening: Opening, remove_tree: Callable[..., None]) -> None:
 
 
 def file_opener(opening: Opening) -> Callable[..., Any]:
-    """What `io.open` is."""
+    """The replacement of `io.open`."""
     files = opening.files
 
     def open(  # noqa: A001 -- tracebacks show it
@@ -472,7 +473,7 @@ def file_opener(opening: Opening) -> Callable[..., Any]:
 
 
 def descriptor_opener(opening: Opening) -> Callable[..., int]:
-    """What `os.open` is."""
+    """The replacement of `os.open`."""
     files, route = opening.files, routes.route("os.open")
 
     def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:  # noqa: A001 -- as above
@@ -492,7 +493,7 @@ def descriptor_opener(opening: Opening) -> Callable[..., int]:
 
 
 def descriptor_closer(opening: Opening) -> Callable[[int], None]:
-    """What `os.close` is."""
+    """The replacement of `os.close`."""
     files = opening.files
 
     def close(fd: int) -> None:
@@ -513,7 +514,7 @@ def descriptor_closer(opening: Opening) -> Callable[[int], None]:
 def path_truncater(
     opening: Opening, opener: Callable[..., int], closer: Callable[[int], None]
 ) -> Callable[[Any, int], None]:
-    """What `os.truncate` is."""
+    """The replacement of `os.truncate`."""
 
     def truncate(path: Any, length: int) -> None:
         if isinstance(path, int) or not opening.is_staged(path):
@@ -553,7 +554,7 @@ def raw_class(opening: Opening, opened: Callable[..., Any], descriptor: Callable
                 self.name = given
                 return
             _Raw(os.devnull, mode.replace("x", "w"), closefd).close()  # which refuses wrong arguments
-            # Not with an opener, because Python would then report the real file as opened.
+            # Not with an opener, because Python's audit event would then name the real file as opened.
             super().__init__(descriptor(file, flags_of(mode), _USUAL_MODE), mode)
             self.name = given
 

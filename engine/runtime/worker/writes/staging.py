@@ -67,7 +67,7 @@ class Landing(Protocol):
         ...
 
     def follow(self, number: int, top: Layer) -> None:
-        """Note that `top` is now the statement's file object, of the opening with that number."""
+        """Note that `top` is now the statement's file object for the opening with that number."""
         ...
 
     def released(self, staging: Staging) -> None:
@@ -121,7 +121,7 @@ class Staging:
         self.take_place()
 
     def take_place(self) -> None:
-        """Take the staging file's identity: it is new, or was copied with its process."""
+        """Note the identity of the staging file, which is new or was copied with its process."""
         if self._descriptor >= 0:
             state = os.fstat(self._descriptor)
             self._identity = state.st_dev, state.st_ino
@@ -595,7 +595,7 @@ class StagedFiles:
             self._errors.append(error.with_traceback(None))
 
     def settle(self) -> list[BaseException]:
-        """At the end of the statement: write open files too. Returns the failures, in order."""
+        """At the end of the statement, write the files that are still open. Returns the failures, in order."""
         errors, self._errors = self._errors, []
         late, self._late = self._late, []
         for staging, content in late:

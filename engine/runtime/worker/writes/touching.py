@@ -40,7 +40,7 @@ from ..interrupts import Interrupts
 from ..protocol import TOUCHED_FILES, Touching
 
 _PATIENCE: Final = 1.0
-"""Seconds."""
+"""Seconds to wait for another thread's report."""
 _LOOKING: Final = 60.0
 """The host's time limit for reading one file, in seconds; the file system may be slow."""
 _TURN: Final = 0.1
@@ -78,7 +78,7 @@ class Noticed(NamedTuple):
 class WriteNotices:
     """The files that statements write directly, except those below the directories `left_out`.
 
-    `own_process`: statements have opened all open files of the process.
+    `own_process`: every file that is open in the process was opened by a statement.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class WriteNotices:
 
 @contextmanager
 def _pinned(target: Target) -> Generator[Pinned | None]:
-    """Open the file; None if that fails, because then the act fails too."""
+    """Pin the file of an act; None if that fails, because then the act fails too."""
     directory = None if target.directory < 0 else target.directory
     try:
         found = pinned(target.path, directory, follows=target.follows)

@@ -34,7 +34,7 @@ _BILLION: Final = 10**9
 
 
 class RoutedTree:
-    """The functions. `change` is `LastShown.ask_to_change`."""
+    """The functions. `change` requests a change, as wrapped by `LastShown.ask_to_change`."""
 
     def __init__(self, opening: Opening, effects: Asking, change: Function) -> None:
         self._opening = opening
@@ -200,7 +200,7 @@ class RoutedTree:
             follow_symlinks: bool = True,
         ) -> None:
             kept = self._is_kept(src, src_dir_fd), self._is_kept(dst, dst_dir_fd)
-            # Because the kernel refuses links from scratch to files outside.
+            # If only the source is outside, the kernel refuses the link into scratch.
             if not any(kept) or (not kept[1] and self._opening.is_in_scratch(self._place(dst, dst_dir_fd))):
                 route.plain(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
                 return
