@@ -31,8 +31,8 @@ class Domain(Struct, frozen=True, kw_only=True):
 
     `scratch` is the session's directory for temporary files. A statement that fills it beyond `scratch_bytes`, and
     beyond its earlier size, is ended. `writable` are further directories and files. Of these, `read_only` paths cannot
-    be changed, and `hidden` directories look empty if mounts are permitted. `network` allows TCP and UDP. `without` are layers,
-    and parts, that are not used, as if the kernel lacked them.
+    be changed, and `hidden` directories look empty if mounts are permitted. `network` allows TCP and UDP. `without` are
+    layers, and parts, that are not used, as if the kernel lacked them.
     """
 
     scratch: str

@@ -140,7 +140,9 @@ def test_what_has_no_text_is_one_line_at_every_level(level: int, revision: Revis
 
 
 def test_an_unknown_level_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"lod=4: no such level of detail; there are 0 text, 1 outline, 2 summary, 3 changes"):
+    with pytest.raises(
+        ValueError, match=r"lod=4: no such level of detail; there are 0 text, 1 outline, 2 summary, 3 changes"
+    ):
         checked_lod(4)
 
 

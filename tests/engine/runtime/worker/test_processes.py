@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import shutil
@@ -404,3 +405,18 @@ def test_a_precedence_that_somebody_has_chosen_stays(choice: str) -> None:
         timeout=60,
         check=True,
     )
+
+
+def test_directory_that_may_not_be_read_counts_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program can write into one that it holds open."""
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(errno.EACCES, "closed")
+        return scandir(path)
+
+    assert memory.held(str(tmp_path), 1 << 30) < 1 << 20
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert memory.held(str(tmp_path), 1 << 30) == (1 << 30) + 1
