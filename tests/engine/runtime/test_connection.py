@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.core.execution import Captured, Display
 from engine.core.ids import ObjId
+from engine.files.tails import Looked
 from engine.log.events.nodes import NodeChanged
 from engine.log.redaction import NO_SECRETS, Redactor
 from engine.runtime.connection import CAPTURED_BYTES, Capture
@@ -60,8 +61,8 @@ HEADER = 4
 
 def test_messages_are_redacted_however_deep_a_text_is() -> None:
     shown = {"v": Display(obj_id="v-1", title=KEY, text=f"<{KEY}>", tokens=1)}
-    read = READER.message(frame(LookedAt(shown=shown))[HEADER:])
-    assert read == LookedAt(shown={"v": Display(obj_id="v-1", title="***", text="<***>", tokens=1)})
+    read = READER.message(frame(LookedAt(Looked(shown=shown)))[HEADER:])
+    assert read == LookedAt(Looked(shown={"v": Display(obj_id="v-1", title="***", text="<***>", tokens=1)}))
     ran = READER.message(frame(Ran(execution_id="e", status="ok", value=KEY))[HEADER:])
     assert ran == Ran(execution_id="e", status="ok", value="***")
 

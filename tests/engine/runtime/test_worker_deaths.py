@@ -186,7 +186,7 @@ async def test_a_statement_whose_processes_hold_too_much_memory_is_ended(tmp_pat
         outcome = await b.run(f"{TOO_MUCH[kind]}\ntime.sleep(60)")
         assert outcome.status == "error"
         assert outcome.exception.type == "WorkerDied"
-        assert "of memory, more than the 0.31 GB that they may" in outcome.exception.message
+        assert "of memory, more than the 0.31 GB allowed" in outcome.exception.message
 
 
 @pytest.mark.slow

@@ -311,8 +311,8 @@ WRONG: tuple[tuple[str, Callable[[list[bytes]], list[bytes]], str], ...] = (
     ("content nobody names", lambda lines: [*lines[:1], lines[2], *lines[1:]], "line 3: .* does not name the content"),
     ("content at the end", lambda lines: [*lines, blob(b"late")], "line 7: it ends after"),
     ("content changed", lambda lines: [*lines[:2], lines[2].replace(b'"Y', b'"Z'), *lines[3:]], "line 3: .*damaged"),
-    ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is no content"),
-    ("lost content without a name", other(2, b'{"blob":"x","lost":"missing"}\n'), "line 3: this is no content"),
+    ("content without data", other(2, b'{"blob":"x"}\n'), "line 3: this is not valid base64"),
+    ("lost content without a name", other(2, b'{"blob":"x","lost":"missing"}\n'), "line 3: this is not valid base64"),
 )  # fmt: skip
 
 
