@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace as replace_struct
 
+from engine.context.tail.feed import changes_of
 from engine.core.ids import PayloadId
 from engine.core.tokens import count
 from engine.files.buffers import AskEditor, nobody
@@ -18,7 +19,7 @@ from engine.files.node import NodeBase
 from engine.files.outline.fallbacks import IndentationOutliner
 from engine.files.outline.model import Outliner
 from engine.files.revision import digest_of
-from engine.files.tails import FeedItem, News, StandingRender
+from engine.files.tails import News, StandingRender
 from engine.log.events import Event
 from engine.log.events.nodes import (
     FileChanged,
@@ -171,9 +172,7 @@ class Desk:
     def news(self) -> News:
         """What ticks have told since the last `tail`, as the host's fold has it."""
         told = [event for step in self.steps[self.read_steps :] for event in step.report.events]
-        items = tuple(
-            FeedItem(each.obj_id, each.delta, each.is_source) for each in told if isinstance(each, NodeChanged)
-        )
+        items = tuple(item for each in told for item in changes_of(each))
         return News(items=items, standing=tuple(self._standing().values()))
 
     def _standing(self) -> dict[str, StandingRender]:

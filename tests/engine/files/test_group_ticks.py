@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.log.events.nodes import GroupRecomputed
+from engine.log.events.nodes import GroupRecomputed, NodeChanged
 from tests.support.boards import Desk, kinds
 
 
@@ -114,3 +114,25 @@ def test_a_pinned_member_is_unchanged_and_gets_more_room(desk: Desk) -> None:
     assert after.count("of b") > before.count("of b")
     assert _recomputed(desk.tick()) == []
     assert desk.text("g") == after
+
+
+@pytest.mark.parametrize("views", [True, False], ids=["a view follows the file", "no view"])
+def test_the_lines_of_a_changed_file_are_told_once(desk: Desk, views: bool) -> None:
+    desk.run("g = group('*.py'); h = group('a.py')" + ("" if views else "; a = b = c = None"))
+    desk.tail()
+    desk.write("a.py", "one\nthree\n")
+    told = [event.delta for event in desk.tick() if isinstance(event, GroupRecomputed | NodeChanged)]
+    assert sum("+three" in delta for delta in told) == 1
+    assert desk.tail().count("\n+three\n") == 1
+    assert [delta for delta in told if "files of" in delta][1].startswith("files of a.py: 1 changed (a.py)")
+
+
+def test_a_file_that_is_written_anew_as_it_was_is_no_change(desk: Desk) -> None:
+    desk.run("g = group('*.py'); a = b = c = None")
+    desk.tail()
+    desk.write("a.py", "one\ntwo\n")
+    assert _recomputed(desk.tick()) == []
+    for text in ("one\nthree\n", "one\ntwo\n"):
+        desk.write("a.py", text)
+        desk.tick()
+    assert "a.py" not in desk.tail().partition("Handles (")[0]
