@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,31 +130,30 @@ PATHS = st.sampled_from(
 )
 
 
-@pytest.mark.slow
-@examples(3)
-@given(
-    scenario=st.sampled_from(
-        ["opening", "load", "list", "modes", "config-options", "close", "permission-refused", "ids"]
-    ),
-    replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
+AGENT_SCENARIOS = ("opening", "load", "list", "modes", "config-options", "close", "permission-refused", "ids")
+CLIENT_SCENARIOS = (
+    "opening",
+    "everything-offered",
+    "permission",
+    "cancel",
+    "read-file",
+    "write-file",
+    "terminal",
+    "ids",
 )
-def test_judges_handle_any_agent_message(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
-    transcript = mutated(transcript_of(scenario), replacements)
-    for result in suite().judge([transcript]):
-        assert result.verdict.outcome == "pass" or result.verdict.reason
 
 
 @pytest.mark.slow
-@examples(3)
-@given(
-    scenario=st.sampled_from(
-        ["opening", "everything-offered", "permission", "cancel", "read-file", "write-file", "terminal", "ids"]
-    ),
-    replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6),
+@pytest.mark.parametrize(
+    ("name", "side", "scenarios"), [("acp", "server", AGENT_SCENARIOS), ("acp-client", "client", CLIENT_SCENARIOS)]
 )
-def test_judges_handle_any_client_message(scenario: str, replacements: list[tuple[int, str, Any]]) -> None:
-    transcript = mutated(transcript_of(scenario, of="acp-client"), replacements, "client")
-    for result in suite("acp-client").judge([transcript]):
+@examples(3)
+@given(data=st.data(), replacements=st.lists(st.tuples(st.integers(0, 60), PATHS, JSON), min_size=1, max_size=6))
+def test_judges_handle_any_message(
+    name: str, side: str, scenarios: Sequence[str], data: st.DataObject, replacements: list[tuple[int, str, Any]]
+) -> None:
+    whole = transcript_of(data.draw(st.sampled_from(scenarios)), of=name)
+    for result in suite(name).judge([mutated(whole, replacements, side)]):
         assert result.verdict.outcome == "pass" or result.verdict.reason
 
 

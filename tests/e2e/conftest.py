@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +14,11 @@ def as_users_run_it() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("REWINDOW_SANDBOX")
         yield
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty directory."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder

@@ -18,13 +18,6 @@ pytestmark = pytest.mark.slow
 STAYS = "(setsid sleep 600 &) ; nohup sleep 600 > /dev/null & touch started; while :; do sleep 0.1; done"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def value(agent: Agent, session: str, source: str) -> str:
     """The text of a statement's result."""
     agent.prompt(session, source)

@@ -23,13 +23,6 @@ STATEMENTS = (
 STATE = "word, 'size' in dir(), 'made' in dir() and made.Render().text.splitlines()[-1:]"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
-    return project
-
-
 def files(project: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(project.iterdir())}
 

@@ -17,7 +17,14 @@ from engine.core.execution import LeftOut, TextChange
 from engine.core.ids import ExecutionId, Seq, StatementId, ToolCallId
 from engine.log.events.conversation import ToolCall
 from engine.log.events.execution import FileWritten, StatementRecorded
-from engine.log.permissions import ASKED_CHARS, CommandSubject, FileSubject, StatementSubject, TreeSubject
+from engine.log.permissions import (
+    ASKED_CHARS,
+    CommandSubject,
+    FileSubject,
+    PermissionSubject,
+    StatementSubject,
+    TreeSubject,
+)
 from engine.session.tools.change import changes_of
 from tests.support.editors import EDITORS, content_alone, title_alone
 from tests.support.shown import LoggedFacts, updates_of
@@ -49,9 +56,13 @@ HIDING: Final = {
 }
 
 
+def asked(subject: PermissionSubject) -> dict[str, Any]:
+    question = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
+    return v1.client.permission_params("session", question, LoggedFacts())["toolCall"]
+
+
 def question(source: str) -> dict[str, Any]:
-    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject(source), seq=Seq(0))
-    return v1.client.permission_params("session", asked, LoggedFacts())["toolCall"]
+    return asked(StatementSubject(source))
 
 
 def call(source: str) -> dict[str, Any]:
@@ -72,8 +83,7 @@ def announced(title: str, noun: str) -> int:
 
 
 def test_question_shows_the_note_on_permissions() -> None:
-    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x", "It had fewer rights."), seq=Seq(0))
-    shown = v1.client.permission_params("session", asked, LoggedFacts())["toolCall"]
+    shown = asked(StatementSubject("x", "It had fewer rights."))
     assert [each["content"]["text"] for each in shown["content"]][1:] == ["```\nIt had fewer rights.\n```"]
     assert len(question("x")["content"]) == 1
 
@@ -128,10 +138,10 @@ def test_raw_input_keeps_whole_lines() -> None:
 
 def test_longest_source_is_shown_whole() -> None:
     filler = "x = 1\n" * ((ASKED_CHARS - 50) // 6)
-    asked = question(f"{filler}danger(){' ' * 40}\nx")
-    assert asked["title"].endswith(f" … +{filler.count(chr(10)) + 1:,} lines")
-    assert "danger()" in asked["content"][0]["content"]["text"]
-    assert "left out" not in asked["content"][0]["content"]["text"]
+    shown = question(f"{filler}danger(){' ' * 40}\nx")
+    assert shown["title"].endswith(f" … +{filler.count(chr(10)) + 1:,} lines")
+    assert "danger()" in shown["content"][0]["content"]["text"]
+    assert "left out" not in shown["content"][0]["content"]["text"]
 
 
 def test_longer_source_counts_the_rest() -> None:
@@ -172,9 +182,7 @@ EDITED: Final = {
 def edit_question(name: str) -> dict[str, Any]:
     path, before, after = EDITED[name]
     changes, note = changes_of(None if before is None else before.encode(), after.encode())
-    subject = FileSubject(path=path, changes=changes, note=note)
-    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
-    return v1.client.permission_params("session", asked, LoggedFacts())["toolCall"]
+    return asked(FileSubject(path=path, changes=changes, note=note))
 
 
 @pytest.mark.parametrize("editor", EDITORS)
@@ -191,10 +199,8 @@ def test_finished_change_shows_the_same_as_its_question(name: str) -> None:
         execution_id=ExecutionId("e"), tool_call_id=CALL, path=path, changes=changes, note=note, after_digest="a"
     )
     (shown,) = updates_of(written)
-    asked = edit_question(name)
-    assert [shown[key] for key in ("title", "content", "locations")] == [
-        asked[key] for key in ("title", "content", "locations")
-    ]
+    before_it = edit_question(name)
+    assert all(shown[key] == before_it[key] for key in ("title", "content", "locations"))
 
 
 @pytest.mark.parametrize("name", EDITED)
@@ -208,12 +214,10 @@ def test_title_of_a_change_is_one_line(name: str) -> None:
 def test_files_have_the_editors_spelling() -> None:
     change = TextChange(line=1, old=None, new="x\n", left_out=LeftOut(1_000, 0))
     subject = FileSubject(path="/real/src/a.py", changes=(change,))
-    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
-    call = v1.client.permission_params("s", asked, LoggedFacts())["toolCall"]
     written = FileWritten(
         execution_id=ExecutionId("e"), tool_call_id=CALL, path=subject.path, changes=subject.changes, after_digest="a"
     )
-    for shown in (call, *updates_of(written)):
+    for shown in (asked(subject), *updates_of(written)):
         assert shown["title"] == "Create src/a.py (+1,001)"
         assert (shown["content"][0]["path"], shown["locations"][0]["path"]) == ("/w/src/a.py", "/w/src/a.py")
 
@@ -223,8 +227,7 @@ def test_tree_function_question_shows_removed_content() -> None:
     subject = TreeSubject(
         act="Remove src/a.py", kind="delete", paths=("/real/src/a.py",), changes=(change,), note="it is removed"
     )
-    asked = PermissionQuestion(tool_call_id=CALL, subject=subject, seq=Seq(0))
-    call = v1.client.permission_params("s", asked, LoggedFacts())["toolCall"]
+    call = asked(subject)
     assert (call["title"], call["kind"]) == ("Remove src/a.py", "delete")
     assert call["rawInput"] == {"paths": ["/w/src/a.py"]}
     diff, said = call["content"]
@@ -243,8 +246,7 @@ UNSEEN = st.text(st.sampled_from("ab \n\r\x1b\u202e\u3164\u200b\ufe0f"), max_siz
 @given(before=st.none() | UNSEEN, after=UNSEEN)
 def test_invisible_changes_are_listed(before: str | None, after: str) -> None:
     changes, _ = changes_of(None if before is None else before.encode(), after.encode())
-    asked = PermissionQuestion(tool_call_id=CALL, subject=FileSubject(path="/w/a", changes=changes), seq=Seq(0))
-    drawn = content_alone(v1.client.permission_params("s", asked, LoggedFacts())["toolCall"])
+    drawn = content_alone(asked(FileSubject(path="/w/a", changes=changes)))
     for char in ("\x1b", "\u202e", "\u3164", "\u200b", "\ufe0f"):
         if after.count(char) != (before or "").count(char):
             assert char.encode("unicode_escape").decode() in drawn
@@ -267,8 +269,7 @@ COMMANDS: Final = {
 
 def command_question(name: str) -> dict[str, Any]:
     command, cwd = COMMANDS[name]
-    asked = PermissionQuestion(tool_call_id=CALL, subject=CommandSubject(command=command, cwd=cwd), seq=Seq(0))
-    return v1.client.permission_params("session", asked, LoggedFacts())["toolCall"]
+    return asked(CommandSubject(command=command, cwd=cwd))
 
 
 @pytest.mark.parametrize("editor", EDITORS)
@@ -302,8 +303,8 @@ def test_command_question_has_every_line_and_directory(name: str) -> None:
     ],
 )
 def test_always_is_offered_if_it_can_be_remembered(always: str, labels: list[str]) -> None:
-    asked = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x"), seq=Seq(0), always=always)
-    options = v1.client.permission_params("s", asked, LoggedFacts())["options"]
+    remembered = PermissionQuestion(tool_call_id=CALL, subject=StatementSubject("x"), seq=Seq(0), always=always)
+    options = v1.client.permission_params("s", remembered, LoggedFacts())["options"]
     assert [option["name"] for option in options] == labels
     assert all(option["optionId"] == option["kind"] for option in options)
 
@@ -313,10 +314,10 @@ NASTY = st.text(st.sampled_from("PQ:`\n\r\t \\'#…\x1b\x08\u202e\u2028\u3164+0 
 
 @given(NASTY)
 def test_no_source_loses_a_letter(source: str) -> None:
-    asked = question(source)
-    drawn = content_alone(asked)
+    shown = question(source)
+    drawn = content_alone(shown)
     assert [char for char in drawn if char in "PQ:"] == [char for char in source if char in "PQ:"]
-    assert asked["title"].isprintable()
+    assert shown["title"].isprintable()
     assert all(char.isprintable() or char == "\n" for char in drawn)
 
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Generator
 from typing import Any
 
-Message = dict[str, Any]
+from line_peer import LinePeer, Message
+
 Steps = Generator[tuple[str, Any, Any], tuple[Any, Any], str]
 
 SLOW_STEPS = 30
@@ -32,7 +33,7 @@ class Turn:
         self.ended = False
 
 
-class Agent:
+class Agent(LinePeer):
     """A conforming agent. Its methods are small, so that a defect can replace one."""
 
     kept: Any = {}  # noqa: RUF012 -- as long as the test's process, for agents that are started again
@@ -41,60 +42,14 @@ class Agent:
     """A prefix of session ids, so that those of two processes differ."""
 
     def __init__(self, world: Any, start_server: Callable[[Message], bool] = lambda _: True) -> None:
-        self.world = world
+        super().__init__(world)
         self.start_server = start_server
-        self.parts: list[bytes] = []
         self.client: Message = {}
         self.sessions: dict[str, Message] = {}
         self.turns: list[Turn] = []
         self.calls: dict[Any, Turn] = {}
         self.asked: dict[str, Message] = {}
-        self.next_id = 0
         self.made = 0
-
-    # --- bytes --------------------------------------------------------------------------------------------------------
-
-    def receive(self, data: bytes) -> None:
-        self.parts.append(data)
-        if b"\n" in data:
-            *lines, rest = b"".join(self.parts).split(b"\n")
-            self.parts = [rest]
-            for line in lines:
-                self.take_line(line)
-
-    def input_ended(self) -> None:
-        self.world.exit(0)
-
-    def take_line(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            message = json.loads(line.decode("utf-8-sig"))
-        except ValueError:
-            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
-            return
-        if isinstance(message, dict) and ("result" in message or "error" in message) and "method" not in message:
-            self.take_answer(message)
-        elif not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            known = message.get("id") if isinstance(message, dict) else None
-            self.send({"jsonrpc": "2.0", "id": known, "error": {"code": -32600, "message": "Invalid request"}})
-        else:
-            self.take(message)
-
-    def encode(self, message: Message) -> bytes:
-        return json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
-
-    def send(self, message: Message) -> None:
-        self.world.write(self.encode(message))
-
-    def answer(self, request: Message, result: Any) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    def refuse(self, request: Message, code: int, text: str) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": text}})
-
-    def notify(self, method: str, params: Message) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def update(self, session: Message, kind: str, /, **fields: Any) -> None:
         self.notify("session/update", {"sessionId": session["id"], "update": {"sessionUpdate": kind, **fields}})
@@ -105,6 +60,9 @@ class Agent:
         return self.next_id
 
     # --- dispatch -----------------------------------------------------------------------------------------------------
+
+    def take_call(self, message: Message) -> None:
+        self.take(message)
 
     def take(self, message: Message) -> None:
         if "id" in message:

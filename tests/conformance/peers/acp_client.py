@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
 
-Message = dict[str, Any]
+from line_peer import LinePeer, Message
 
 THINKING = 0.5
 """Seconds until the user decides."""
@@ -35,33 +34,21 @@ def objects(value: Any) -> list[Message]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-class Client:
+class Client(LinePeer):
     """A conforming client. Its methods are small, so that a defect can replace one."""
 
     def __init__(self, world: Any, start: Callable[..., Any]) -> None:
-        self.world = world
+        super().__init__(world)
         self.start = start
-        self.parts: list[bytes] = []
         self.agent: Message = {}
         self.opened: Message = {}
         self.session = ""
         self.asked: dict[Any, str] = {}
         self.permissions: dict[Any, Message] = {}
         self.terminals: dict[str, Terminal] = {}
-        self.next_id = 0
         self.made = 0
         self.prompting = False
         world.later(0, self.begin)
-
-    # --- bytes --------------------------------------------------------------------------------------------------------
-
-    def receive(self, data: bytes) -> None:
-        self.parts.append(data)
-        if b"\n" in data:
-            *lines, rest = b"".join(self.parts).split(b"\n")
-            self.parts = [rest]
-            for line in lines:
-                self.take_line(line)
 
     def input_ended(self) -> None:
         self.leave(1)
@@ -76,36 +63,6 @@ class Client:
         for terminal in self.terminals.values():
             terminal.process.kill()
         self.world.exit(code)
-
-    def take_line(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            message = json.loads(line)
-        except ValueError:
-            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
-            return
-        if isinstance(message, dict) and ("result" in message or "error" in message) and "method" not in message:
-            self.take_answer(message)
-        elif not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Invalid request"}})
-        else:
-            self.take(message)
-
-    def encode(self, message: Message) -> bytes:
-        return json.dumps(message, ensure_ascii=False).encode() + b"\n"
-
-    def send(self, message: Message) -> None:
-        self.world.write(self.encode(message))
-
-    def answer(self, request: Message, result: Any) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    def refuse(self, request: Message, code: int, text: str) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": text}})
-
-    def notify(self, method: str, params: Message) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str, params: Message) -> None:
         self.next_id += 1
@@ -215,6 +172,9 @@ class Client:
         self.leave(0)
 
     # --- what the agent asks ------------------------------------------------------------------------------------------
+
+    def take_call(self, message: Message) -> None:
+        self.take(message)
 
     def take(self, message: Message) -> None:
         if "id" not in message:

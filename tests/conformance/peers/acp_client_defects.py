@@ -14,6 +14,7 @@ from changes import Match, cut, put
 Defect = type[Client]
 
 changed = partial(changes.changed, Client)
+preceded = partial(changes.preceded, Client)
 rewrite = partial(changes.rewrite, Client)
 followed = partial(changes.followed, Client)
 refuse = partial(changes.refuse, Client)
@@ -50,30 +51,9 @@ def error(code: int) -> Match:
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def leaves_at_initialize(when: Callable[[Message], object]) -> Defect:
-    """Exit at such an answer to initialize."""
-
-    class Leaving(Client):
-        def initialized(self, result: Message, error: Message) -> None:
-            if when(result):
-                self.leave(1)
-            else:
-                super().initialized(result, error)
-
-    return Leaving
-
-
-def leaves_at_session(when: Callable[[Message], object]) -> Defect:
-    """Exit at such an answer to session/new."""
-
-    class Leaving(Client):
-        def made_session(self, result: Message, error: Message) -> None:
-            if when(result):
-                self.leave(1)
-            else:
-                super().made_session(result, error)
-
-    return Leaving
+def leaves_at(handler: str, when: Callable[[Message], object]) -> Defect:
+    """Exit at such a result, which `handler` gets."""
+    return changed(handler, lambda peer, usual, result, error: peer.leave(1) if when(result) else usual(result, error))
 
 
 def stays_after_error_of(method: str) -> Defect:
@@ -117,12 +97,6 @@ def says(data: Callable[[Client], bytes]) -> Defect:
 # --- defects of their own ---------------------------------------------------------------------------------------------
 
 
-class ForgetsTheLastNewline(Client):
-    def leave(self, code: int) -> None:
-        self.world.write(b'{"jsonrpc":"2.0","method":"_reference/bye"}')
-        super().leave(code)
-
-
 class TakesWholeWritesAlone(Client):
     def receive(self, data: bytes) -> None:
         if data.endswith(b"\n"):
@@ -132,12 +106,6 @@ class TakesWholeWritesAlone(Client):
 class TakesTwoLinesOfAWrite(Client):
     def receive(self, data: bytes) -> None:
         super().receive(b"".join(data.splitlines(keepends=True)[:2]))
-
-
-class LeavesAProcess(Client):
-    def leave(self, code: int) -> None:
-        self.world.left = 1
-        super().leave(code)
 
 
 class AnswersNotifications(Client):
@@ -310,18 +278,15 @@ class WaitsForCodesAlone(Client):
             self.poll(request, terminal)
 
 
-class ForgetsOutputOfTheKilled(Client):
-    def output(self, request: Message, params: Message) -> None:
-        if (self.terminal(params).process.code() or 0) < 0:
-            raise RefusedError(-32002, "There is no such terminal")
-        super().output(request, params)
+def forgets_killed(method: str) -> Defect:
+    """Refuse a method for terminals whose command was killed."""
 
-
-class ForgetsEndsOfTheKilled(Client):
-    def wait(self, request: Message, params: Message) -> None:
-        if (self.terminal(params).process.code() or 0) < 0:
+    def forget(peer: Client, usual: Callable[..., None], request: Message, params: Message) -> None:
+        if (peer.terminal(params).process.code() or 0) < 0:
             raise RefusedError(-32002, "There is no such terminal")
-        super().wait(request, params)
+        usual(request, params)
+
+    return changed(method, forget)
 
 
 class KeepsReleasedIds(Client):
@@ -402,7 +367,9 @@ def _note(text: str, **how: Any) -> Callable[[Client], bytes]:
 DEFECTS: dict[str, Defect] = {
     "ACP1-C-FRAME-001": says(lambda _: b"Connecting ...\n"),
     "ACP1-C-FRAME-002": says(_note("caf\u00e9", ensure_ascii=False)),
-    "ACP1-C-FRAME-003": ForgetsTheLastNewline,
+    "ACP1-C-FRAME-003": preceded(
+        "leave", lambda peer: peer.world.write(b'{"jsonrpc":"2.0","method":"_reference/bye"}')
+    ),
     "ACP1-C-FRAME-004": says(_note("\ud83d")),
     "ACP1-C-FRAME-005": TakesWholeWritesAlone,
     "ACP1-C-FRAME-006": TakesTwoLinesOfAWrite,
@@ -414,7 +381,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-FRAME-012": dies(lambda line: b"987654" in line),
     "ACP1-C-FRAME-013": dies(lambda line: 1_000_000 < len(line) < 1_500_000),
     "ACP1-C-FRAME-014": dies(lambda line: len(line) > 1_500_000),
-    "ACP1-C-FRAME-015": LeavesAProcess,
+    "ACP1-C-FRAME-015": preceded("leave", changes.leave_process),
     "ACP1-C-RPC-001": rewrite(call("session/set_mode"), cut("jsonrpc")),
     "ACP1-C-RPC-002": rewrite(error(-32700), put("result", None)),
     "ACP1-C-RPC-003": rewrite(error(-32600), put("error", "no message")),
@@ -441,11 +408,11 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-INIT-006": changed(
         "initialized", lambda peer, usual, result, error: peer.open() if error else usual(result, error)
     ),
-    "ACP1-C-INIT-007": leaves_at_initialize(lambda result: set(result) == {"protocolVersion"}),
-    "ACP1-C-INIT-008": leaves_at_initialize(lambda result: result.get("agentInfo", {}) is None),
-    "ACP1-C-INIT-009": leaves_at_initialize(lambda result: result.get("agentInfo") == 7),
-    "ACP1-C-INIT-010": leaves_at_initialize(lambda result: isinstance(result.get("_meta"), dict)),
-    "ACP1-C-INIT-011": leaves_at_initialize(lambda result: "telepathy" in str(result.get("agentCapabilities"))),
+    "ACP1-C-INIT-007": leaves_at("initialized", lambda result: set(result) == {"protocolVersion"}),
+    "ACP1-C-INIT-008": leaves_at("initialized", lambda result: result.get("agentInfo", {}) is None),
+    "ACP1-C-INIT-009": leaves_at("initialized", lambda result: result.get("agentInfo") == 7),
+    "ACP1-C-INIT-010": leaves_at("initialized", lambda result: isinstance(result.get("_meta"), dict)),
+    "ACP1-C-INIT-011": leaves_at("initialized", lambda result: "telepathy" in str(result.get("agentCapabilities"))),
     "ACP1-C-INIT-012": stays_after_error_of("initialize"),
     "ACP1-C-INIT-013": refuse(asks("elicitation/create", mode="form"), -32601),
     "ACP1-C-AUTH-001": changed("methods", lambda _, usual: [{"id": "api-key"}] if usual() else []),
@@ -458,10 +425,10 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-NEW-004": rewrite(call("session/new"), lambda m: m["params"]["mcpServers"][0].update(command="npx")),
     "ACP1-C-NEW-005": changed("directories", lambda _, __: {"additionalDirectories": ["/usr/lib"]}),
     "ACP1-C-NEW-006": changed("directories", lambda _, usual: {"additionalDirectories": ["../lib"]} if usual() else {}),
-    "ACP1-C-NEW-007": leaves_at_session(lambda result: result.get("modes", {}) is None),
-    "ACP1-C-NEW-008": leaves_at_session(lambda result: result.get("modes") == 7),
-    "ACP1-C-NEW-009": leaves_at_session(lambda result: "_rewindow_conformance" in _categories(result)),
-    "ACP1-C-NEW-010": leaves_at_session(lambda result: isinstance(result.get("_meta"), dict)),
+    "ACP1-C-NEW-007": leaves_at("made_session", lambda result: result.get("modes", {}) is None),
+    "ACP1-C-NEW-008": leaves_at("made_session", lambda result: result.get("modes") == 7),
+    "ACP1-C-NEW-009": leaves_at("made_session", lambda result: "_rewindow_conformance" in _categories(result)),
+    "ACP1-C-NEW-010": leaves_at("made_session", lambda result: isinstance(result.get("_meta"), dict)),
     "ACP1-C-NEW-011": dies(_said(b"available_commands_update", b'"hint"')),
     "ACP1-C-NEW-012": stays_after_error_of("session/new"),
     "ACP1-C-LOAD-001": also_calls("session/load", cwd="/project", mcpServers=[]),
@@ -545,8 +512,8 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-C-TERM-015": changed("create", lambda _, usual, request, params: usual(request, {**params, "env": []})),
     "ACP1-C-TERM-016": changed("create", lambda _, usual, request, params: usual(request, {**params, "cwd": None})),
     "ACP1-C-TERM-017": WaitsForCodesAlone,
-    "ACP1-C-TERM-018": ForgetsOutputOfTheKilled,
-    "ACP1-C-TERM-019": ForgetsEndsOfTheKilled,
+    "ACP1-C-TERM-018": forgets_killed("output"),
+    "ACP1-C-TERM-019": forgets_killed("wait"),
     "ACP1-C-TERM-020": KeepsReleasedIds,
     "ACP1-C-TERM-021": ReleasesWithoutAnEnd,
     "ACP1-C-TERM-022": NamesAllTheSame,

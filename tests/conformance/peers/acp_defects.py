@@ -71,6 +71,7 @@ def _blocks(message: Message) -> list[Message]:
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 changed = partial(changes.changed, Agent)
+preceded = partial(changes.preceded, Agent)
 rewrite = partial(changes.rewrite, Agent)
 drop = partial(changes.drop, Agent)
 followed = partial(changes.followed, Agent)
@@ -154,57 +155,20 @@ class RefusesBrokenPermissions(Agent):
         return super().is_allowed(outcome) and outcome.get("_meta") != 7
 
 
-class PrintsToStdout(Agent):
-    def initialize(self, request: Message, params: Message) -> None:
-        self.world.write(b"Loading the model\n")
-        super().initialize(request, params)
+def titled(title: bytes) -> Defect:
+    """Write a title as these bytes."""
 
+    def encoded(_: Agent, usual: Callable[[Message], bytes], message: Message) -> bytes:
+        data = usual(message)
+        return data.replace(b"A session", title) if b"session_info_update" in data else data
 
-class WritesLatin1(Agent):
-    def encode(self, message: Message) -> bytes:
-        data = super().encode(message)
-        return data.replace(b"A session", b"S\xe9ance") if b"session_info_update" in data else data
-
-
-class ForgetsTheLastNewline(Agent):
-    def input_ended(self) -> None:
-        self.world.write(super().encode(notification("_reference/bye", {})).rstrip(b"\n"))
-        super().input_ended()
-
-
-class WritesHalfASurrogate(Agent):
-    def encode(self, message: Message) -> bytes:
-        data = super().encode(message)
-        return data.replace(b"A session", b"A \\ud83d") if b"session_info_update" in data else data
-
-
-class TakesWholeWritesAlone(Agent):
-    def receive(self, data: bytes) -> None:
-        if data.endswith(b"\n") and data.startswith((b"{", b"\xef", b"[", b"\n", b" ", b"\r", b"5", b'"', b"n")):
-            super().receive(data)
+    return changed("encode", encoded)
 
 
 class TakesTwoLinesOfAWrite(Agent):
     def receive(self, data: bytes) -> None:
         lines = data.splitlines(keepends=True) if data.endswith(b"\n") else []
         super().receive(lines[0] + lines[-1] if len(lines) > 2 else data)
-
-
-class FloodsItsLog(Agent):
-    def initialize(self, request: Message, params: Message) -> None:
-        self.world.log(b"Loading the model\n" * 5_000)
-        super().initialize(request, params)
-
-
-class AnswersLate(Agent):
-    def initialize(self, request: Message, params: Message) -> None:
-        self.world.later(0.01, lambda: super(AnswersLate, self).initialize(request, params))
-
-
-class LeavesAProcess(Agent):
-    def input_ended(self) -> None:
-        self.world.left = 1
-        super().input_ended()
 
 
 # --- JSON-RPC ---------------------------------------------------------------------------------------------------------
@@ -249,9 +213,6 @@ class DiesOfParams(Agent):
 
 
 class MistakesAVersion(Agent):
-    def initialize(self, request: Message, params: Message) -> None:
-        super().initialize(request, params)
-
     def answer(self, request: Message, result: Any) -> None:
         bare = request.get("method") == "initialize" and "clientCapabilities" not in request["params"]
         super().answer(request, {**result, "protocolVersion": 2} if bare else result)
@@ -305,17 +266,12 @@ class NeverEndsItsList(Agent):
         super().answer(request, result)
 
 
-class RefusesTheSecondPage(Agent):
+class RefusesTheSecondPage(NeverEndsItsList):
     def list(self, request: Message, params: Message) -> None:
         if params.get("cursor") == "99":
             self.refuse(request, -32603, "Internal error")
         else:
             super().list(request, params)
-
-    def answer(self, request: Message, result: Any) -> None:
-        if request.get("method") == "session/list" and "cwd" not in request["params"]:
-            result.setdefault("nextCursor", "99")
-        super().answer(request, result)
 
 
 class ListsTwice(Agent):
@@ -436,12 +392,6 @@ class CommandsBeforeTheSession(Agent):
             name = message["result"]["sessionId"]
             super().send(note(name, sessionUpdate="available_commands_update", availableCommands=[]))
         super().send(message)
-
-
-class SpeaksFirst(Agent):
-    def initialize(self, request: Message, params: Message) -> None:
-        self.notify("_reference/hello", {})
-        super().initialize(request, params)
 
 
 # --- tool calls, files, terminals -------------------------------------------------------------------------------------
@@ -805,11 +755,13 @@ def _text_blocks(_: Agent, message: Message) -> bool:
 
 
 DEFECTS: dict[str, Defect] = {
-    "ACP1-A-FRAME-001": PrintsToStdout,
-    "ACP1-A-FRAME-002": WritesLatin1,
-    "ACP1-A-FRAME-003": ForgetsTheLastNewline,
-    "ACP1-A-FRAME-004": WritesHalfASurrogate,
-    "ACP1-A-FRAME-005": TakesWholeWritesAlone,
+    "ACP1-A-FRAME-001": preceded("initialize", lambda peer: peer.world.write(b"Loading the model\n")),
+    "ACP1-A-FRAME-002": titled(b"S\xe9ance"),
+    "ACP1-A-FRAME-003": preceded(
+        "input_ended", lambda peer: peer.world.write(b'{"jsonrpc":"2.0","method":"_reference/bye","params":{}}')
+    ),
+    "ACP1-A-FRAME-004": titled(b"A \\ud83d"),
+    "ACP1-A-FRAME-005": changed("receive", changes.take_whole_writes),
     "ACP1-A-FRAME-006": TakesTwoLinesOfAWrite,
     "ACP1-A-FRAME-007": deaf(lambda line: "\u2028".encode() in line),
     "ACP1-A-FRAME-008": dies(lambda line: b"\\ud83d" in line),
@@ -827,9 +779,9 @@ DEFECTS: dict[str, Defect] = {
         "input_ended", lambda peer, usual: usual() if not peer.sessions or peer.turns else None
     ),
     "ACP1-A-FRAME-018": changed("input_ended", lambda peer, usual: usual() if not peer.turns else None),
-    "ACP1-A-FRAME-019": AnswersLate,
-    "ACP1-A-FRAME-020": LeavesAProcess,
-    "ACP1-A-FRAME-021": FloodsItsLog,
+    "ACP1-A-FRAME-019": changes.delayed(Agent, "initialize"),
+    "ACP1-A-FRAME-020": preceded("input_ended", changes.leave_process),
+    "ACP1-A-FRAME-021": preceded("initialize", lambda peer: peer.world.log(b"Loading the model\n" * 5_000)),
     "ACP1-A-FRAME-022": changed(
         "take",
         lambda peer, usual, message: (
@@ -1023,7 +975,7 @@ DEFECTS: dict[str, Defect] = {
     "ACP1-A-ORDER-001": followed(ends("cancelled"), thought),
     "ACP1-A-ORDER-002": followed(ends("end_turn"), thought),
     "ACP1-A-ORDER-003": CommandsBeforeTheSession,
-    "ACP1-A-ORDER-004": SpeaksFirst,
+    "ACP1-A-ORDER-004": preceded("initialize", lambda peer: peer.notify("_reference/hello", {})),
     "ACP1-A-TOOL-001": _wrong("tool_call", "locations", [{"path": "file.txt"}]),
     "ACP1-A-TOOL-002": rewrite(
         lambda agent, m: update("tool_call_update")(agent, m) and "content" in m["params"]["update"],

@@ -28,6 +28,31 @@ def changed(base: Peer, name: str, does: Callable[..., object]) -> Peer:
     return Changed
 
 
+def preceded(base: Peer, name: str, does: Callable[[Any], object]) -> Peer:
+    """Do something before a method."""
+
+    def method(peer: Any, usual: Callable[..., object], *given: Any) -> object:
+        does(peer)
+        return usual(*given)
+
+    return changed(base, name, method)
+
+
+def delayed(base: Peer, name: str) -> Peer:
+    """Run a method a little later."""
+    return changed(base, name, lambda peer, usual, *given: peer.world.later(0.01, lambda: usual(*given)))
+
+
+def leave_process(peer: Any) -> None:
+    peer.world.left = 1
+
+
+def take_whole_writes(_: Any, usual: Callable[[bytes], object], data: bytes) -> None:
+    """Ignore writes that are no whole lines."""
+    if data.endswith(b"\n") and data.startswith((b"{", b"\xef", b"[", b"\n", b" ", b"\r", b"5", b'"', b"n")):
+        usual(data)
+
+
 def rewrite(base: Peer, match: Match, edit: Edit) -> Peer:
     """Change matching outgoing messages."""
 

@@ -33,6 +33,7 @@ UNKNOWN_TOOL = "rewindow-conformance-no-such-tool"
 UNKNOWN_URI = "rewindow-conformance://no/such/resource"
 
 changed = partial(changes.changed, Server)
+preceded = partial(changes.preceded, Server)
 rewrite = partial(changes.rewrite, Server)
 followed = partial(changes.followed, Server)
 refuse = partial(changes.refuse, Server)
@@ -84,12 +85,6 @@ def nameless(_: Server, message: Message) -> bool:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
-class PrintsToStdout(Server):
-    def initialize(self, request: Message, params: Message) -> Message:
-        self.world.write(b"Server running on stdio\n")
-        return super().initialize(request, params)
-
-
 def writes(instead: bytes) -> type[Server]:
     """Corrupt the data of log messages."""
 
@@ -98,18 +93,6 @@ def writes(instead: bytes) -> type[Server]:
             return super().encode(message).replace(b"was called", instead)
 
     return Writing
-
-
-class ForgetsTheLastNewline(Server):
-    def input_ended(self) -> None:
-        self.world.write(b'{"jsonrpc":"2.0","method":"notifications/bye"}')
-        super().input_ended()
-
-
-class TakesWholeWritesAlone(Server):
-    def receive(self, data: bytes) -> None:
-        if data.endswith(b"\n") and data.startswith((b"{", b"\xef", b"[", b"\n", b" ", b"\r", b"5", b'"', b"n")):
-            super().receive(data)
 
 
 class TakesTwoLinesOfAWrite(Server):
@@ -173,12 +156,6 @@ class KeepsPingsWaiting(Server):
             super().take(request)
 
 
-class AsksEarly(Server):
-    def initialize(self, request: Message, params: Message) -> Message:
-        self.request("example/hello")
-        return super().initialize(request, params)
-
-
 class AsksForSampling(Server):
     def take_notification(self, method: str, params: Message) -> None:
         super().take_notification(method, params)
@@ -217,12 +194,6 @@ class RemembersClients(Server):
         self.able = self.able or "elicitation" in capabilities
         more = [{"name": "ask", "inputSchema": {"type": "object"}}] if self.able else []
         return self.page("tools", more + TOOLS, params)
-
-
-class PingsInModern(Server):
-    def discover(self, request: Message, params: Message) -> Message:
-        self.request("ping")
-        return super().discover(request, params)
 
 
 QUESTION = {
@@ -460,18 +431,14 @@ class AnswersLate(Server):
             super().take(request)
 
 
-class LeavesAProcess(Server):
-    def input_ended(self) -> None:
-        self.world.left = 1
-        super().input_ended()
-
-
 DEFECTS: dict[str, type[Server]] = {
-    "MCP-S-FRAME-001": PrintsToStdout,
+    "MCP-S-FRAME-001": preceded("initialize", lambda peer: peer.world.write(b"Server running on stdio\n")),
     "MCP-S-FRAME-002": writes(b"was c\xe9lled"),
-    "MCP-S-FRAME-003": ForgetsTheLastNewline,
+    "MCP-S-FRAME-003": preceded(
+        "input_ended", lambda peer: peer.world.write(b'{"jsonrpc":"2.0","method":"notifications/bye"}')
+    ),
     "MCP-S-FRAME-004": writes(b"was \\ud83d"),
-    "MCP-S-FRAME-005": TakesWholeWritesAlone,
+    "MCP-S-FRAME-005": changed("receive", changes.take_whole_writes),
     "MCP-S-FRAME-006": TakesTwoLinesOfAWrite,
     "MCP-S-FRAME-007": deaf(lambda line: "\u2028".encode() in line),
     "MCP-S-FRAME-008": dies(lambda line: b"\\ud83d" in line),
@@ -505,7 +472,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-INIT-003": refuse(asks("initialize", protocolVersion="2024-11-05")),
     "MCP-S-INIT-004": refuse(asks("initialize", further=1), -32602),
     "MCP-S-INIT-005": KeepsPingsWaiting,
-    "MCP-S-INIT-006": AsksEarly,
+    "MCP-S-INIT-006": preceded("initialize", lambda peer: peer.request("example/hello")),
     "MCP-S-INIT-007": AsksForSampling,
     "MCP-S-INIT-008": DiesOfDiscovery,
     "MCP-S-META-001": rewrite(result("server/discover"), put("result.instructions", 5)),
@@ -523,7 +490,7 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-META-007": rewrite(result("tools/call", MODERN), cut("result.resultType")),
     "MCP-S-META-008": rewrite(result("resources/templates/list", MODERN), cut("result.ttlMs")),
     "MCP-S-META-009": rewrite(error("resources/read", MODERN), put("error.code", -32002)),
-    "MCP-S-META-010": PingsInModern,
+    "MCP-S-META-010": preceded("discover", lambda peer: peer.request("ping")),
     "MCP-S-META-011": rewrite(result("resources/templates/list", MODERN), cut("result._meta")),
     "MCP-S-META-012": grant(asks("tools/call", MODERN, name="image"), QUESTION),
     "MCP-S-META-013": changed(
@@ -618,5 +585,5 @@ DEFECTS: dict[str, type[Server]] = {
     "MCP-S-END-003": stays(lambda server: bool(server.calls)),
     "MCP-S-END-004": stays(lambda server: bool(server.subscribed)),
     "MCP-S-END-005": AnswersLate,
-    "MCP-S-END-006": LeavesAProcess,
+    "MCP-S-END-006": preceded("input_ended", changes.leave_process),
 }

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-Message = dict[str, Any]
+from line_peer import LinePeer, Message
 
 HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
@@ -61,59 +61,23 @@ class Call:
         self.ended = False
 
 
-class Server:
+class Server(LinePeer):
     """A conforming server. Its methods are small, so that a defect can replace one."""
 
     def __init__(self, world: Any) -> None:
-        self.world = world
-        self.parts: list[bytes] = []
+        super().__init__(world)
         self.calls: list[Call] = []
         self.asked: dict[str, Message] = {}
         self.streams: dict[Any, Message] = {}
         self.subscribed: set[str] = set()
         self.level = "info"
         self.is_open = False
-        self.next_id = 0
 
-    # --- bytes --------------------------------------------------------------------------------------------------------
-
-    def receive(self, data: bytes) -> None:
-        self.parts.append(data)
-        if b"\n" in data:
-            *lines, rest = b"".join(self.parts).split(b"\n")
-            self.parts = [rest]
-            for line in lines:
-                self.take_line(line)
-
-    def input_ended(self) -> None:
-        self.world.exit(0)
-
-    def take_line(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            message = json.loads(line.decode("utf-8-sig"))
-        except ValueError:
-            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
-            return
-        is_response = isinstance(message, dict) and ("result" in message or "error" in message)
-        if is_response and "method" not in message:
-            return
-        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Invalid request"}})
-        elif "id" in message:
+    def take_call(self, message: Message) -> None:
+        if "id" in message:
             self.take(message)
         else:
             self.take_notification(message["method"], params_of(message))
-
-    def encode(self, message: Message) -> bytes:
-        return json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
-
-    def send(self, message: Message) -> None:
-        self.world.write(self.encode(message))
-
-    def notify(self, method: str, params: Message) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str) -> None:
         self.next_id += 1
