@@ -53,17 +53,27 @@ def _begin() -> None:
 
 
 def own_import_path(found: Sequence[str], given: str) -> list[str]:
-    """Return the import path without the working directory and those of PYTHONPATH (`given`) that have nothing of ours.
+    """Return the import path without the directories that this program does not need.
 
-    Statements may write them, and a module that is imported later would run from there, outside the sandbox.
+    Statements may write the working directory, those of PYTHONPATH (`given`), and those that a `.pth` file adds, such
+    as the `src` of a project. A module that is imported later would run from there, outside the sandbox. One of them
+    stays, behind the others, if packages that this program needs are nowhere else.
     """
     project = {os.path.abspath(each) for each in ("", *given.split(os.pathsep))}
-    return [
-        each
-        for each in found
-        if os.path.abspath(each) not in project
-        or any(os.path.isdir(os.path.join(each or os.curdir, name)) for name in _NEEDED)
-    ]
+    own = [each for each in found if os.path.abspath(each) == str(_HOME) or _is_standard(each, project)]
+    missing = [name for name in _NEEDED if PathFinder.find_spec(name, own) is None]
+    others = [each for each in found if each not in own and any(PathFinder.find_spec(name, [each]) for name in missing)]
+    return [*own, *others]
+
+
+def _is_standard(entry: str, project: set[str]) -> bool:
+    """Return whether Python or an installer made the directory, and nobody named it in PYTHONPATH."""
+    if os.path.abspath(entry) in project:
+        return False
+    prefixes = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
+    libraries = tuple(os.path.join(each, name, "") for each in prefixes for name in ("lib", "lib64"))
+    real = os.path.realpath(entry)
+    return real.startswith(libraries) or os.path.basename(real) in ("site-packages", "dist-packages")
 
 
 def _without_keys(stream: TextIO) -> TextIO:

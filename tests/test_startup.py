@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rewindow_startup import own_import_path
+
 BIN = Path(sys.executable).parent
 SECONDS = 30
 
@@ -83,3 +85,24 @@ def test_no_module_comes_from_the_project(tmp_path: Path) -> None:
     assert path
     assert all(os.path.isabs(each) for each in path)
     assert f"{tmp_path}/src" not in path
+
+
+def test_directories_that_installers_or_users_add_are_not_on_the_import_path(tmp_path: Path) -> None:
+    """Statements write there: the `src` of a project that a `.pth` file adds, or libraries that PYTHONPATH names."""
+    for name in ("src", "lib/anyio", "home/engine"):
+        (tmp_path / name).mkdir(parents=True)
+    added, given = str(tmp_path / "src"), str(tmp_path / "lib")
+    kept = own_import_path([given, *sys.path, added], given)
+    assert not {added, given} & set(kept)
+    assert {each for each in kept if each.endswith("site-packages")} == {
+        each for each in sys.path if each.endswith("site-packages")
+    }
+
+
+def test_directory_with_what_is_nowhere_else_stays_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [each for each in sys.path if each]
+    monkeypatch.setattr("rewindow_startup._NEEDED", ("only_here",))
+    monkeypatch.setattr(
+        "rewindow_startup.PathFinder.find_spec", lambda name, path: object() if path == ["/given"] else None
+    )
+    assert own_import_path(["/given", *found], "/given")[-1] == "/given"

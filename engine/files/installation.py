@@ -81,7 +81,19 @@ def _pieces() -> tuple[_Traced, ...]:
     libraries = (os.path.join(each, "lib", f"libpython{_VERSION}.so.1.0") for each in bases)
     environment = os.path.join(sys.prefix, "pyvenv.cfg")
     packages = (each for each in sys.path if os.path.basename(each) in _OF_INSTALLERS or each.endswith(".zip"))
-    found = (_PACKAGE, _STANDARD, os.path.join(sys.prefix, "bin"), environment, *programs, *libraries, *packages)
+    # What PYTHONPATH adds and the start has left on the path, because packages that this program needs are there.
+    given = {os.path.abspath(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each}
+    vendored = (each for each in sys.path if os.path.abspath(each) in given and each != os.path.dirname(_PACKAGE))
+    found = (
+        _PACKAGE,
+        _STANDARD,
+        os.path.join(sys.prefix, "bin"),
+        environment,
+        *programs,
+        *libraries,
+        *packages,
+        *vendored,
+    )
     return tuple(_traced(each) for each in dict.fromkeys(found) if os.path.exists(each))
 
 
