@@ -1,7 +1,7 @@
 """One engine session as the tools use it: runs statements, reads handles, counts tokens. Also the names of handles.
 
 Owns two rules: a call is one statement, and a failed statement becomes a sentence for the client. `Handles` decides
-which names clients may give to handles. It uses the names that the log has as bound, not the worker, so invalid calls
+which names clients may give to handles. It takes the bound names from the log, not from the worker, so invalid calls
 are refused at once. Loaded after the client has its first response. Never knows MCP. Created by `sessions`.
 """
 

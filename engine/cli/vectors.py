@@ -64,7 +64,7 @@ def vectors_adapter(
 
 
 def answers(lines: Iterable[str], rule: BoundaryRule = BoundaryRule.GAPS) -> Iterator[str]:
-    """Yield an answer for each line, also for one that cannot be parsed."""
+    """Yield an answer for each line, even for one that cannot be parsed."""
     for line in lines:
         if line.strip():
             yield json.dumps(_respond(line, rule))

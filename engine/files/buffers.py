@@ -107,9 +107,7 @@ def nobody(paths: Sequence[str]) -> Mapping[str, str | None]:
 class _Known:
     """The editor's answer about a path, in a statement.
 
-    `found` is None if the disk counts.
-
-    `is_old`: the text may have changed since.
+    `found` is None if the disk counts. `is_old`: the text may have changed since.
     """
 
     statement: int

@@ -1,11 +1,11 @@
-"""What the configuration of a git repository names that git runs, or reads as more configuration.
+"""Find the files that a git repository's configuration names as programs, or includes as more configuration.
 
-Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values count but those of keys that name
-data. A value is taken as one path and as the words of a command, however it is quoted, and a word is the path of a file
-if there is one, or if it looks like one. A command may pass more configuration to git (`-c core.hooksPath=hooks`). A
-URL is a command where it names a transport (`ext::sh a.sh`), also where one comes of replacing its beginning
-(`insteadOf`). Included files are read in their turn, and so is what the user has for all repositories. The syntax is
-that of git-config(1). Must not know what is done about it. Called by `protected`.
+Any key may name a program (`pager.log`, `interactive.diffFilter`), so all values are considered except those of keys
+that name data. A value is read both as one path and as the words of a command, whatever its quotes. A word counts as a
+path if such a file exists or if it looks like a path. A command may pass more configuration to git (`-c
+core.hooksPath=hooks`). A URL contains a command if it names a transport (`ext::sh a.sh`), possibly only after
+`insteadOf` has replaced its beginning. Included files and the user's own configuration are read, too. The syntax is
+that of git-config(1). Must not know what the results are used for. Called by `protected`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ COMMON_DIR: Final = "commondir"
 WORK_TREES: Final = "worktrees"
 _BYTES: Final = 1 << 20
 _MOST_FILES: Final = 30
-"""Configurations that are read, with those that they include."""
+"""Number of configuration files that are read, included ones among them."""
 _MOST_WORDS: Final = 500
-"""Of one value."""
+"""Number of words of one value that are considered."""
 _SECTION: Final = re.compile(r'[ \t]*\[[ \t]*([\w.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\]')
 _ENTRY: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPED: Final = re.compile(r"\\(.)")
 _BLANKS: Final = {"n": "\n", "t": "\t", "b": ""}
-"""What the escapes of a value stand for; every other character stands for itself."""
+"""Escaped characters with a meaning in a value; any other stands for itself."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s\"'`;|&()<>{}=,!]+")
 _QUOTED: Final = re.compile(r"""["'`]([^"'`]+)["'`]""")
 _HERE: Final = re.compile(r"\$(?:PWD|\{PWD\}|\(pwd\))/")
 _QUOTES: Final = re.compile(r"""["'\\]""")
 _OPTION: Final = re.compile(r"-[A-Za-z](?=[\w./~])")
 _MOST_FOLDERS: Final = 200
-"""In which a command may begin, where it names several."""
+"""Number of directories in which a command is assumed to look for programs."""
 _TRANSPORT: Final = "::"
 _URLS: Final = {
     "remote": ("url", "pushurl", "pushdefault"),
@@ -53,9 +53,9 @@ _GROUPS: Final = "remotes"
 _ASSIGNED: Final = re.compile(r"([\w-]+)\.(?:([^\s=]+)\.)?([\w-]+)=([^\s\"']*)")
 """Configuration in a command, as in `git -c core.hooksPath=hooks commit`."""
 _PROGRAM_ENDS: Final = (".js", ".mjs", ".cjs", ".rb", ".pl", ".pm", ".lua", ".php", ".py")
-"""What interpreters add to the name of a program (`node tools/build`, `ruby -r./tools/setup`)."""
+"""Endings that interpreters add to the name of a program (`node tools/build`, `ruby -r./tools/setup`)."""
 _OF_DIRECTORY: Final = ("__main__.py", "index.js", "index.mjs", "index.cjs", "package.json")
-"""Files that Python and Node run in place of a directory."""
+"""Files that Python and Node run if a directory is named."""
 _REPLACED: Final = ("url", ("insteadof", "pushinsteadof"))
 _INCLUDES: Final = ("include", "includeif")
 _INCLUDED: Final = "path"
@@ -73,7 +73,7 @@ _DATA: Final = {
     "submodule": ("url",),
     "url": ("insteadof", "pushinsteadof"),
 }
-"""By section, the keys that name no program."""
+"""The keys of each section whose values never name a program."""
 
 
 class _Entry(NamedTuple):
@@ -88,11 +88,11 @@ class _Entry(NamedTuple):
 
 
 def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
-    """Real places in the roots that git runs programs or takes configuration from because they are named.
+    """Yield real paths in the roots that git runs, or reads as configuration, because the configuration names them.
 
     Args:
         git: the absolute path of a repository, or of a file that leads to one.
-        top: the directory that its work tree begins at; of a bare repository, itself.
+        top: the root of its work tree; for a bare repository, the repository itself.
         roots: absolute directories, links resolved.
     """
     folders = tuple(configured(git, top))
@@ -125,24 +125,24 @@ def named_by(git: str, top: str, roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def _with_assigned(entry: _Entry) -> Iterator[_Entry]:
-    """An entry, and those that the command in its value passes to git."""
+    """Yield the entry, and the entries that a command in its value passes to git."""
     yield entry
     for section, subsection, key, value in _ASSIGNED.findall(_QUOTES.sub("", entry.value)):
         yield _Entry(section.lower(), key.lower(), value, subsection)
 
 
 def _urls_in(entry: _Entry) -> Sequence[str]:
-    """The values that name remotes, by URL or by name."""
+    """Return what an entry names as remotes, by URL or name."""
     if entry.section == _GROUPS:
         return entry.value.split()
     return (entry.value,) if entry.key in _URLS.get(entry.section, ()) else ()
 
 
 def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str]:
-    """What follows the name of a transport in these URLs, before and after replacement; see git-remote-ext(1)."""
+    """Yield the commands of URLs with a transport, before and after replacements; see git-remote-ext(1)."""
     meant = [*urls]
     for entry in replaced:
-        meant.append(entry.subsection)  # of a URL that is given on the command line
+        meant.append(entry.subsection)  # the beginning of any URL given on the command line
         meant += [entry.subsection + url.removeprefix(entry.value) for url in urls if url.startswith(entry.value)]
     for url in meant:
         _, transport, command = url.partition(_TRANSPORT)
@@ -152,7 +152,7 @@ def _transports(urls: Iterable[str], replaced: Iterable[_Entry]) -> Iterator[str
 
 
 def beginning_of(path: str) -> str:
-    """The beginning of a file; empty where there is none, or something else."""
+    """Return the first MiB of a file; "" if the path is not a readable file."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -163,7 +163,7 @@ def beginning_of(path: str) -> str:
 
 
 def of_user() -> tuple[str, ...]:
-    """What git reads in every repository, see "FILES" in git-config(1)."""
+    """Return the configuration files that git reads for every repository, see "FILES" in git-config(1)."""
     usual = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
     home = os.environ.get("XDG_CONFIG_HOME", "")
     named = (os.environ.get("GIT_CONFIG_SYSTEM", ""), os.environ.get("GIT_CONFIG_GLOBAL", ""))
@@ -172,13 +172,13 @@ def of_user() -> tuple[str, ...]:
 
 
 def _inside(places: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
-    """Where the places really are, and each link on the way, as far as that is in the roots."""
+    """Yield the real paths of the places, and of each link on their ways, that are in the roots."""
     found = (each for place in places if "\0" not in place for each in (*links_to(place), os.path.realpath(place)))
     return (place for place in found if place not in roots and is_inside(place, roots))
 
 
 def configured(git: str, top: str) -> Iterator[str]:
-    """The directories with a work tree's configuration: its own, the one that it shares with others, and theirs."""
+    """Yield the git directories that may configure a work tree: its own, the common one, and those of linked trees."""
     folder = git
     if os.path.isfile(git):
         folder = os.path.join(top, beginning_of(git).partition("gitdir:")[2].strip())
@@ -215,13 +215,13 @@ def _entries(path: str) -> Iterator[_Entry]:
 
 
 def _goes_on(value: str) -> bool:
-    """Whether a value ends in a backslash that is neither escaped nor in a comment."""
+    """Return whether a value continues on the next line: it ends in a backslash, not escaped and not in a comment."""
     ends_escaped = (len(value) - len(value.rstrip("\\"))) % 2 == 1
     return ends_escaped and not any(comment for _, _, comment, _ in _VALUE.findall(value))
 
 
 def _unquoted(value: str) -> str:
-    """A value without the quotes and escapes of git's syntax and what comes after it."""
+    """Return a value without its quotes, escapes resolved, and without a comment after it."""
     parts: list[str] = []
     for quoted, escaped, comment, plain in _VALUE.findall(value):
         if comment:
@@ -235,7 +235,7 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
-    """Paths of what the command may run, from the directory it begins in or one that it names, as `cd` does."""
+    """Yield paths of what a command may run, relative to a top or to a directory that the command names (`cd`)."""
     words = dict.fromkeys(word for word in _words(value) if "\0" not in word)
     for folder in _folders(words, tops):
         for word in words:
@@ -251,7 +251,7 @@ def _programs(value: str, tops: tuple[str, ...]) -> Iterator[str]:
 
 
 def _folders(words: Iterable[str], tops: tuple[str, ...]) -> Iterable[str]:
-    """Where the command may be when it runs something: in one of the tops, or after each `cd`."""
+    """Return the directories that a command may be in when it runs something: the tops, and any it may `cd` to."""
     found = dict.fromkeys(tops)
     waiting = deque(tops)
     steps = [word for word in words if not word.startswith("-")]
@@ -274,5 +274,5 @@ def _words(value: str) -> list[str]:
 
 
 def _may_be_program(place: str, word: str) -> bool:
-    """Whether a word of a command may be one: what is a file, and what looks like the path of one."""
+    """Return whether a word of a command may be a program: it is a file, or looks like the path of one."""
     return os.path.isfile(place) or ("/" in word and not os.path.isdir(place))

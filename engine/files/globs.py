@@ -51,9 +51,8 @@ class Globbing:
 class Glob:
     """The files below `root`, an absolute directory, that match `pattern`.
 
-    `text` is the spelling in statements.
-
-    `unread` is the difference between the manifest and the one that a model read last.
+    `text` is the spelling in statements. `unread` is the difference between the manifest and the one that a model read
+    last.
     """
 
     def __init__(self, globbing: Globbing, root: str, pattern: str, text: str) -> None:

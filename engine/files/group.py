@@ -2,7 +2,7 @@
 
 Made by the Board's `group`. A running group summarizes the current content of its members. A paused one keeps the parts
 that it was made of, so its content stays the same, at another budget or level too. A group keeps its members alive. It
-looks for files of globs, and reads them, in methods and at ticks, never in a render. 560 lines, because all methods
+looks for files of globs, and reads them, in methods and at ticks, never in a render. 680 lines, because all methods
 keep members, parts and changed members in step.
 """
 
@@ -120,10 +120,7 @@ def group_state(plain: object) -> GroupState:
 
 
 class SeenState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a glob saw of a file, with its `path` and `mark` in the manifest.
-
-    Or the manifest.
-    """
+    """The revision that a glob saw of a file, with its `path` and `mark` in the manifest, or of the manifest itself."""
 
     path: str = ""
     mark: str = ""

@@ -268,7 +268,7 @@ def divide(budget: int, needs: Sequence[int], weights: Sequence[float]) -> list[
 
 
 def _round(shares: list[int], parts: Sequence[int], room: int, weights: Sequence[float], needs: Sequence[int]) -> None:
-    """Return proportional shares of `room` in whole tokens, for parts that each need more than that."""
+    """Divide `room` among `parts` in proportion, in whole tokens, into `shares`; each part needs more than it gets."""
     total = sum(weights[index] for index in parts)
     for index in parts:
         shares[index] = min(int(room * weights[index] / total), needs[index])

@@ -2,8 +2,8 @@
 
 Each directory has one such file: the first of `NAMES`. Those of the user's configuration directory, the project's root
 and each directory down to the session's come into the prompt; one further down counts once a path beside it is used.
-The nearest to a path has the last word, so it comes last. The texts are the words of whoever wrote the project: they
-grant nothing. Reads files; must not know where the texts go. Called by `session.guidance`.
+The nearest to a path has the last word, so it comes last. The texts are words of their authors: they grant no
+permission. Reads files; must not know where the texts go. Called by `session.guidance`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .safe_open import opened_file
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".goosehints")
 """In one directory the first of these counts (https://agents.md, and what other agents read)."""
 FILE_CHARS: Final = 16_000
-"""Of one file in a prompt, about 4,000 tokens. A longer one is its beginning and the headings of the rest."""
+"""Characters of one file in a prompt, about 4,000 tokens. A longer file is cut to its beginning and later headings."""
 TOTAL_CHARS: Final = 40_000
-"""Of all files together. The nearest to the session's directory get theirs first."""
+"""Characters of all files together. The files nearest to the session's directory get theirs first."""
 LEFT_OUT: Final = "(left out, because these files together are long; view it)"
 _MOST_BYTES: Final = 1 << 20
-"""Of one file that are read."""
+"""Bytes that are read of one file."""
 _MOST_FILES: Final = 20
-"""That one file imports, with those which these import."""
+"""Number of files that one file may import, directly or through others."""
 _MOST_DEPTH: Final = 5
 _MOST_DIRECTORIES: Final = 64
-"""Between the root and the session's directory."""
+"""Number of directories between the root and the session's directory that are searched."""
 _OUTLINE_CHARS: Final = 2_000
 _REPOSITORY: Final = ".git"
 _IMPORT: Final = re.compile(r"[ \t]*(?:[-*][ \t]+)?@(\S+)[ \t]*")

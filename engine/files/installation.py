@@ -30,7 +30,7 @@ _STANDARD: Final = os.path.dirname(os.path.abspath(os.__file__))
 
 
 class Installation(NamedTuple):
-    """What lies in a session's directories: real paths that exist. The kernel can protect `parts`, but not `open`."""
+    """The parts in a session's directories, as existing real paths. The sandbox can protect `parts`, but not `open`."""
 
     parts: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def _prefixes() -> tuple[_Traced, ...]:
 
 @cache
 def _pieces() -> tuple[_Traced, ...]:
-    """What is loaded of them, and from where else packages are."""
+    """The parts of the prefixes that are loaded, and the places outside them that packages are loaded from."""
     bases = [sys.prefix, sys.base_prefix]
     programs = (sys.executable, *(os.path.join(each, "bin", f"python{_VERSION}") for each in bases))
     libraries = (os.path.join(each, "lib", f"libpython{_VERSION}.so.1.0") for each in bases)
@@ -98,7 +98,7 @@ def _pieces() -> tuple[_Traced, ...]:
 
 
 def _elsewhere(roots: tuple[str, ...]) -> Iterator[str]:
-    """Modules and packages that were loaded from these directories, but are none of the others: editable ones."""
+    """Yield modules and packages loaded from these directories that are not among the others, such as editable ones."""
     inside = tuple(os.path.join(each, "") for each in roots)
     known = tuple(os.path.join(each.real, "") for each in (*_prefixes(), *_pieces()))
     for name, module in sys.modules.copy().items():  # because other threads import

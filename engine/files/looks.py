@@ -141,9 +141,7 @@ class Looks:
         self._pages[path] = data
 
     def peek(self, path: str, title: str, last: Found | None) -> Found:
-        """Return what a live look would find, without a number or a record.
-
-        Not in a replay.
+        """Return what a live look would find, without a number or a record. Not for replays.
 
         A large text is not read for this.
         """
@@ -174,19 +172,17 @@ class Looks:
         self._recorded.know(looks)
 
     def replay(self, looks: Sequence[RecordedLook] | None) -> None:
-        """Run the step that begins from the record.
+        """Answer the looks of the step that begins from the record.
 
-        Returns None if the log does not have its looks.
+        Args:
+            looks: the recorded looks of the step; None if the log does not have them.
         """
         self._source = self._recorded
         self._recorded.begin(looks)
 
     @property
     def are_as_then(self) -> bool:
-        """Whether the step gets its recorded inputs.
-
-        False if the log of an older version lacks them.
-        """
+        """Whether the step's looks are live or recorded; False if it is replayed from a log that lacks them."""
         return self._source is self._live or self._recorded.knows_step
 
     def known(self, path: str, title: str, seen: SeenRevision) -> Revision:
@@ -365,12 +361,9 @@ class RecordedLooks:
     `digests` are the contents from the host. `pages` reads large texts.
 
     A look is answered by the recorded one with the same path and number. If there is none, the look had found no
-    change:
-    then the answer is the newest recorded revision of the path. Two kinds of looks go to the disk all the same: those
-    of a
-    step that the log says nothing about, because an earlier version wrote it; and those whose content was not kept, if
-    the
-    file still has exactly that content.
+    change, so the answer is the newest recorded revision of the path. Two kinds of looks go to the disk all the same:
+    those of a step that the log says nothing about, because an earlier version wrote it; and those whose content was
+    not kept, if the file still has exactly that content.
     """
 
     __slots__ = ("_contents", "_disk", "_lost", "_newest", "_pages", "_phrases", "_size", "_step", "_told", "digests")

@@ -66,11 +66,10 @@ class NodeContext:
 
     `mint` makes an id for a type; `emit` takes events; `count` counts tokens. `outline` outlines a revision; the path
     tells its language. `tells` is False if changes need not be reported. `statement` returns the number of the running
-    statement, or the last one. `name` returns the node's name in the namespace, or its id, and takes no time within
-    `named`; `knows` whether a node is
-    the board's. `admit` raises NodeChangeError, with the name of the call, if the current thread may not change nodes.
-    `glob` returns the files that a text matches, or raises ValueError. `edited` returns the number of the last
-    statement that wrote the file at an absolute path, 0 for none.
+    statement, or the last one. `name` returns the node's name in the namespace, or its id, and is cached within
+    `named`; `knows` returns whether a node is the board's. `admit` raises NodeChangeError, with the name of the call,
+    if the current thread may not change nodes. `glob` returns the files that a text matches, or raises ValueError.
+    `edited` returns the number of the last statement that wrote the file at an absolute path, 0 for none.
     """
 
     mint: Callable[[str], ObjId]
@@ -91,7 +90,7 @@ def checked_freq(freq: object) -> Frequency:
     """Validate a frequency; an interval becomes a float, and a bare "Periodic" has the default one.
 
     Raises:
-        ValueError: nodes cannot be ticked so.
+        ValueError: there is no such frequency.
     """
     match freq:
         case "Sync":
@@ -109,7 +108,7 @@ def checked_freq(freq: object) -> Frequency:
 def schedule(mode: object, freq: object) -> Frequency | None:
     """Return the frequency of a new node, None for a paused one.
 
-    A frequency implies that the node runs, and "paused" for one that it does not.
+    A frequency implies that the node runs, except the frequency "paused".
 
     Raises:
         ValueError: the mode or frequency does not exist, or they contradict each other.

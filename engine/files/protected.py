@@ -1,16 +1,16 @@
-"""Files that other programs run by themselves: hooks and configuration of git, tasks of editors, and their like.
+"""Protected files: those that other programs run by themselves, such as git's hooks, shell profiles and editor tasks.
 
-Whoever writes one of them makes a program of somebody else start theirs, outside the sandbox. So one table says which
-they are, for both who enforce it: the kernel, which mounts them read-only for statements (`Protection.places`), and the
-host, which asks before it writes one for a statement (`Protection.why`). Both look at real places, links resolved, and
-compare names without case, because file systems may. Asks the file system, for as long as that takes milliseconds.
-Must not know who is asked. Used by `session.tools.workspace` and `session.confinement`, and by a worker for its own
-writes.
+A statement that writes one gets its own code run by another program, outside the sandbox. So one table lists these
+files for both that enforce the protection: the sandbox mounts them read-only for statements (`Protection.places`), and
+the host asks before it writes one for a statement (`Protection.why`). Both use real paths, links resolved. Names are
+compared without case, because some file systems do. Reads directories and git's configuration, which takes
+milliseconds. Must not know how the user is asked. Used by `session.tools.workspace` and `session.confinement`, and by
+workers for their own writes.
 
-A repository is known by its name (`.git`) or by what is in it (a bare one, one that a `.git` file leads to). A write
-that would make a directory one is protected, too. What a configuration names (hooks, included files, programs) is
-protected as that says now. No list is complete: see docs/sandbox.md. A little over 300 lines, because the table and
-both ways to read it belong together.
+A repository is recognized by its name (`.git`) or its content (a bare one, or one that a `.git` file leads to). A write
+that would turn a directory into a repository is protected, too. So is what git's configuration names now (hooks,
+included files, programs). No list is complete: see docs/sandbox.md. 500 lines, because the table and both ways to read
+it belong together.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .safe_open import links_to
 
 
 class Row(NamedTuple):
-    """A name of a file or directory, with all that is in it; `runs` says which program runs it when.
+    """A protected file or directory with all its content, by name; `runs` says which program runs it when.
 
-    Two names with a slash mean the second in a directory of the first.
+    A name with a slash means the second part in a directory named like the first.
     """
 
     name: str
@@ -108,7 +108,7 @@ _GIT: Final = ".git"
 _HEAD, _OBJECTS, _REFS = "head", "objects", "refs"
 _OF_REPOSITORIES: Final = ("HEAD", "objects", "refs", COMMON_DIR)
 _KERNEL_HELD: Final = (*CONFIGURATIONS, "hooks", COMMON_DIR)
-"""Of a repository, what no plain `git add` or `git commit` changes."""
+"""Names in a repository that can always be read-only: plain `git add` and `git commit` do not change them."""
 _KERNEL_HELD_IF_THERE: Final = ("gitdir", "rebase-merge", "rebase-apply", "sequencer")
 _GIT_RUNS: Final = {
     "config": "git runs programs that it names, also for `git status`",
@@ -121,7 +121,7 @@ _GIT_RUNS: Final = {
     "sequencer": "`git cherry-pick --continue` follows it",
 }
 _GIT_DATA: Final = (_OBJECTS, _REFS, "logs")
-"""Directories of a repository in which names mean nothing: a branch may be called `config`."""
+"""Directories of a repository in which names do not count, because a branch may be called `config`."""
 _GIT_ITSELF: Final = "git takes its configuration and hooks from where it leads"
 _NEW_REPOSITORY: Final = "it makes the directory a repository, from which git takes configuration and hooks"
 _NAMED: Final = "git runs it or reads it as configuration, because the configuration of the repository names it"
@@ -133,25 +133,26 @@ _ABOVE: Final = "files that other programs run could come with it at once"
 _LED_TO: Final = "a link leads to it from where other programs look for programs"
 
 _MOST: Final = 50
-"""Repositories whose places are named: each costs whoever mounts them some time."""
+"""Number of repositories whose places are returned, because each mount takes time."""
 _MOST_ROWS: Final = 100
-"""Files and directories of the table, likewise."""
+"""Number of files and directories of the table that are returned, for the same reason."""
 _LOOKED_AT: Final = 1_000
-"""Directories, the ones near the top first: whatever is there, the looking ends."""
+"""Number of directories that a search looks at, those near the top first."""
 _LINKS: Final = 200
-"""Directories below a protected one, and names in each of them, that may be links."""
+"""Number of directories below a protected one, and of names in each, that are checked for links."""
 _SHOWN: Final = 20
-"""Files of a directory that appeared."""
+"""Number of files that are reported for a directory that appeared."""
 
 
 Mark = tuple[int, int, int]
-"""Of a file: its device, its number there, and when its metadata last changed."""
+"""Device, inode and last change (ctime, in ns) of a file."""
 
 
 class Appeared(NamedTuple):
-    """A file that is protected now. `was_nothing`: the place was watched, and empty; else nobody knows what was there.
+    """A protected file that was not there, or not protected, before.
 
-    A file that a configuration names since then may be an old one of the user's.
+    `was_nothing`: the path was watched, and nothing was there. Otherwise the file may be an older one of the user's
+    that a configuration names only now.
     """
 
     path: str
@@ -159,30 +160,30 @@ class Appeared(NamedTuple):
 
 
 class Protection:
-    """What is protected in the directories of a session.
+    """Tells what is protected in a session's directories.
 
     Args:
         roots: the directories, absolute, links resolved.
-        installation: what lies there of this program.
+        installation: the parts of this program's installation in them.
     """
 
     def __init__(self, roots: tuple[str, ...], installation: Installation = _ELSEWHERE) -> None:
         self.installation = installation
         self._roots = roots
         self._found: tuple[str, ...] = ()
-        """The places when they were last looked for."""
+        """The result of the last search."""
         self._found_marks: Mapping[str, Mark | None] | None = None
         self._led_to: set[str] = set()
-        """Where links lead that have a protected name, as far as they were looked for."""
+        """Links on the ways of protected paths, and their targets, found by the last search."""
         self._named_anywhere: set[str] = set()
-        """What the configurations name that were found, likewise: it may be beside the repository."""
+        """Paths that git configurations name, found by the last search; they may lie outside the repository."""
         self._folders: dict[str, int] = {}
-        """The directories that were looked at, with the times of their last change."""
+        """The directories that the last search looked at, with the times of their last change."""
 
     def why(self, path: str) -> str:
-        """Why the file or directory at a real absolute path is protected, be it there or not; empty where it is not.
+        """Return why a real absolute path is protected, whether or not it exists; "" if it is not.
 
-        The answer continues the sentence "it is protected, because ..." and names no path.
+        The result continues the sentence "it is protected, because ..." and names no path.
         """
         return (
             self.why_by_name(path)
@@ -196,19 +197,20 @@ class Protection:
         )
 
     def holds_below(self, path: str) -> str:
-        """Why a directory at a real path is not moved or removed without a question: what is in it is protected."""
+        """Return why moving or removing a directory (a real path) needs a question; "" if none of it is protected."""
         return _WAS_FOUND if any(is_inside(place, (path,)) and os.path.lexists(place) for place in self._found) else ""
 
     def why_by_name(self, path: str) -> str:
-        """The same as far as the path alone tells, below the directory of the session that it is in: pure."""
+        """Like `why`, but only by the names in the path below the session's directory, without the file system."""
         root = max((each for each in self._roots if is_inside(path, (each,))), key=len, default="/")
         below = path[len(root) :].strip("/").casefold().split("/")
         return _why_by_name(below) or _BY_NAME.get(f"{os.path.basename(root).casefold()}/{below[0]}", "")
 
     def places(self) -> tuple[str, ...]:
-        """What the kernel can mount read-only: places that are there now, and those of a root's own repository.
+        """Return the paths to mount read-only: those that exist, and those of a root's own repository.
 
-        Makes the directory of this program's settings if a root contains it, because only what is there can be mounted.
+        Creates the directory of this program's settings if a root contains it, because only existing paths can be
+        mounted.
         """
         found: dict[str, None] = {}
         # Other threads ask meanwhile, so what was found before stands until all is found.
@@ -257,13 +259,13 @@ class Protection:
         return self._found
 
     def current_places(self) -> tuple[str, ...]:
-        """The same without a search where nothing can have come since the last one."""
+        """Return the places, with a new search only if something may have appeared since the last one."""
         return self._found if self._found_marks == self.marks() else self.places()
 
     def appeared(self, before: Mapping[str, Mark | None]) -> Iterator[Appeared]:
-        """The files for which there was no mark when these were the `marks`; of a directory some of those in it.
+        """Yield the files that have appeared since `marks` returned `before`; for a directory, some of the files in it.
 
-        And links that are others now: the kernel mounts nothing over a link.
+        Changed links are included, because nothing can be mounted over a link.
         """
         for path, mark in self.marks().items():
             if mark is not None and before.get(path) is None:
@@ -272,10 +274,10 @@ class Protection:
                 yield Appeared(path, was_nothing=False)
 
     def marks(self) -> Mapping[str, Mark | None]:
-        """Which file is at each place that was found, and where one may come to be; None for nothing.
+        """Return the mark of the file at each found path, and at paths where one may appear; None if there is no file.
 
-        Where two such answers differ, `places` has to be asked again, and what the kernel held may be held no more.
-        Looks for places again where a directory has changed.
+        If two results differ, `places` must be called again, and files mounted read-only before may no longer be so.
+        Searches again if a directory has changed.
         """
         if any(_changed_at(folder) != time for folder, time in self._folders.items()):
             self.places()
@@ -289,7 +291,7 @@ class Protection:
         return {path: _identity(path) for path in (*self._found, *usual, *others)}
 
     def _above(self, path: str) -> Iterator[str]:
-        """The directories of a session above a path, the innermost first."""
+        """Return the directories above a path that are in the session's directories, or are one, innermost first."""
         return (folder for folder in map(str, PurePath(path).parents) if is_inside(folder, self._roots))
 
     def _why_in_repository(self, path: str) -> str:
@@ -321,11 +323,11 @@ def _identity(path: str) -> Mark | None:
         found = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_ctime_ns  # a file system may give a number again at once
+    return found.st_dev, found.st_ino, found.st_ctime_ns  # a file system may reuse an inode at once
 
 
 def _repositories_above(path: str) -> Iterator[str]:
-    """The repositories, bare ones too, in which something at the path may be: also above the session's directories."""
+    """Yield the repositories that may contain the path, bare ones too, even above the session's directories."""
     for folder in map(str, PurePath(path).parents):
         git = os.path.join(folder, _GIT)
         if os.path.lexists(git):
@@ -339,14 +341,14 @@ def _top_of(repository: str) -> str:
 
 
 def _names_below(place: str) -> Iterator[str]:
-    """The place and names below it, which may be links, level by level."""
+    """Yield the place and the paths below it, level by level; any of them may be a link."""
     yield place
     for folder, names in islice(_folders(place, _is_data), _LINKS):
         yield from islice((os.path.join(folder, name) for name in names), _LINKS)
 
 
 def _ways(path: str) -> Iterator[str]:
-    """Each link on the way of the path, and where it ends if there is one: who replaces one leads elsewhere."""
+    """Yield the links on the way of the path and, if any, the real path: replacing a link redirects the path."""
     links = list(links_to(path))
     yield from links
     if links:
@@ -354,7 +356,7 @@ def _ways(path: str) -> Iterator[str]:
 
 
 def _of_user() -> Iterator[str]:
-    """What this program, git, shells and editors read of the user's own, which links may lead to."""
+    """Yield the user's files that this program, git, shells and editors read; links may lead from them into a root."""
     yield os.path.join(_own_configuration(), "config.toml")
     yield from of_user()
     home = os.path.expanduser("~")
@@ -362,7 +364,7 @@ def _of_user() -> Iterator[str]:
 
 
 def _is_replaceable(path: str) -> bool:
-    """Whether a directory could come in its place at once: there is none, or an empty one."""
+    """Return whether a directory could be moved to the path: no directory is there, or an empty one."""
     try:
         return not os.listdir(path)
     except OSError:
@@ -370,7 +372,7 @@ def _is_replaceable(path: str) -> bool:
 
 
 def _own_configuration() -> str:
-    """Where this program's settings are, links resolved."""
+    """Return the directory of this program's settings, links resolved."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(os.path.realpath(base), os.path.basename(_OWN))
 
@@ -381,28 +383,28 @@ def _is_above_rows(path: str) -> bool:
 
 def _changed_at(folder: str) -> int:
     try:
-        return os.stat(folder).st_ctime_ns  # which nobody can put back
+        return os.stat(folder).st_ctime_ns  # unlike mtime, programs cannot set it
     except OSError:
         return 0
 
 
 def _is_on_way(path: str, place: str) -> bool:
-    """Whether it is the place, or in it; or above it, so that all of it could come at once, or go."""
+    """Return whether the path is the place, or in it, or above it, so that moving the path moves the place."""
     return is_inside(path, (place,)) or is_inside(place, (path,))
 
 
 def _may_be_whole(names: frozenset[str]) -> bool:
-    """Whether it is a repository, or was one: a program may have moved one of its parts away, to bring it back."""
+    """Return whether a directory with these names is a repository, or may be one with a part moved away for a while."""
     return _is_whole(names) or ("config" in names and len({_HEAD, _OBJECTS, _REFS} & names) > 1)
 
 
 def _is_whole(names: frozenset[str]) -> bool:
-    """Whether git takes a directory with these names for a repository."""
+    """Return whether git takes a directory with these names for a repository."""
     return _HEAD in names and (COMMON_DIR in names or {_OBJECTS, _REFS} <= names)
 
 
 def _names_in(folder: str) -> frozenset[str]:
-    """Those that make a directory a repository, as far as they are there."""
+    """Return which of the names that make a directory a repository exist in it."""
     return frozenset(name.casefold() for name in _OF_REPOSITORIES if os.path.lexists(os.path.join(folder, name)))
 
 
@@ -420,7 +422,7 @@ def _why_by_name(parts: list[str]) -> str:
 
 
 def _why_in_git(below: list[str]) -> str:
-    """Of what is below a repository, by the names on the way."""
+    """Return why a path below a repository is protected, by its names."""
     if not below:
         return _GIT_ITSELF
     if below[0] in _GIT_DATA:
@@ -452,7 +454,7 @@ def _rows_at(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
-    """Of the rows of two parts those that are there, in these directories of the folder, and in the root."""
+    """Yield existing paths of two-part rows: the second part in one of the directories `names`, if within the root."""
     for name in names:
         for first, second in _TWO_PARTS:
             path = os.path.join(folder, name, second)
@@ -461,14 +463,14 @@ def _rows_below(root: str, folder: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _rows_behind_links(folder: str, names: Iterable[str]) -> Iterator[str]:
-    """The same where the directory is a link, whether they are there or not: what it leads to has no such name."""
+    """Yield paths of two-part rows whose directory is a link, existing or not: its target does not have that name."""
     for name in names:
         if name.casefold() in _ABOVE_ROWS and os.path.islink(os.path.join(folder, name)):
             yield from (os.path.join(folder, name, second) for first, second in _TWO_PARTS if name.casefold() == first)
 
 
 def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
-    """The `.git` of a work tree, what is there of submodules, and a bare repository."""
+    """Yield the `.git` of a work tree, repositories of its submodules, and the folder if it is a bare repository."""
     git = os.path.join(folder, _GIT)
     if os.path.lexists(git):
         yield git
@@ -481,7 +483,7 @@ def _repositories_at(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _submodules(modules: str) -> Iterator[str]:
-    """The repositories below a directory of them; their names may have slashes, and they may have submodules."""
+    """Yield the repositories below a `modules` directory, nested ones too; their names may have slashes."""
     return (folder for folder, names in _folders(modules, _is_data) if not {"HEAD", "config"}.isdisjoint(names))
 
 
@@ -490,18 +492,18 @@ def _is_git(_: Collection[str], name: str) -> bool:
 
 
 def _is_data(beside: Collection[str], name: str) -> bool:
-    """Whether it is what a repository keeps, and not a submodule that is called so."""
+    """Return whether a name is a data directory of a repository, and not a submodule of that name."""
     return name in _GIT_DATA and not {"HEAD", "config"}.isdisjoint(beside)
 
 
 def _folders(
     top: str, is_leaf: Callable[[Collection[str], str], bool], times: dict[str, int] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """The directory and those below it, level by level, each with the names in it, sorted.
+    """Yield the directory and those below it, level by level, each with the sorted names in it.
 
     Args:
-        is_leaf: by the names in a directory, and one of them, whether that is left out with all that is in it.
-        times: when each of them last changed goes into it.
+        is_leaf: tells, from the names in a directory and one of them, whether not to descend into that one.
+        times: is filled with the time of the last change of each directory.
     """
     waiting = deque([top])
     for _ in range(_LOOKED_AT):

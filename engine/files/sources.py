@@ -47,9 +47,7 @@ class Files(Protocol):
     def read(self, path: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a regular file.
 
-        Raises OSError for anything else, IsADirectoryError for
-
-        directories.
+        Raises OSError for anything else, IsADirectoryError for directories.
         """
         ...
 
@@ -58,10 +56,7 @@ class Files(Protocol):
         ...
 
     def entries(self, path: str, limit: int) -> list[str]:
-        """Return at most `limit` names in a directory, in any order.
-
-        Those of directories end in a slash.
-        """
+        """Return at most `limit` names in a directory, in any order; those of directories end in a slash."""
         ...
 
 
@@ -81,11 +76,9 @@ class Buffers(Protocol):
         ...
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """Return the editor's texts at these absolute paths, within seconds.
+        """Return the editor's texts of the files at these absolute paths, within seconds; None if it has no text.
 
-        Returns None for no text.
-
-        A path is missing if its text is unknown. Raises nothing.
+        A path is missing if the editor did not say. Raises nothing.
         """
         ...
 
@@ -112,9 +105,7 @@ class Editor(Protocol):
         ...
 
     def take_moved(self) -> Collection[str] | None:
-        """Return the paths whose texts may have changed since the last call.
-
-        Returns None for all.
+        """Return the paths whose texts may have changed since the last call; None for all.
 
         They are spelled as in `opened` or as given to `read`.
         """

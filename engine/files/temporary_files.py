@@ -39,7 +39,7 @@ _LONGEST: Final = 1 << 16
 def recorded(records: str | None, folder: str) -> Generator[str]:
     """Name a temporary file in `folder`, an absolute path.
 
-    The caller removes the file in time.
+    The caller renames or removes the file within the context.
 
     Args:
         records: the directory of the records, made if it is missing. Without one, or if it is not writable, there is no

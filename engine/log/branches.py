@@ -5,9 +5,9 @@ the head, where events are added, to it. So the path of a branch is its parent's
 `before`, then the events that are stamped with its own name. One path is active; most read models follow it alone.
 
 Reading a log asks of every event whether it is on the active path, so the answer is one comparison. Each branch that
-the path runs through has a bound, and the path has that branch's events below it. The bound of the active branch is the
-end of the log, that of its parent is `before`. That of each further ancestor is the smaller of its child's `before` and
-of the bounds after it: a path that was left early never reaches as far as it was left by others.
+the path runs through has a bound, and the path has that branch's events below it. The active branch has no bound. The
+bound of an ancestor is the smallest `before` of the branches between it and the active one: from where a path left a
+branch it never returns to it.
 
 Total: an imported log may say anything. A branch without a `BranchCreated` goes on from what was active before its
 first event. `EventLog` owns a `Branches`; `path_of` is for logs that no `EventLog` has.
@@ -37,7 +37,7 @@ SHOWN_BRANCHES: Final = 20
 _NAME_CHARS: Final = 20
 _NO_BOUND: Final = sys.maxsize
 _WORK: Final = ConversationEvent | PromptQueued | StatementRecorded
-"""Requests and their results. All other events follow from these, such as a call that printed nothing."""
+"""Requests and their results. All other events follow from these."""
 
 
 class Branch(Struct, frozen=True):

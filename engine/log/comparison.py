@@ -107,7 +107,7 @@ def differences(before: Ending, after: Ending, uncertain: Collection[str] = ()) 
     Args:
         before: the record.
         after: the re-run as it would be recorded.
-        uncertain: names that an omitted statement bound. That another statement binds them first is no difference.
+        uncertain: names that an omitted statement bound. It is not a difference if another statement binds them first.
     """
     was, now = _bound(before.diff), _bound(after.diff)
     same = frozenset(name for name in was.keys() & now.keys() if _is_same(was[name], now[name]))

@@ -96,7 +96,7 @@ class EventLog:
             is read-only), the log stays as it was.
         folds: read models that receive each event before `append` returns.
         redact: removes secrets from an event before it is appended.
-        check: refuses an event for further reasons, such as the View's rules for condensations; returns one or None.
+        check: returns a further reason to refuse an event, such as the View's rules for condensations, or None.
         backing: reads durable events again and may raise StoreError. Without it all events stay in memory.
     """
 
@@ -123,7 +123,7 @@ class EventLog:
         """The number in the id of the next event."""
 
     def append(self, event: Event) -> Seq:
-        """Stamp the event, keep it and hand it on; return its position.
+        """Stamp the event, keep it and pass it on; return its position.
 
         Raises:
             InvalidEventError: the event can never be valid on this log; nothing was written.
@@ -154,7 +154,7 @@ class EventLog:
         return seq
 
     def _number_behind(self) -> int:
-        """Return the number after the last event's, which is the highest even if the log began as another's path."""
+        """Return the number after the last event's, which is the highest even in a fork, whose numbers have gaps."""
         last = self._events.at(len(self._events) - 1).event_id[1:] if self._events else ""
         is_number = last.isascii() and last.isdigit() and len(last) <= _ID_DIGITS
         return max(int(last) + 1 if is_number else 0, len(self._events))

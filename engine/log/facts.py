@@ -139,15 +139,15 @@ class Readings:
     """What a model has read: all events before position `until`, in `count` readings.
 
     A model has read what a call carried as soon as it begins to answer. A call that failed or was cancelled before that
-    read nothing, and a look from outside is no reading. Each call leaves a `ProjectionSent`, with the position at which
-    its prompt was made, and a `ModelCallEnded`, which says whether it was answered. Events after that position are
-    unread. If the host dies during a call, the repair of the log ends the call: as answered if the log has part of the
-    answer.
+    read nothing, and a look by an adapter or a command does not count. Each call leaves a `ProjectionSent`, with the
+    position at which its prompt was made, and a `ModelCallEnded`, which says whether it was answered. Events after that
+    position are unread. If the host dies during a call, the repair of the log ends the call: as answered if the log has
+    part of the answer.
 
     In logs of earlier versions one event says both at the end of the call, and a `RunStop` closes a call that a crash
     left open. In still older ones each call counts, by its `UsageReported`.
 
-    The tail of a prompt and the handles both go by this fold, so they never disagree.
+    The tail of a prompt and the handles both use this fold, so they never disagree.
     """
 
     def __init__(self) -> None:

@@ -33,8 +33,8 @@ from .events.going_back import FileLeft, FileToRestore, HeadMoved, RewindBegun, 
 
 SHOWN_FILES: Final = 20
 """How many files a sentence or report names."""
-_NOT_KEPT: Final = "what it held then is not kept, because it holds a secret"
-_FINISHED: Final = "A rewind that was cut off, because its process ended, is finished now."
+_NOT_KEPT: Final = "its earlier content is not stored, because it contains a secret"
+_FINISHED: Final = "A rewind that a crash interrupted is finished now."
 
 Question = tuple[str, str]
 """An operation and the digest of its arguments."""
@@ -71,7 +71,7 @@ def restorable(since: Iterable[Event]) -> Restorable:
             case Rewound(restored=restored):
                 for file in restored:
                     if file.path not in found and file.present is None and file.present_digest:
-                        lost[file.path] = "what it held then is not kept"
+                        lost[file.path] = "its earlier content is not stored"
                     _take(found, file, undone=True)
             case _:
                 pass
@@ -143,11 +143,11 @@ def _as_written(event: FileWritten) -> FileToRestore:
 
 
 def _why_not(event: FileWritten, note: str) -> str:
-    """Return why the earlier content is not kept; empty if it is, or if there was no file."""
+    """Return why the earlier content is not stored; empty if it is, or if there was no file."""
     if event.before is not None or not event.before_digest:
         return ""
     if event.before_digest.startswith(UNREAD):
-        return f"what it held then is not kept, because {note}" if note else "what it held then was not read"
+        return f"its earlier content is not stored, because {note}" if note else "its earlier content was not read"
     return _NOT_KEPT
 
 

@@ -93,8 +93,8 @@ class PastValues(Struct, frozen=True, kw_only=True):
 class PastExecution(Struct, frozen=True, kw_only=True):
     """A step: an execution with its recorded inputs.
 
-    `again`: it ended by itself, so it runs again; otherwise its names come from kept values alone. `hindrance` is a
-    phrase that says why a statement that ended by itself does not run again; empty if the reason is a secret. `bound`
+    `again`: it runs again; otherwise its names come from kept values alone. `hindrance` is a phrase that says why a
+    statement that was not stopped does not run again; empty if the reason is a secret. `bound`
     are the names that it added or changed, or may have changed; `unbound` those that it deleted. `kept` are copies of
     values after it, and `unkept` the names without a copy, with the reason. `revisions` are those that nodes adopted,
     None if the log is of a version that did not record them. `after_reading`: a model read the handles since the step
@@ -232,7 +232,8 @@ class Restored(Struct, frozen=True, kw_only=True):
 
     The state before the first of these comes from the checkpoint after the execution `checkpoint`, if there is one.
     The names in `anew` had no copy and may have other values now; those in `absent` are unbound for the same reason.
-    The next `preserve` returns the values of `anew`. `healed` are the divergences that left no other value in any name.
+    The next `preserve` returns the values of `anew`. `healed` are the divergences of statements whose names all have
+    their recorded values again, from copies.
     """
 
     executions: int

@@ -1,7 +1,7 @@
 """How a namespace came about, as a fold over the log, and the plan by which it is rebuilt.
 
-A plan has the executions and ticks of a path in order, each with what it saw at the time. An execution that ended by
-itself runs again. One that was stopped does not, nor one whose source contained a secret: its names come from kept
+A plan has the executions and ticks of a path in order, each with what it saw at the time. An execution that was
+not stopped runs again. A stopped one does not, nor one whose source contained a secret: its names come from kept
 values. One that ended its worker left nothing, and one that the user omitted is not in the plan.
 
 Recorded and dry replays are reports and change nothing here. When a live replay begins, the steps of its statements and
@@ -75,7 +75,7 @@ _FEWER_RIGHTS: Final = "had fewer rights than statements have now, so it was not
 _NOTHING_LEFT: Final = (WORKER_DIED, NOT_RUN, INTERRUPTED)
 
 ExecutionPart = EffectRequested | EffectAnswered | ExecutionFinished | StatementTicked
-"""What the log says of an execution, by its id."""
+"""The events of an execution that name its id."""
 _OF_STEPS: Final = frozenset(
     (
         StatementRecorded,
@@ -182,7 +182,7 @@ class ExecutionStep(Struct):
     reads: int = 0
 
     def take(self, event: ExecutionPart) -> None:
-        """Add what the log says of the execution."""
+        """Add an event of the execution."""
         match event:
             case EffectRequested():
                 self.questions[event.ordinal] = event

@@ -360,7 +360,10 @@ class Timeline:
 
     @property
     def bound(self) -> Mapping[str, str]:
-        """The type name of each name that is bound now, in the order of binding."""
+        """The type name of each bound name, in the order of first binding, as the executions that count left them.
+
+        Names of omitted statements, and those of a live replay that did not complete, are not taken back.
+        """
         return self._bound
 
     @property

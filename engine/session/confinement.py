@@ -1,10 +1,10 @@
 """Decide the sandbox of a session's worker, and what happens to statements that ran with fewer rights.
 
 Statements of models and clients are sandboxed. The user's own have the user's rights, until someone else writes in the
-session. Modes `ask` and `plan` allow a scratch directory only, because everything else is asked. `auto` also allows the
-session's directories, except files that would make git run a program later.
+session. Modes `ask` and `plan` allow a scratch directory only: other changes are tool calls, which ask or are refused.
+`auto` also allows the session's directories, except files that other programs would run later.
 
-A sandbox is never loosened, so other rights take a fresh worker. What was refused to a statement must not be done by
+A sandbox is never loosened, so other rights need a fresh worker. What was refused to a statement must not be done by
 running it again there. So if statements ran with fewer rights, the user is asked; without a yes, the names that they
 bound are lost. Must not know how a sandbox is enforced, nor start a worker. Used by `live_environment`.
 """
@@ -52,7 +52,7 @@ def domain_of(
         roots: the session's absolute directories.
         scratch: its directory for temporary files.
         state: where sessions are stored.
-        protected: files in the directories that other programs run by themselves.
+        protected: files in the directories that other programs run without a question.
         is_open: whether part of this program is in the directories and cannot be protected.
     """
     # The kernel cannot protect a link, and a file that replaces it would be trusted from the next start on.
@@ -84,7 +84,7 @@ class Confinement:
 
     Args:
         parts: the session's. Its setting `sandbox` is the rule. `auto` sandboxes statements if the kernel can,
-            `required` runs none otherwise, `off` never does. None is `off` without a word about it.
+            `required` runs none otherwise, `off` never does. None is `off` without an event about it.
         questions: asks the user.
         roots: the session's absolute directories.
         protection: the protected files in these.

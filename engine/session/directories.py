@@ -5,9 +5,9 @@ missing additional one is only warned of, because its disk may be mounted later.
 Called by `registry` and `reopening`.
 
 **Scratch** is where statements may write without a question, in every mode. It is below the state directory, because it
-belongs to its session: it stays over restores and loads, and goes when the session is deleted. A session in use holds a
-lock on it, so no one takes it for a leftover. Its contents are untrusted: it is removed without following links,
-whatever the permissions and the depth of its directories (`_empty`). Used by `confinement`.
+belongs to its session: rebuilds and loads keep it, and deleting the session removes it. A session in use holds a lock
+on it, so that `sweep` leaves it alone. Its contents are untrusted: it is removed without following links, whatever the
+permissions and the depth of its directories (`_empty`). Used by `confinement`.
 
 **The project's environment** is found by reading directories and `pyvenv.cfg`; no process is started. Also called by
 the doctor.
@@ -210,7 +210,7 @@ def _lift(top: int, name: str, names: Iterator[str]) -> None:
             try:
                 os.unlink(entry, dir_fd=inner)
             except IsADirectoryError:
-                with _opened(inner, entry):  # so that it may be moved
+                with _opened(inner, entry):  # because that makes it writable, which a move needs
                     pass
                 os.rename(entry, _free(top, names), src_dir_fd=inner, dst_dir_fd=top)
     os.rmdir(name, dir_fd=top)

@@ -1,7 +1,7 @@
 """A session's files as the user's editor has them, for views in the namespace and for tools that change them.
 
 Owns what is requested from the attached editor: only files of the workspace, several at a time, texts up to the largest
-that a view reads. Must not know the editor's protocol (`files.sources_protocol.Editor`), nor what a view makes of a
+that a view reads. Must not know the editor's protocol (`files.sources.Editor`), nor what a view makes of a
 text (`files.buffers`). Without an editor it answers at once that there is no text. Made by `SessionRuntime`, followed
 by the environment, and used by tool calls.
 
@@ -109,11 +109,11 @@ class EditorBuffers:
 
     @property
     def offers(self) -> bool:
-        """As `files.sources_protocol.Buffers`."""
+        """As `files.sources.Buffers`."""
         return self.editor is not None and self.editor.offers
 
     async def take_moved(self) -> Collection[str] | None:
-        """As `files.sources_protocol.Buffers`."""
+        """As `files.sources.Buffers`."""
         self._is_given_up = False  # because a step begins
         editor, before = self.editor, self._places | self._links
         if editor is None:
@@ -130,7 +130,7 @@ class EditorBuffers:
         return {*places, *(path for led in (before, now) for path, place in led.items() if place in places)}
 
     async def texts(self, paths: Sequence[str]) -> Mapping[str, str | None]:
-        """As `files.sources_protocol.Buffers`."""
+        """As `files.sources.Buffers`."""
         if self.editor is None:
             return dict.fromkeys(paths)
         opened = tuple(self.editor.opened)
@@ -253,10 +253,10 @@ class EditorBuffers:
         """Return the unsaved changes of a file, by its path as tools take it, or None.
 
         Args:
-            changes: whether the file is to be changed.
+            changes: whether the tool will change the file.
 
         Raises:
-            OSError: it is, and the editor's text cannot be used, or may be unsaved (EBUSY).
+            OSError: with `changes`, the editor's text cannot be used, or may be unsaved (EBUSY).
         """
         if self.editor is None or not self.offers or not isinstance(path, str):
             return None
@@ -300,7 +300,8 @@ class EditorBuffers:
         """Let the editor replace its unsaved text.
 
         Raises:
-            OSError: it did not; or its text is another now, or another file's, and is unchanged (ESTALE).
+            OSError: it did not. ESTALE if its text has changed, or its path leads to another file; nothing is written
+            then.
             ValueError: the content is not text.
         """
         shown = self._workspace.shown(held.place)

@@ -342,7 +342,7 @@ class Journal:
 
 
 class StoredEvents:
-    """`event_list.Backing` of one session: reads its durable events again from the store.
+    """`event_log.Backing` of one session: reads its durable events again from the store.
 
     Values that became known as secrets since then are removed when an event is read. Must not know who reads. Made by
     `parts`.
@@ -376,8 +376,8 @@ class StoredEvents:
 def presentable(redactor: Redactor, history: Iterable[Event]) -> Iterable[Event]:
     """Return the history as models and people may read it, without secrets.
 
-    It may be older than what is known to be secret. The timeline is unchanged, because statements must run again, and
-    the store still has it.
+    A value may have become known as a secret after its event was stored. The timeline is unchanged, because its
+    statements must run again, and because the store has it anyway.
     """
     if not redactor:
         return history

@@ -57,7 +57,8 @@ from .saved_state import Revisions
 class Prepared(Struct, frozen=True, kw_only=True):
     """The contents of a payload (a `diff` has none), and its cost in tokens.
 
-    `mark` says what it was made from, besides the basis: the same is not made twice for one wish.
+    `mark` says what it was made from, besides the basis. A result with the same mark is not recorded twice for one
+    wish.
     """
 
     payload_kind: PayloadKind
@@ -286,7 +287,7 @@ async def summary(want: Want, sources: Sources) -> Prepared | None:
     try:
         return await _written(text, sources)
     except ModelError as error:
-        logger.warning("the model could not sum up %s: %s", want.title, error)
+        logger.warning("the model could not summarize %s: %s", want.title, error)
         return None
 
 
@@ -349,8 +350,8 @@ class Preparer:
     result is on the log, and its data in a blob, before a tick gets it. So a rerun gets the same, and a loaded session
     goes on with what waits. Nothing here changes a node; only ticks do.
 
-    For each node and kind only the newest payload waits, so an idle session does not collect any. A payload that is
-    lent to a tick stays, because the tick may be applying it. Must not know nodes.
+    For each node and kind only the newest payload waits, so payloads do not pile up in an idle session. A payload that
+    is lent to a tick stays, because the tick may be applying it. Must not know nodes.
     """
 
     def __init__(
@@ -380,7 +381,7 @@ class Preparer:
         self._is_closing = False
         self._ended = anyio.Event()
 
-    # --- what asks ----------------------------------------------------------------------------------------------------
+    # --- wishes and payloads ------------------------------------------------------------------------------------------
 
     def want(self, wants: Sequence[Want]) -> None:
         """Set the nodes' current wishes, after a tick."""
@@ -418,7 +419,7 @@ class Preparer:
             self._drop(event, "unusable")
             return None
 
-    # --- what prepares ------------------------------------------------------------------------------------------------
+    # --- work ---------------------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
         """Prepare until `close`. A failure does not affect other tasks."""

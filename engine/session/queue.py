@@ -118,9 +118,9 @@ class RequestQueue:
         self._wake.set()
 
     def cancel(self, ticket: Ticket | None) -> None:
-        """Withdraw what waits, then end what runs; or only what belongs to `ticket`.
+        """Withdraw the waiting requests, then end the running one. With a `ticket`, only that request.
 
-        Does nothing when idle.
+        A ticket that steers ends the running request. Does nothing when idle.
         """
         for waiting in [waiting for waiting in self._waiting if ticket in (None, waiting)]:
             self._waiting.remove(waiting)
@@ -176,7 +176,7 @@ class RequestQueue:
             # The log takes no more events. The next caller is told.
             return None
         except Exception:
-            logger.exception("what was left to do in session %s failed", self._parts.session_id)
+            logger.exception("idle work of session %s failed", self._parts.session_id)
             return None
 
     async def _serve_one(self, ticket: Ticket) -> None:

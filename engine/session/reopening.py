@@ -1,8 +1,8 @@
 """Load a session from the store and make its log whole; or make a fork of one.
 
 A session may be loaded with other directories than before. It goes on there, which is recorded, and its statements run
-again there, because the old directory may be gone. Loaded with the prompt stage, because no editor that waits for a new
-session waits for this. Called by `registry`, which has acquired the session for writing.
+again there, because the old directory may be gone. Loaded with the prompt stage, because a new
+session does not need it. Called by `registry`, which has acquired the session for writing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ async def reopen(
     confined: bool = False,
     servers: Sequence[McpServer] = (),
 ) -> Session:
-    """Load the session, repair it if its last process died, and make it durable.
+    """Load the session, repair it if its last process died, and make the repair durable.
 
     It is not served yet. `cwd` and `directories` are where it goes on, `confined` to these or not; None for where it
     was. `servers` are its MCP servers from now on.
@@ -329,7 +329,7 @@ def _without_other_values(path: Iterable[Event]) -> Iterator[Event]:
 
 
 def _at(place: Seq, event: Event, before: Sequence[Seq]) -> Event:
-    """Return the event at its place. Positions in it refer to the original log; `before` are those."""
+    """Return the event at its new place. `before` has the original positions, which positions in the event refer to."""
     moved = replace(event, seq=place, branch_id=MAIN_BRANCH)
     match moved:
         case ProjectionSent(position=position):

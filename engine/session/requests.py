@@ -73,7 +73,7 @@ class RewindRequest(Struct, frozen=True):
 
     The `files` that statements wrote since then go back too, unless someone else changed them meanwhile. The
     `conversation` goes back on a new branch. Without it the later statements are left out of the namespace, as by
-    `/omit`. Whoever may not write `protected` files gets none of them back either.
+    `/omit`. With `protected` False, protected files stay: the caller may not write them.
     """
 
     statement: int
@@ -122,8 +122,8 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     """The result of a replay of the statements `first` to `last`.
 
     `executions` are the records of the statements that ran again, in order. `not_run` has a sentence on each other one.
-    If `outcome` is not `completed`, `detail` says why, and the namespace is as before. An edit has its statements on
-    `branch`, also those that ran before it failed.
+    If `outcome` is not `completed`, `detail` says why, and the namespace is as before. Only a failed edit stays on its
+    `branch`, with the statements that ran.
     """
 
     first: int
@@ -322,7 +322,8 @@ def turn_end(
 class ActiveRequest:
     """The request that is served now: its message until that is on the log, its cancellation, its result.
 
-    A command that moves the head appends its message after the move, so that the message is on the new branch.
+    A command that moves the head appends its message after the move, so that the message is on the branch that is
+    active then.
 
     Args:
         message: the user's message; None if it is on the log already.

@@ -54,10 +54,10 @@ class ValueSaver:
     """Save values that a rebuild may not reproduce: what the environment pickles after each statement.
 
     Nothing waits for it. A statement is only noted when its record is on the log. Small values come without a request,
-    and are taken while the record is on its way to the disk (`take`). `catch_up` does the rest before the namespace
+    and are taken while the record is on its way to the disk (`record`). `catch_up` does the rest before the namespace
     changes: when the reply is on its way and nothing waits, or when the next tick, projection or statement needs the
     environment. Large values are pickled beside the next statements. They are collected while the session is idle, and
-    before each statement as far as they are there.
+    before each statement as far as they have arrived.
 
     The event on saved values is committed with the next event, or a moment later. A kill before that loses copies. All
     that was acknowledged about the statement is durable without them. A group that contains a secret is named, not
@@ -290,7 +290,7 @@ def _is_due(elapsed: float, cost: float, *, acted: bool) -> bool:
 
 
 class Drop(Struct, frozen=True):
-    """What to drop: everything that no event at `before` or later names, which is `copies` of `size` bytes."""
+    """What to drop: the contents that no event at `before` or later names: `copies` of them, of `size` bytes."""
 
     before: Seq
     copies: int

@@ -44,7 +44,7 @@ _LAST_CHARS: Final = 300
 BACKOFF: Final = (1.0, 4.0, 16.0)
 """Seconds to wait before each further attempt."""
 SETTLED_SECONDS: Final = 60.0
-"""A connection that lasted so long has all attempts again."""
+"""After a connection that lasted this long, all attempts are available again."""
 CONNECT_SECONDS: Final = 30.0
 """The time limit of an attempt."""
 RETRY_SECONDS: Final = 5.0
@@ -139,7 +139,7 @@ class SessionServers:
         """Return whether these servers are the named ones."""
         return told_apart(servers) == self._servers
 
-    # --- their life ---------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
 
     def connect(self, tasks: TaskGroup) -> None:
         """Start connecting all of them. Does nothing the second time, or after `close`."""
@@ -203,7 +203,7 @@ class SessionServers:
             left_out = f" but {found}, which statements could write; name it by that path to allow it" if found else ""
             raise FileNotFoundError(f"there is no program {printable(server.command)}{printable(left_out)}")
         if everywhere is not None and (distrusted := (*written, *self._writable)):
-            # It keeps this for its whole life, so also without the places that statements may only write to later.
+            # A server keeps its PATH for life, so the places that statements may write later are left out too.
             variables["PATH"] = search_path(everywhere, distrusted)
         request = ServerRequest(argv=(command, *server.args), cwd=self._spec.cwd, variables=variables)
         return self._start(self._spec, request)
@@ -231,7 +231,7 @@ class SessionServers:
                 continue
             self._tell_gained(link)
 
-    # --- what is said of them -----------------------------------------------------------------------------------------
+    # --- news ---------------------------------------------------------------------------------------------------------
 
     def _gain(self, link: _Link, connection: Connection) -> None:
         link.connection, link.is_tried = connection, True
@@ -273,7 +273,7 @@ class SessionServers:
         for event in unsaid:
             self._log.append(event)
 
-    # --- what is asked of them ----------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     async def help(self, module: str) -> object:
         """Return what the module's server offers, as plain data. Raises ConnectionError."""

@@ -123,7 +123,7 @@ class RequestServer:
         self._active = ActiveRequest(log, None, self._waiting)
         before = len(log)
         if ticket.by_client and not self._parts.facts.is_foreign:
-            log.append(OthersWrote(by="client"))  # ahead of all else, because the worker goes by it
+            log.append(OthersWrote(by="client"))  # first, because it decides the worker's sandbox
         try:
             opened = self.runtime.ticker.next_round("cell")
             finished = await self.runtime.statements.run(
@@ -146,7 +146,7 @@ class RequestServer:
                 log.append(stop)
         return turn_end(log, stop.cause, execution=finished)
 
-    # --- beside what is served ----------------------------------------------------------------------------------------
+    # --- while a request runs -----------------------------------------------------------------------------------------
 
     def steer(self, ticket: Ticket) -> bool:
         """Let the running turn's next model call read the prompt.
@@ -172,7 +172,7 @@ class RequestServer:
         self._active.cancellation.cancel()
         self.runtime.buffers.give_up()
 
-    # --- what the user is told ----------------------------------------------------------------------------------------
+    # --- texts for the user -------------------------------------------------------------------------------------------
 
     def _openings_of(self, attachments: Sequence[Attachment]) -> Sequence[str]:
         """Return the statements that open attachments.

@@ -151,7 +151,7 @@ class Session:
 
     @property
     def bound(self) -> Mapping[str, str]:
-        """The type name of each name that is bound now, in the order of binding."""
+        """The type name of each bound name; see `Timeline.bound`."""
         return self._parts.timeline.bound
 
     @property
@@ -470,9 +470,9 @@ class Session:
             self._parts.log.append(ConfigChanged(option=name, value=value))
 
     def cancel(self, ticket: Ticket | None = None) -> None:
-        """Withdraw what waits, then end what runs; or only what belongs to `ticket`.
+        """Withdraw the waiting requests, then end the running one. With a `ticket`, only that request.
 
-        Does nothing when idle.
+        A ticket that steers ends the running request. Does nothing when idle.
         """
         self._requests.cancel(ticket)
 

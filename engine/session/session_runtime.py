@@ -370,7 +370,7 @@ class SessionRuntime:
     async def _uninterrupted(self, ask: Callable[[Environment], Awaitable[T]]) -> T:
         """Wait for the worker's answer even if the caller is cancelled.
 
-        An answer that is not received costs the worker.
+        A worker whose answer is not received must be replaced.
         """
 
         return await self.environment.use(lambda environment: shielded(lambda: ask(environment)))

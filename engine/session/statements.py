@@ -5,8 +5,8 @@ with their files. Both put on the log what a rebuild needs, before anything else
 permissions. Called by the agent loop, by `serving` for the user's statements, and by `past` to run statements again.
 
 **Announcing late.** If an idle worker can take the statement as it is, it starts first, and the events that announce it
-are appended while it runs. That is no weaker: they would not be durable by then either, and the worker's messages are
-handled after them. The one refusal that the log could raise is checked before: source that is not Unicode. There is no
+are appended while it runs. This loses no guarantee: they would not be durable by then either, and the worker's messages
+are handled after them. The log could refuse only source that is not Unicode, and that is checked before. There is no
 await between the look at the worker and the last of these events, so no number is used twice.
 """
 

@@ -1,11 +1,11 @@
 """Answer the tool calls of one execution: ask the user if needed, act, and record everything.
 
 Each call is a ToolCall with its statement's call as parent, which the editor shows, and a pair of EffectRequested and
-EffectAnswered, which a replay reads; the answer is a blob. The statement gets the answer as it is. If it contains a
+EffectAnswered, which a replay reads; the answer is a blob. The statement gets the whole answer. If it contains a
 secret, only its digest is recorded. The modules in `tools` return plain data, or what they would do to a file, or what
 they would run. This module checks the mode, asks, acts, and records.
 
-A written file is recorded whatever happens to the statement, so nothing may tear between the act and its record.
+A written file is recorded whatever happens to the statement, so no cancel may come between an act and its record.
 `statements` makes one `ToolCalls` for each execution. Over 500 lines, because an act and its record must stay together.
 """
 
@@ -79,7 +79,7 @@ SHOWN_PLACES: Final = 20
 SHOWN_CHANGES_CHARS: Final = 100_000
 """Characters of changes that the log repeats, from the first one on. The contents are in blobs."""
 UNSAVED_ADVICE: Final = "has unsaved changes in the editor; ask the user to save or discard them, and look at it again"
-_NOT_STILL: Final = "it is protected, and the programs of the session could not be stopped; nothing was changed"
+_NOT_STILL: Final = "it is protected, and the programs of the session could not be paused; nothing was changed"
 _OF_A_FILE: Final = frozenset(("read", "edit", "write"))
 """Operations on the content of one file, which may be unsaved."""
 _EXECUTE: Final = 0o111
@@ -112,7 +112,8 @@ class ToolContext:
 
 
 class ToolCalls:
-    """The tool calls of one execution. `parent` is the call of its statement. Those of an `approved` one do not ask.
+    """The tool calls of one execution. `parent` is the call of its statement. Those of an `approved` one ask
+    only as far as `_is_asked` says.
 
     With `recorded` answers, the same requests get these, and all other changes are refused.
     """

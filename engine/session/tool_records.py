@@ -244,7 +244,7 @@ def subject_of(
     tool = ROUTED.get(request.operation)
     title, kind = _title_of(request, act, workspace), tool.kind if tool else "edit"
     files = dict(act.becomes)
-    # A link exposes the whole source file, so the source counts too.
+    # A hard link gives access to the source's content, so the source counts too.
     paths = tuple(map(name_text, dict.fromkeys(filter(None, (act.source, *act.paths)))))
     said = protected_line(act.protected)
     if act.paths[-1] not in files:

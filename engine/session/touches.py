@@ -233,7 +233,7 @@ class Touches:
     async def settle(self, more: int = 0) -> None:
         """Record the files that changed. The statement has ended.
 
-        `more` is the number of acts on files that were not noticed.
+        `more` is the number of further acts on files, of which nothing is recorded.
         """
         if looking := [each for each in self._taken.values() if each is not None and not each.done()]:
             await asyncio.wait(looking)

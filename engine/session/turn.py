@@ -197,7 +197,7 @@ class Input(Enum):
     TICKED = "the tick is done"
     TICKED_LAST = "the tick is done, and no model call is left"
     FULL = "the context is full"
-    FULL_AGAIN = "the context is full, though the call was one with what fits"
+    FULL_AGAIN = "the context is full, though the prompt was cut to what fits"
     CONDENSED = "the condensation is done"
     REPLY_ASKS = "a reply with a statement that the user decides about"
     REPLY_RUNS = "a reply with a statement to run"

@@ -127,7 +127,7 @@ def test_locked_store_is_written_once_unlocked(tmp_path: Path, work: Path) -> No
         with held(state, "BEGIN IMMEDIATE"):
             sentence = refused(agent, session, "x = 2")
             assert "another process kept it locked; end the one that hangs" in sentence
-            assert "what happened is kept when it is free" in sentence
+            assert "events are saved once it is free" in sentence
             assert "another process kept it locked" in refused(agent, session, "x = 3")
         agent.until(lambda message: "x = 2" in str(message))  # shown when it is kept
         assert agent.prompt(session, "x") == "end_turn"

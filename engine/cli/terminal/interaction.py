@@ -170,7 +170,7 @@ class Interaction:
     def _write(self, fragments: list[Fragment]) -> None:
         self._screen.write(fragments)
 
-    # --- what is drawn below while a turn runs ------------------------------------------------------------------------
+    # --- the lines below the transcript while a turn runs -------------------------------------------------------------
 
     def _below(self) -> list[Line]:
         width = self._screen.columns

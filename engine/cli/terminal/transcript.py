@@ -170,7 +170,7 @@ class Transcript:
         """Show an answer of the program itself, in Markdown."""
         return self._whole(object(), self._markdown(visible(text)))
 
-    # --- what is to be written ----------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def show(self, item: Item) -> list[Fragment]:
         """Show something that happens now."""

@@ -1,9 +1,9 @@
 """Level 3: changes since the model last read the node, as a unified diff within an exact budget.
 
-A first line counts the changes. Their lines come from the place on, then from those above it; lines on either side
-count the others. If all of them fit, they have as many lines of context as fit.
-Lines of a diff can be blank except for their sign, so the counts of parts do not add up, and only the count of the
-whole text decides.
+A first line counts the changes. The changes from the view's position on are shown first, then those above it; a line
+before and one after them count those that do not fit. If all of them fit, they get as much context as fits. Lines of a
+diff can be blank except for their sign, so token counts of parts do not add up: only the count of the whole text
+decides.
 """
 
 from __future__ import annotations

@@ -77,14 +77,12 @@ class Symbol(Struct, frozen=True, array_like=True):
 class Outline(Struct, frozen=True, kw_only=True):
     """The declarations of a text.
 
-    `symbols` are sorted by first line, outer before inner.
-
-    `language` is a name in `languages.LANGUAGES`, empty if unknown. `lines` is the number of lines of
-    the text. `doc` is the first paragraph about the whole text, on one line. `imports` are the modules or files that it
-    names, as spelled, in order, each once; `from_outside` are those of neither its own package or folder nor the
-    standard library. `references` counts identifiers that it uses and does not declare, if requested. `complete` is
-    False if a limit cut it short; `has_errors`: the text is not well-formed. `is_provisional`: a better outline is
-    being made in the background.
+    `symbols` are sorted by first line, outer before inner. `language` is a name in `languages.LANGUAGES`, empty if
+    unknown. `lines` is the number of lines of the text. `doc` is the first paragraph about the whole text, on one line.
+    `imports` are the modules or files that it names, as spelled, in order, each once; `from_outside` are those of
+    neither its own package or folder nor the standard library. `references` counts identifiers that it uses and does
+    not declare, if requested. `complete` is False if a limit cut it short; `has_errors`: the text is not well-formed.
+    `is_provisional`: a better outline is being made in the background.
     """
 
     tier: Tier

@@ -52,7 +52,7 @@ _Found = TypeVar("_Found")
 _ROW: Final = re.compile(rb"^(\d+)([:-])([^\n]*?)\r?\n", re.MULTILINE)
 _MATCHING: Final = re.compile(rb"^\d+:", re.MULTILINE)
 _NO_TEXT: Final = re.compile(rb"^(?!\d+[:-]|--\r?$|\Z)", re.MULTILINE)
-"""A row of none of these forms."""
+"""Matches a row that is no line of text output: neither numbered, nor `--`, nor the end."""
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?P<place>.*): (?P<reason>[^:]+) \(os error \d+\)")
 _ADVICE: Final = "\n\nConsider enabling"
 """Begins ripgrep's advice about options that nobody can set here."""

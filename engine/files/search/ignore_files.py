@@ -212,7 +212,7 @@ def rules_above(place: Place) -> IgnoreFiles:
 
 
 def has_unseen_rules(place: Place) -> bool:
-    """Return whether rules above count that a program misses which respects those of no parent directory."""
+    """Return whether rules above the place count that ripgrep cannot use, as it would use those of strangers too."""
     return place.name is None and place.strangers and bool(place.above)
 
 
@@ -275,7 +275,7 @@ def _read_file(path: str) -> tuple[str, Stamp]:
 
 
 def _common_directory(repository: str) -> str:
-    """Return the directory that git's work trees share: a `.git` file names its own directory, which names it."""
+    """Return the directory that git's work trees share; a `.git` file leads to it through the tree's own directory."""
     if os.path.isdir(repository):
         return repository
     own = _read_file(repository)[0].partition("gitdir:")[2].strip()

@@ -186,8 +186,8 @@ class EnvironmentRestored(Event, frozen=True, kw_only=True):
 
     The names in `anew` had no copy and have the values of the re-run; those in `absent` had no copy and are unbound.
     Copies of `anew` follow as ValuesKept, of the execution `event_id`. `loss` is a clause that says why the names were
-    lost, if no earlier event does. `healed` are the divergences that left no other value in any name, because names
-    were set from copies; older logs lack it.
+    lost, if no earlier event does. `healed` are the divergences of statements whose names all have their recorded
+    values again, from copies; older logs lack it.
     """
 
     kind: ClassVar[str] = "environment_restored"
@@ -352,7 +352,7 @@ class ServersNamed(Event, frozen=True, kw_only=True):
 
 
 class ServerConnected(Event, frozen=True, kw_only=True):
-    """An MCP server was connected, or its number of tools changed."""
+    """An MCP server was connected, or its number of tools or resources changed."""
 
     kind: ClassVar[str] = "server_connected"
 

@@ -33,9 +33,9 @@ from .spellings import SWALLOWED, UNFINISHED_UNIT, Reading
 Span = tuple[int, int]
 
 SHORTEST: Final = 8
-"""The least bytes of a form or a piece of one. Shorter ones are too common in ordinary text."""
+"""The fewest bytes of a form or a piece of one. Shorter ones are too common in ordinary text."""
 _CORE: Final = 4
-"""The least bytes that are left of a form whose ends are swallowed."""
+"""The fewest bytes that are left of a form whose ends are swallowed."""
 _LINE_BREAK: Final = re.compile(rb"[ \t\0]*(?:[\r\n]|\\+[rn])[ \t\r\n\0>]*")
 _BLANK: Final = re.compile(rb"[ \t]")
 _BACKSLASHES: Final = re.compile(rb"\\+")
@@ -43,7 +43,7 @@ _QUOTES: Final = b" \t'\"`"
 _FOLDED: Final = _QUOTES + b"\\"
 _BLANKS: Final = b" \t\0\\"
 LINE: Final = 16
-"""The least characters of a line that is secret by itself."""
+"""The fewest characters of a line that is secret by itself."""
 _ARMOUR: Final = "-----"
 _TOKEN: Final = re.compile(rf"(?=\S*[A-Za-z])(?=\S*\d|\S*[a-z]\S*[A-Z]|\S*[A-Z]\S*[a-z])\S{{{LINE},}}")
 _ENCODINGS: Final = ("latin-1", "cp1252", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
@@ -60,7 +60,7 @@ _BITS: Final = 6
 def plain_forms(value: str) -> set[bytes]:
     """Return the value, and each of its lines that is secret by itself, in all encodings.
 
-    Also the value as it is quoted and escaped, if what is left without quotation marks is too short to be searched.
+    Also its quoted and escaped spellings, if folding leaves too few bytes to search for.
     """
     value = value.strip()
     forms = {data for text in {value, *secret_lines(value)} for data in _encoded(text)}

@@ -6,7 +6,7 @@ Pure. Must not know the names of variables nor where a text goes.
 (`spellings`). `needles` has the forms of a value, such as base64, and finds them.
 
 **Cuts.** Texts are cut before they come here, mostly in the worker, which must never learn a value: the summary of a
-name, a displayed value, a traceback, an excerpt of a long line. The rest of a secret beside such a cut is no whole
+name, a displayed value, a traceback, an excerpt of a long line. The rest of a secret beside such a cut is not a whole
 form. But every cut is visible in the text, in the words of `core.text`: an ellipsis, three dots, `[90 characters left
 out]`. So text that touches one of these words is replaced, too, if each SHORTEST bytes of it occur in a form. That
 needs no cooperation, digests or overlap, and covers what other libraries shorten with dots. Its price: harmless text
@@ -75,7 +75,7 @@ class Redactor:
     """Replaces known secret values, in every form, with `***`. False if it knows none."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        """Ignore `values` of fewer than SHORTEST characters, without the space around them."""
+        """Ignore `values` of fewer than SHORTEST characters, not counting white space around them."""
         self._values = values = [value for value in values if len(value.strip()) >= SHORTEST]
         plain = {form for value in values for form in plain_forms(value)}
         self._exact = Needles(plain)
@@ -88,7 +88,7 @@ class Redactor:
         """Return a redactor that replaces these values, too."""
         return Redactor((*self._values, *values))
 
-    # --- is there anything? -------------------------------------------------------------------------------------------
+    # --- searches -----------------------------------------------------------------------------------------------------
 
     def holds(self, text: str) -> bool:
         """Return whether the text contains a whole form."""

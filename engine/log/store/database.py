@@ -189,7 +189,7 @@ class Database:
         migrations: the versions to know of.
 
     Raises:
-        StoreError: the directory or file cannot be made, read, or is no store.
+        StoreError: the directory or file cannot be made or read, or the file is not a store.
         StoreTooNewError: a later version wrote it.
         StoreGoneError: from any use, since the file was removed or replaced.
     """
@@ -361,5 +361,5 @@ def _is_new(connection: sqlite3.Connection) -> bool:
 
 
 def _code(error: BaseException) -> int:
-    # The primary result code. Errors of the sqlite3 module itself have none, and 0 is no error of SQLite.
+    # The primary result code. Errors of the sqlite3 module itself have none, and 0 is not an error of SQLite.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

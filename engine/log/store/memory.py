@@ -79,7 +79,7 @@ class MemoryStore:
             self._acquired.pop(session_id, None)
 
     def submit(self, session_id: SessionId, event: Event, *, waits: bool = False) -> None:
-        """As in the port.
+        """As in the protocol.
 
         Raises:
             InvalidEventError: another position is due, or the event cannot be kept as JSON; nothing was taken.
@@ -101,10 +101,10 @@ class MemoryStore:
         session.report()
 
     def flush(self) -> None:
-        """As in the port: nothing waits here."""
+        """As in the protocol: nothing waits here."""
 
     def retitle(self, session_id: SessionId, title: str | None) -> None:
-        """As in the port. Raises StoreError for a session that is not acquired, InvalidRequestError for bad text."""
+        """As in the protocol. Raises StoreError if the session is not acquired, InvalidRequestError for bad text."""
         check_title(title)
         with self._mutex:
             session = self._writable(session_id)
@@ -114,7 +114,7 @@ class MemoryStore:
                 self._rows[session_id] = replace(self._rows[session_id], title=title)
 
     def move(self, session_id: SessionId, cwd: str, directories: tuple[str, ...]) -> None:
-        """As in the port. Raises what `retitle` raises."""
+        """As in the protocol. Raises what `retitle` raises."""
         check_directories((cwd, *directories))
         with self._mutex:
             session = self._writable(session_id)
@@ -130,7 +130,7 @@ class MemoryStore:
         return [decode(json) for json in found]
 
     def row(self, session_id: SessionId) -> SessionRow:
-        """As in the port. Raises SessionNotFoundError."""
+        """As in the protocol. Raises SessionNotFoundError."""
         with self._mutex:
             self._check_open()
             session = self._acquired.get(session_id)
@@ -190,7 +190,7 @@ class MemoryStore:
             self._free(self._refs.pop(session_id, {}))
 
     def collect(self, older_than: float) -> Collected:
-        """As in the port. `freed` is the size of what was deleted, where nothing that stays has the same contents."""
+        """As in the protocol. `freed` is too large if a remaining session has the same contents."""
         with self._mutex:
             self._check_open()
             old = [row for row in self._rows.values() if row.updated_at < older_than]

@@ -126,7 +126,9 @@ class Writer:
         lost = {each.session.session_id for each in self._waiting} - {each.session.session_id for each in kept}
         self._waiting = kept
         for session_id in sorted(lost):
-            _log.error("the end of session %s was not kept: another process kept the store locked", session_id)
+            _log.error(
+                "the last events of session %s were not saved: another process kept the store locked", session_id
+            )
 
     def _batch(self) -> list[Change | Barrier]:
         seconds = _RETRY_SECONDS if self._waiting else _IDLE_SECONDS if self._uncheckpointed else None
@@ -169,9 +171,7 @@ class Writer:
     def _wait(self, changes: Sequence[Change], error: Exception) -> None:
         self._waiting += changes
         for session in dict.fromkeys(change.session for change in changes):
-            session.delay(
-                StoreBusyError(f"{explain(self._database.path, error)}; what happened is kept when it is free")
-            )
+            session.delay(StoreBusyError(f"{explain(self._database.path, error)}; events are saved once it is free"))
 
     def _attempt(self, changes: Sequence[Change], is_retry: bool = False) -> Exception | None:
         try:

@@ -51,7 +51,8 @@ class Command(Struct, frozen=True):
         glance: answers during a turn from what is known already; None if the command waits for its turn.
         takes: what to complete: numbers of statements (`edit`: then Python on the next lines), numbers of model calls,
             branches, or Python.
-        moves_head: its message is on the log after the move, on the new branch; before the answer if nothing moved.
+        moves_head: its message follows the move on the log, on the branch that is active then; if nothing moved, it
+            comes before the answer.
         torn: a cancel may end it at any await. If not, it handles the cancel itself.
         is_said: models read it too, because it makes statements that they must know.
     """
@@ -71,7 +72,7 @@ class Command(Struct, frozen=True):
 def glancing(
     glance: Callable[[CommandContext, str], str],
 ) -> CommandRun:
-    """A `run` that only calls the glance, because its answer never needs a wait."""
+    """A `run` that only calls the glance, because its answer is known at any time."""
 
     async def run(context: CommandContext, argument: str) -> str:
         return glance(context, argument)

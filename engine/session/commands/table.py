@@ -43,7 +43,7 @@ from .timeline import (
 _NAME: Final = re.compile(r"/[A-Za-z][A-Za-z0-9_-]{0,63}")
 """Text that is meant as a command. A path has more slashes, or dots."""
 _MOST_NEAR: Final = 3
-"""The most suggestions for an unknown command."""
+"""The most suggestions by spelling for an unknown command."""
 _SET_ELSEWHERE: Final = "Your editor sets the {} in a menu, `rewindow run` with `/{}`"
 _MODES: Final = f"{_SET_ELSEWHERE.format('mode', 'mode')}. The modes are {', '.join(f'`{mode}`' for mode in MODES)}."
 _OPTIONS: Final = (
@@ -198,8 +198,8 @@ def command_of(said: Composed) -> tuple[Command | None, str]:
 def command_in(text: str) -> tuple[Command | None, str]:
     """The command that a prompt names, or None, and its argument.
 
-    An unknown name, and a wrong number of arguments, give a command whose answer is the error, because a model would
-    make something up. The path of a file is not a command.
+    An unknown name, a missing argument or one too many gives a command whose answer is the error, because a model would
+    make something up. A path that exists on this machine is not a command.
     """
     first, *rest = text.split(maxsplit=1) or [""]
     argument = rest[0].strip() if rest else ""

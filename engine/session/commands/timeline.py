@@ -91,7 +91,7 @@ def _where(context: CommandContext) -> str:
 
 
 def _undone(before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """A sentence if a live replay ran statements again after this place, because the active path no longer has it."""
+    """A sentence about statements that a live replay ran again after this place, or "". The path now lacks that."""
     ran = [new.statement.index for old, new in zip(before, after, strict=False) if old.current != new.current]
     if not ran:
         return ""

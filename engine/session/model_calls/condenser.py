@@ -1,8 +1,8 @@
 """Condenses a View: chooses the messages that leave it, gets their summary, and appends the Condensation.
 
-Owns the order of these steps, and the size of a summary. The View chooses the messages. The model writes the summary if
-it can; otherwise it is made from the request cycles. If nothing can be condensed, that is the event NoCutPossible, not
-an error, and the projection shortens the prompt. Called by the agent loop.
+Owns the order of these steps, and fits a summary into its tokens. `context.view` chooses the messages. The model writes
+the summary if it can; otherwise it is made from the request cycles. If nothing can be condensed, that is the event
+NoCutPossible, not an error, and the projection shortens the prompt. Called by the agent loop.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Condenser:
 
         Args:
             environment: counts tokens.
-            reason: `asked` condenses as much as possible, the others half of the room.
+            reason: `asked` condenses as much as possible, the others until half of the room is left, or half of
+                the messages if these take less.
             cancellation: ends the wait for the model's summary.
             open_run: a run is in progress; its request and its unread messages stay.
 

@@ -248,14 +248,14 @@ def section_changes(sections: Mapping[str, int], rows: Sequence[HandleRow]) -> M
 
 
 def handle_change(row: HandleRow, shown: int) -> str:
-    """The command that makes a handle take less, or "". `shown` counts its tokens in the results."""
-    # A smaller budget does not change an earlier result, and without a name no budget can be set.
+    """The command that makes a handle take less, or "". `shown`: the tokens of its largest render in a result."""
+    # A render larger than the budget is older than it, so another budget leaves it. Without a name none can be set.
     is_in_results = shown > row.tokens > 0 if _has_name(row) else shown > 0
     return COMPACT if is_in_results else smaller_change(row)
 
 
 def smaller_change(row: HandleRow) -> str:
-    """The command that halves the tokens of a handle, roughly, or ""."""
+    """The command that roughly halves the tokens of a handle; "" without a name, or if it has few."""
     half = row.used_tokens // 2
     digits = 10 ** max(len(str(half)) - 2, 0)
     return f"/run {row.name}.SetTokens({half // digits * digits})" if _has_name(row) and half >= _LEAST else ""

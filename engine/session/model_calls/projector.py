@@ -40,7 +40,7 @@ from ...runtime.environment import Environment
 
 TAIL_SHARE: Final = 8
 """The tail may take one part in TAIL_SHARE of the budget, or TAIL_FLOOR tokens if that is more. It never takes more
-than half of the budget without the instructions, so that messages have the other half."""
+than half of what the instructions leave, so that messages have the other half."""
 TAIL_FLOOR: Final = 1_024
 _NARROWING: Final = 0.75
 """The fraction of a refused size that is tried next."""
@@ -221,7 +221,7 @@ class Projector:
         return self._costs(messages)
 
     async def measured(self, environment: Environment, messages: Sequence[Event]) -> list[int]:
-        """The same for messages that are not entries of the View. The counts are not kept."""
+        """The exact tokens of messages that are not entries of the View. The counts are not kept."""
         counts = (await environment.project([self._sent(message) for message in messages], 0)).text_tokens
         return [tokens + MESSAGE_OVERHEAD for tokens in counts]
 
@@ -438,7 +438,8 @@ def _rendered(
 def _display(before: Display, later: int | None, shown: Mapping[str, Display]) -> Display:
     """The render to show: the earlier one, the handle's current one, or a reference to a later one.
 
-    The render of a handle that is gone stays. So does one that a view of differences is based on.
+    The render of a handle that is gone stays. So does that of a handle that now shows differences: they are relative
+    to it.
     """
     if later is None:
         return before

@@ -147,9 +147,9 @@ class ReplyRecorder:
 class ModelCallRecords:
     """Makes the events of model calls: before a call its prompt and cost, after it the provider's counts.
 
-    The prompt is on the log before the request leaves, so that a call without any reply is known too. The event only
-    counts the messages that the previous call shares. Texts that are nowhere else on the log become contents, once
-    each. The commit runs beside the request.
+    The prompt is on the log before the request leaves, so that a call without any reply is known too. Of the
+    messages that the previous call had too, the event has only their number. Texts that are nowhere else on the log
+    become contents of the store, once each. The commit runs beside the request.
 
     `sent` has the earlier calls, `account` divides the tokens.
     """
@@ -227,7 +227,7 @@ class ModelCallRecords:
         return breakdown_of(call, self._account, is_first=self._sent.calls[0] is call)
 
     def text(self, digest: BlobDigest) -> str:
-        """A text of a call's prompt, or a note if the store has lost it."""
+        """A text of a call's prompt, or a note if the store cannot return it."""
         try:
             return self._store.blob_get(digest).decode("utf-8", "replace")
         except KeyError:
@@ -257,7 +257,7 @@ class ModelCallRecords:
         return digest == ((self._contents.get(text) or digest_of(self._redactor.storable_text(text))) if text else None)
 
     def _shared(self, projection: Projection, kept: int) -> int | None:
-        """The leading tokens that the previous call had too; None if there was none."""
+        """The leading tokens that the previous call had too; None if there was no previous call."""
         before, prompt = self._sent.latest, projection.prompt
         if before is None:
             return None

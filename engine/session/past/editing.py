@@ -5,9 +5,9 @@ each path is a conversation of its own, and nothing that was sent changes. What 
 not repeated, because it is about other results. No value is taken from the old path; differences from it are recorded
 and reported.
 
-Without `live` the statements change nothing outside of the namespace. Requests get their recorded answers, new reads
-read the files of now, and everything else is refused as in mode `plan`. A file that they open to change it has its
-earlier content.
+Without `live` the statements change nothing outside of the namespace. Requests get their recorded answers, reads
+without one read the present files, and everything else is refused as in mode `plan`. A file that they open to change it
+has its earlier content.
 
 A cancel goes back to the branch that was left. Must not know requests or transports. Called by `session_runtime`, one
 at a time.

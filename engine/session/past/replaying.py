@@ -49,7 +49,8 @@ from ..statements import Rerun, StatementRunner, Ticker
 class RunComparison:
     """Compare executions of live replays and edits with the earlier ones: results, files read, files left.
 
-    `divergences` are the differences so far. Without `acts` statements change no files, so files are not compared.
+    `divergences` are the differences so far. Without `acts` statements change no files, so only files read are
+    compared.
     """
 
     def __init__(self, log: EventLog, *, acts: bool = True) -> None:
@@ -104,7 +105,7 @@ class RunComparison:
 
 
 class _Files(NamedTuple):
-    """Digests of files by path, as an execution first read them (by tool or view) and as it left them."""
+    """Digests by path: of files as an execution read them (last by a tool, else first by a view), and left them."""
 
     read: dict[str, str]
     left: dict[str, str]
@@ -208,11 +209,11 @@ class Consent:
     async def ask(
         self, cell: Cell, shown: ToolCallId, cancellation: Cancellation, *, acts: bool = True
     ) -> tuple[Verdict, bool]:
-        """Return whether the statement may run, and whether the user has approved all its actions.
+        """Return whether the statement may run, and whether its actions need no further question.
 
         Args:
             shown: the call that the question shows.
-            acts: the statement has effects.
+            acts: its tool calls are performed, not answered from the record.
         """
         statement = cell.statement
         gained = await self._gained(cell, cancellation)

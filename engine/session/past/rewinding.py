@@ -120,7 +120,7 @@ class Head:
         Raises:
             InvalidRequestError: there is no such statement.
         """
-        # The beginning of the whole log: what another branch has written since is newer, too.
+        # 0 is the beginning of the whole log, because files that other branches wrote go back too.
         end = end_after(self._log.path if statement else self._log.events, statement)
         if end is None:
             raise InvalidRequestError(no_such_statement(self._timeline.cells, str(statement)))

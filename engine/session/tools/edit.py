@@ -26,7 +26,7 @@ from .workspace import Workspace
 class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`text` is text or bytes, a union that msgspec does not support. `mode` has the permission bits of a new file.
 
-    Statements give no mode. It comes from `os.open`.
+    `write()` in a statement has no mode. One comes from code that creates a file with `os.open`.
     """
 
     path: str
@@ -227,7 +227,7 @@ def replaced(text: str, arguments: EditArguments) -> str:
 def _replaced_in_either_manner(text: str, old: str, new: str, arguments: EditArguments) -> str:
     """The same for mixed line ends: each replacement takes the line ends of the replaced text, or of the next line.
 
-    The search runs in a copy with LF alone, and each place is then followed in both texts.
+    The search runs in a copy with LF for CRLF, and each place is then followed in both texts.
     """
     plain = text.replace("\r\n", "\n")
     _check_places(plain, old, new, arguments)

@@ -192,7 +192,7 @@ def _is_still(place: Place, seen: os.stat_result | None) -> bool:
 
 
 def identity_of(found: os.stat_result) -> tuple[int, ...]:
-    """Changes with the file's content, permissions or owner, but not with another hard link."""
+    """A value that changes with the file's content, permissions or owner, but not with another hard link."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid, found.st_gid
 
 
@@ -308,7 +308,7 @@ def _check_rights(place: Place, file: FileToRestore, seen: os.stat_result) -> No
 def _mode(wanted: int | None, seen: os.stat_result | None) -> int | None:
     """The permission bits to set; None if it has them, or they are unknown.
 
-    The set-user-ID bits are not restored, because a log is not trusted for that.
+    Set-user-ID, set-group-ID and sticky bits are not restored, because a log is not trusted for that.
     """
     if wanted is None or (seen is not None and not (wanted ^ seen.st_mode) & _PERMISSIONS):
         return None

@@ -367,7 +367,7 @@ class Connection:
             self._note_changed()
 
     async def follow(self) -> None:
-        """Listen to the stream of changes that servers of 2026-07-28 offer, until it ends."""
+        """Listen to the stream of changes that servers of protocol 2026-07-28 offer, until it ends."""
         offers = self._client.server_capabilities
         tools = bool(offers.tools and offers.tools.list_changed)
         resources = bool(offers.resources and offers.resources.list_changed)

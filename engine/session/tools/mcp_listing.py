@@ -64,7 +64,7 @@ class Tool(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """All of it: `tools` by their names in Python, and resources by their URIs with short descriptions."""
+    """What a server offers: `tools` by their names in Python, and resources by their URIs with short descriptions."""
 
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     resources: dict[str, str] = field(default_factory=dict[str, str])

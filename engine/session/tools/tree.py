@@ -76,7 +76,7 @@ class Name:
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """Changes with the file; for a directory, not with its contents."""
+        """A value that differs for another file and for a changed one; a directory's contents do not change it."""
         assert self.state is not None
         if self.is_directory:
             return self.state.st_dev, self.state.st_ino
@@ -115,7 +115,7 @@ def name_at(workspace: Workspace, path: str, *, follows: bool = False, changes: 
 
 
 def free(workspace: Workspace, path: str) -> Name:
-    """The same for a name that must not exist; raises FileExistsError."""
+    """The same for a name that must not exist yet; FileExistsError if it does."""
     name = name_at(workspace, path)
     if name.state is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -123,7 +123,7 @@ def free(workspace: Workspace, path: str) -> Name:
 
 
 def there(workspace: Workspace, path: str, *, follows: bool = False, changes: bool = True) -> Name:
-    """The same for a name that must exist; raises FileNotFoundError."""
+    """The same for a name that must exist; FileNotFoundError if it does not."""
     name = name_at(workspace, path, follows=follows, changes=changes)
     if name.state is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -316,7 +316,7 @@ def _remove(workspace: Workspace, name: Name) -> None:
 
 _IN_PARTS: Final = "its files must be written one by one, because {}"
 MOST_FILES: Final = 5_000
-"""The largest directory that can be renamed or removed, in files."""
+"""The largest directory that can be renamed, in files, or removed with its contents, in names."""
 
 
 class RenameArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -437,9 +437,10 @@ def rmtree(workspace: Workspace, arguments: RmtreeArguments) -> TreeAct:
 
 
 def _entries(top: str, directory: int | None) -> Iterator[tuple[str, os.stat_result]]:
-    """The paths below `top`, relative to the descriptor `directory`, and their states; links are not followed.
+    """The paths below `top`, relative to it, and their states; links are not followed.
 
-    Raises PermissionError, before anything is removed, if the whole directory cannot be removed.
+    `top` may be relative to the descriptor `directory`. Raises OSError, before anything is removed, if the whole
+    directory cannot be removed.
     """
     count = 0
     for folder, folders, files, descriptor in os.fwalk(top, onerror=_raise, dir_fd=directory):
@@ -533,7 +534,7 @@ def _moment(nanoseconds: int) -> str:
 
 
 def _set(workspace: Workspace, name: Name, times: tuple[int, int] | None) -> None:
-    # Nothing here depends on the old times, so comparing the name suffices.
+    # The new times do not depend on the old ones, so the comparison in `again` suffices.
     how: dict[str, Any] = {} if times is None else {"ns": times}
     with again(workspace, name) as place:
         if name.is_file or name.is_directory:

@@ -17,7 +17,7 @@ from engine.log.events.going_back import FileLeft, FileToRestore, RewindBegun, R
 from engine.log.file_history import SHOWN_FILES, open_rewind, restorable, reversed_, rewound_lines
 
 E = ExecutionId("ex")
-UNKEPT = "what it held then is not kept, because"
+UNKEPT = "its earlier content is not stored, because"
 
 
 def blob(content: str) -> BlobDigest | None:
@@ -109,10 +109,10 @@ def test_contents_that_were_not_kept_are_named_with_the_reason() -> None:
     )
     assert found.files == (restored("fine", "2", "1"),)
     assert found.left == (
-        FileLeft(path="secret", reason=f"{UNKEPT} it holds a secret"),
+        FileLeft(path="secret", reason=f"{UNKEPT} it contains a secret"),
         FileLeft(path="large", reason=f"{UNKEPT} it had more than 64 MiB"),
-        FileLeft(path="unread", reason="what it held then was not read"),
-        FileLeft(path="back", reason="what it held then is not kept"),
+        FileLeft(path="unread", reason="its earlier content was not read"),
+        FileLeft(path="back", reason="its earlier content is not stored"),
     )
 
 
