@@ -46,6 +46,7 @@ def _begin() -> None:
         sys.stderr.write(problem + "\n")
         raise SystemExit(2)
     sys.path[:] = own_import_path(sys.path, os.environ.get("PYTHONPATH", ""))
+    sys.pycache_prefix = None  # statements may write there, and bytecode in it would run as this program's modules
     from engine.runtime.hardening import harden_process  # only after the check
 
     harden_process()

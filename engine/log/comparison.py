@@ -50,7 +50,7 @@ _SCHEDULE: Final = re.compile(r"(?<= running) (?:Sync|Async|Periodic \S+)(?= lod
 """What the repr of a handle has and earlier versions left out: its frequency and level of detail."""
 _SHOWN_REVISION: Final = re.compile(r" [0-9a-f]{8}>$")
 _OWN_FRAME: Final = re.compile(
-    r'^  File "[^"\n]*/engine/(?:worker|environment)/[^"\n]*", line \d+.*\n(?: {4}.*\n)*', re.M
+    r'^  File "[^"\n]*/engine/(?:worker|environment|runtime)/[^"\n]*", line \d+.*\n(?: {4}.*\n)*', re.M
 )
 """A frame of ours in a traceback or printed stack, with its source lines. It is not part of the statement's outcome."""
 _HEX: Final = re.compile(r"(?<=\bat )0x[0-9A-Fa-f]+|\b0x(?:7[ef]|5[56]|ffff|aaaa)[0-9A-Fa-f]{8,10}\b")

@@ -67,12 +67,12 @@ class Rerun(Struct, frozen=True):
 
 
 class Replacement(Struct, frozen=True):
-    """The execution that a new statement replaces; `against` and `compare` as in `Rerun`.
+    """The execution that a new statement replaces; `against` and `compare` as in `Rerun`, None if it never ran.
 
     With recorded `answers` the statement gets these to the same requests, and changes nothing outside of the namespace.
     """
 
-    against: ExecutionId
+    against: ExecutionId | None
     answers: RecordedAnswers | None
     compare: Callable[[ExecutionFinished], Iterable[Event]]
 

@@ -15,7 +15,7 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -26,10 +26,11 @@ from ...core.errors import EnvironmentUnavailableError, InvalidRequestError
 from ...core.ids import BranchId, ToolCallId
 from ...core.tags import tags_in
 from ...log.branches import end_before
+from ...log.events import Event
 from ...log.events.conversation import ToolCall, ToolResult
 from ...log.events.execution import ExecutionFinished
 from ...log.events.going_back import Diverged, EditBegun, ReplayOutcome
-from ...log.file_history import acts_of
+from ...log.file_history import ActOnFile, acts_of
 from ...log.past import PastExecution
 from ...log.store_protocol import Store
 from ...log.timeline import Cell, Execution, Timeline
@@ -176,7 +177,7 @@ class _Edit:
             cancellation,
             kind=step.cell.statement.statement_kind,
             approved=approved,
-            replaced=None if before is None else self._replacement(step, before, number),
+            replaced=self._replacement(step, before, number),
             tags=_given_tags(step.cell),
         )
         self.executions.append(finished)
@@ -199,13 +200,24 @@ class _Edit:
         )
         return call
 
-    def _replacement(self, step: _Step, before: Execution, number: int) -> Replacement:
+    def _replacement(self, step: _Step, before: Execution | None, number: int) -> Replacement:
         answers = None
         if self._request.mode == "recorded":
-            acts = () if before.ended is None else acts_of(self._runs.log.at, before.started, before.ended)
+            # One that never ran, because it was rejected, has no answers, and must not act either.
+            acts = () if before is None or before.ended is None else self._acts(before)
             answers = RecordedAnswers(() if step.past is None else step.past.answers, self._store, acts)
+        if before is None:
+            return Replacement(None, answers, _nothing_to_compare)
         compare = partial(self._comparison.compare, number, before, len(self._runs.log))
         return Replacement(before.started.execution_id, answers, compare)
+
+    def _acts(self, before: Execution) -> Sequence[ActOnFile]:
+        assert before.ended is not None
+        return acts_of(self._runs.log.at, before.started, before.ended)
+
+
+def _nothing_to_compare(_: ExecutionFinished) -> Iterable[Event]:
+    return ()
 
 
 def _given_tags(cell: Cell) -> Sequence[str]:

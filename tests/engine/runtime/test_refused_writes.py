@@ -16,12 +16,15 @@ OF_THE_PROJECT = "It works in a temporary directory (tempfile); shutil.copy() th
 @pytest.mark.parametrize(
     ("source", "note"),
     [
-        ("sqlite3.connect('data.db').execute('create table t (x)')", "from writing {project}/data.db"),
-        ("sqlite3.connect('there.db').execute('create table t (x)')", "from writing {project}/there.db"),
-        ("multiprocessing.get_context('fork').Pool(1).apply(Path('a').write_text, ('x',))", "from writing {project}/a"),
-        ("import posix; posix.open('a', os.O_WRONLY | os.O_CREAT)", "from writing {project}/a"),
-        ("import posix; posix.open('old', os.O_RDWR)", "from writing {project}/old"),
-        ("raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")", "from writing the file"),
+        ("sqlite3.connect('data.db').execute('create table t (x)')", "let this write {project}/data.db"),
+        ("sqlite3.connect('there.db').execute('create table t (x)')", "let this write {project}/there.db"),
+        (
+            "multiprocessing.get_context('fork').Pool(1).apply(Path('a').write_text, ('x',))",
+            "let this write {project}/a",
+        ),
+        ("import posix; posix.open('a', os.O_WRONLY | os.O_CREAT)", "let this write {project}/a"),
+        ("import posix; posix.open('old', os.O_RDWR)", "let this write {project}/old"),
+        ("raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")", "let this write the file"),
         ("try: import posix; posix.mkdir('d')\nexcept OSError as e: raise ValueError('x') from e", "{project}/d"),
     ],
 )
@@ -56,7 +59,7 @@ async def test_a_connection_is_refused_with_the_option_that_allows_it(worker: Ro
 async def test_file_outside_is_named_as_spelled(worker: RoutedBench, write: str) -> None:
     outcome = await worker.run(PREAMBLE + write, effects=worker.effects)
     assert outcome.exception.message.endswith(": '/usr/new'")
-    assert "from writing /usr/new, which is outside of the project" in outcome.exception.traceback
+    assert "let this write /usr/new, which is outside of the project" in outcome.exception.traceback
 
 
 @pytest.mark.slow

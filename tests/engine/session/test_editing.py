@@ -389,3 +389,16 @@ async def test_live_edit_of_a_call_sets_the_new_tags(tmp_path: Path) -> None:
         await session.accept("go?").end()
         await session.edit(1, "x = 2\n# tag: edited", mode="live")
         assert [cell.statement.tag_names for cell in session.cells] == [("edited",)]
+
+
+async def test_recorded_edit_of_a_statement_that_never_ran_acts_on_nothing(tmp_path: Path) -> None:
+    model = AnsweringModel(runs("x = 1", "write('b.txt', 'first')", typed=False))
+    user = FixedPermissions([PermissionAnswer(outcome=each) for each in ("allowed", "rejected")])
+    async with session_in(tmp_path, model=model, environments=in_process) as session:
+        session.attach(user)
+        await session.accept("go").end()
+        asked = len(user.questions)
+        report = await session.edit(2, "w = write('b.txt', 'second')")
+        assert not (tmp_path / "b.txt").exists()
+        assert [each.status for each in report.executions] == ["error"]
+        assert len(user.questions) == asked
