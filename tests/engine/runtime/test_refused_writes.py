@@ -22,10 +22,7 @@ OF_THE_PROJECT = "It works in a temporary directory (tempfile); shutil.copy() th
             "multiprocessing.get_context('fork').Pool(1).apply(Path('a').write_text, ('x',))",
             "let this write {project}/a",
         ),
-        ("import posix; posix.open('a', os.O_WRONLY | os.O_CREAT)", "let this write {project}/a"),
-        ("import posix; posix.open('old', os.O_RDWR)", "let this write {project}/old"),
         ("raise PermissionError(13, \"Failed to open local file 'a.parquet'. Detail: x\")", "let this write the file"),
-        ("try: import posix; posix.mkdir('d')\nexcept OSError as e: raise ValueError('x') from e", "{project}/d"),
     ],
 )
 async def test_what_is_not_routed_is_refused_with_what_would_work(worker: RoutedBench, source: str, note: str) -> None:
